@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tasks.inputs.names import names_in
 from tasks.lifecycle.commit import check_out, commit
+from tasks.lifecycle.files import save_object
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
@@ -33,6 +35,7 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
         where the folder holds no such measurements, or not all of them; where OUT holds something.
     """
     open_published(run, folder, changes)
+    save_object(run.names_path, names_in(str(folder)))
     check_out(run, out, run.design.jurisdiction)
     build_spines(run, workers)
     validate_measurements(run, workers)

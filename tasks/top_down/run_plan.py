@@ -40,7 +40,8 @@ class Design:
     states: FIPS codes, () for all of the geography. nation: whether the US level is measured; None: if all 50 states
     and DC are there. settings, allocations: by product. estimator: the program's, or generalized least squares over the
     whole spine. microdata: Parquet with a row for each block and cell, or also text with a row for each record.
-    measurements: the layouts in which the noisy measurements are released.
+    measurements: the layouts in which the noisy measurements are released. pl94: whether the cells of the tables P1 to
+    P5 have margins too, and whole states. free: see `spine.top_down.Plan`.
     """
 
     jurisdiction: Jurisdiction
@@ -54,6 +55,8 @@ class Design:
     rounding: Literal["program", "l1"] = "program"
     microdata: Literal["parquet", "text"] = "parquet"
     measurements: Layout = "parquet"
+    pl94: bool = False
+    free: bool = False
 
     @property
     def has_own_layout(self) -> bool:
@@ -95,6 +98,11 @@ class Design:
         """Return the run's spend: for a person's record and a unit's together."""
         return sum((self.cost(product, nation) for product in self.products), Fraction(0))
 
+    @property
+    def special(self) -> dict[str, bool]:
+        """Return the choices for comparisons that are made; empty for most runs."""
+        return {name: True for name in ("pl94", "free") if getattr(self, name)}
+
     def digest(self) -> str:
         """Return one digest of the whole design."""
         content = {
@@ -109,6 +117,7 @@ class Design:
             "rounding": self.rounding,
             "microdata": self.microdata,
             "measurements": {"parquet": True, "none": False}.get(self.measurements, self.measurements),
+            **self.special,
         }
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 

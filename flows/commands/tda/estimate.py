@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Group, RenderableType
@@ -54,6 +54,16 @@ def estimate(
         ),
     ] = None,
     mdf_text: TextOption = False,
+    count: Annotated[
+        Literal["pl94"] | None,
+        typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="24 counts"),
+    ] = None,
+    free: Annotated[
+        bool,
+        typer.Option(
+            "--free", help="With gls, leave declared totals and blocks' zeros unused: for das tda compare-gls."
+        ),
+    ] = False,
     inventory: Annotated[
         bool,
         typer.Option("--inventory", help="Of the Bureau's files: show which are there, and their columns."),
@@ -92,10 +102,14 @@ def estimate(
     from tasks.top_down.published_files.inventory import described, is_published_files, take_inventory
     from tasks.top_down.published_files.read_files import Request
 
-    changes = {
+    if (count or free) and estimator is not Estimator.gls:
+        raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
+    changes: dict[str, Any] = {
         **({} if estimator is None else {"estimator": estimator.value}),
         **({} if rounding is None else {"rounding": rounding}),
         **({"microdata": "text"} if mdf_text else {}),
+        **({"pl94": True} if count else {}),
+        **({"free": True} if free else {}),
     }
     of_files = inventory or states or totals or geography or check_spine  # a release may have both layouts
     from_files = is_published_files(measurements) and (bool(of_files) or not is_own_release(measurements))

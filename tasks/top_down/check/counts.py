@@ -20,8 +20,8 @@ from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
-from tasks.lifecycle.release_database import ReleaseDatabase
-from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
+from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.gls.margin_tables import PLACES, Z, columns_of
 from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
 from tasks.top_down.run_plan import US
@@ -64,16 +64,6 @@ def check_counts(release: Path, manifest: Mapping[str, Any], product: str) -> It
 def histogram(path: Path) -> str:
     """Return the SELECT of a file of histograms as geounit, cell and count."""
     return f"SELECT geounit::VARCHAR AS geounit, cell::INT AS cell, count::BIGINT AS count FROM {parquet(path)}"
-
-
-def parquet(*paths: Path | str) -> str:
-    """Return the name of Parquet files, or of those of a pattern, in a SELECT."""
-    return f"read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = false)"
-
-
-def quoted(path: Path | str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 def differing(database: duckdb.DuckDBPyConnection, one: str, other: str) -> int:
@@ -131,7 +121,8 @@ def _check_blocks(
         kind = "SELECT right(geounit, 16) AS geounit, cell = 'hu' AS cell, count FROM"
         own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {parquet(f'{mdf}.parquet')}"
         compared["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
-    for family, level in TABULATED.items():
+    whole = {WHOLE_STATE: "State"} if (folder / FOLDERS[WHOLE_STATE]).exists() else {}
+    for family, level in (TABULATED | whole).items():
         path = folder / FOLDERS[family] / f"{state}.parquet"
         compared[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
@@ -238,7 +229,7 @@ def check_paths(
 
 def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
     """Check the margins of every level and family in the manifest."""
-    columns = columns_of(product)
+    columns = columns_of(product, bool(manifest["options"].get("pl94")))
     cell, column = np.nonzero(columns.cells)
     counted = pa.table({"cell": cell, "name": np.array(columns.names)[column]})
     with ReleaseDatabase() as database:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from spine.top_down.queries import DETAILED
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
-from tasks.lifecycle.release_database import ReleaseDatabase
-from tasks.top_down.check.counts import check_paths, differing, has_measurements, parquet, spine_files
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet
+from tasks.top_down.check.counts import check_paths, differing, has_measurements, spine_files
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.measure.description import FOLDER
 from tasks.top_down.published_files.geounits import LOWER, TOTAL, UNITS_OF_BOUND, UPPER

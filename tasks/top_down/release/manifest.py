@@ -84,6 +84,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
             "microdata": design.microdata,
             "measurements": design.has_own_layout,
             **({"nmf": True} if design.has_bureau_layout else {}),
+            **design.special,
         },
         "public_files": validated.digests,
         "configuration_digest": request_digest(design, validated.digests),
