@@ -177,7 +177,7 @@ def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], lev
         drawn, spread = values["mae"][noisy], values["sd"].fillna(0)[noisy]
         axis.errorbar(drawn, at[noisy], xerr=spread, fmt="o", color=DOTS[name], ecolor=GREY, label=ESTIMATORS[name])
     errors = np.array([values["mae"] for values in by.values()])
-    for y, exact in zip(at, (errors == 0).T, strict=True):
+    for y, exact in zip(at.tolist(), (errors == 0).T, strict=True):
         if exact.any():
             words = "exact" if exact.all() else f"{estimators[exact.argmax()]}: exact"
             axis.text(0.01, y, words, transform=axis.get_yaxis_transform(), va="center", fontsize=8)
