@@ -27,6 +27,7 @@ from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
+from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.estimate import estimate as estimate_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
@@ -116,6 +117,7 @@ _group(
     truth=truth_tda,
     estimate=estimate_tda,
     accuracy=accuracy_tda,
+    compare_gls=compare_gls,
     synth=synth_tda,
 )
 _group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tasks.inputs.names import Names, names_in, write_names
 from tasks.inputs.synthetic_mark import Mark
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, read_blocks
@@ -67,11 +68,13 @@ class Land:
     people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
     blocks: number of blocks by state, of those that are made.
     blocks_of: the blocks of a state.
+    names: of its regions, where the geography has them.
     """
 
     people: Mapping[str, int]
     blocks: Mapping[str, int]
     blocks_of: Callable[[str], Blocks]
+    names: Names = field(default_factory=dict)
 
     @property
     def persons(self) -> int:
@@ -96,7 +99,8 @@ def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, sh
     None: groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
     Raises Refused, Failed.
     """
-    return _make("das synth", _land(read_blocks(table)), params, out, options, read_shares(shares, params))
+    land = replace(_land(read_blocks(table)), names=names_in(str(table)))
+    return _make("das synth", land, params, out, options, read_shares(shares, params))
 
 
 def synthesize_example(out: Path, options: Options) -> Made:
@@ -169,6 +173,8 @@ def _make(
             threads=options.threads,
             wrote=lambda done: options.progress(done, land.persons),
         )
+        if land.names:
+            write_names(folder / "data", land.names, land.names.__contains__)
     place, uncounted = (shares.path, shares.uncounted) if shares else (None, ())
     return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), place, uncounted, mark)
 

@@ -28,6 +28,7 @@ from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.inputs.blocks.geography import read_geography
+from tasks.inputs.names import names_in, write_names
 from tasks.inputs.synthetic_mark import GRF_FILE, QUARTERS_FILE, TOTALS_FILE, Mark, save_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -127,6 +128,8 @@ def synthesize(
     codes = np.unique(geography.state).tolist()
     totals, units = {}, 0
     _write_geography(out / GRF_FILE, geography)
+    if given := names_in(source):
+        write_names(out, given, given.__contains__)
     with (
         _records(out, "persons", form) as write_persons,
         _records(out, "units", form) as write_units,

@@ -477,6 +477,14 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("tune --total 1e-9", "the noise is too wide for the sampler"),
         ("tune --total 1e-9 --definition puredp", "the noise is too wide for the sampler"),
         ("tda run nowhere out --persons-budget 1/0", "--persons-budget 1/0: is not a number"),
+        (
+            "tda run nowhere out --measurements nmf --spine aian",
+            "--measurements nmf is of the optimized spine under zcdp, not of the spine aian under zcdp: choose parquet",
+        ),
+        (
+            "tda run nowhere out --measurements both --definition puredp --persons-budget 17 --units-budget 1",
+            "not of the spine optimized under puredp: choose parquet",
+        ),
         ("tda run nowhere out --units-budget 1e-90", "--units-budget 1e-90: it is a number from 1e-09"),
         ("ledger show", "there is no ledger"),
         ("ledger open a --definition zcdp --total much", "--total much is not a number"),
