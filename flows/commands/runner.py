@@ -141,6 +141,7 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json that every run has."""
         from flows.reports.curator import findings_data, other_data, together
+        from tasks.lifecycle.manifest import mark_of
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
@@ -154,7 +155,9 @@ class Outcome:
             facts["findings"] = findings_data(self.findings)
         if self.release:
             manifest = self.manifest()
-            facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+            mark = mark_of(manifest)
+            facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": mark == "SYNTHETIC"}
+            facts["mark"] = mark
         return facts
 
     def manifest(self) -> dict[str, Any]:
@@ -170,7 +173,7 @@ def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
 
     lines = [f"{name} {facts['state']} (run {facts['run']})"]
     if spent := facts.get("spent"):
-        charged = ", not charged: the data is synthetic" if facts["synthetic"] else ""
+        charged = f", not charged: the data is {facts['mark'].lower()}" if facts["mark"] else ""
         amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
         lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
         lines.append(f"   release  {facts['release']}")

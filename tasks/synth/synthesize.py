@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.inputs.synthetic_mark import Mark
+from tasks.inputs.marks import Mark
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks

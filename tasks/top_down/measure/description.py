@@ -64,7 +64,8 @@ def write_description(run: TopDownRun, staged: Path) -> None:
     design, validated = run.design, run.validated
     content = {
         "run": run.id,
-        "synthetic": validated.synthetic,
+        "synthetic": validated.mark == "SYNTHETIC",
+        **({"public": True} if validated.mark == "PUBLIC" else {}),
         "states": validated.states,
         "us_level": validated.nation,
         "spine_digest": spine_digest(run),
@@ -99,7 +100,7 @@ def read_description(folder: Path) -> Description:
         validated=Validated(
             input_digest="",
             records_digests=(),
-            synthetic=bool(content["synthetic"]),
+            mark="SYNTHETIC" if content["synthetic"] else "PUBLIC" if content.get("public") else None,
             states=tuple(map(str, content["states"])),
             nation=bool(content["us_level"]),
             digests=dict(content["public_files"]),

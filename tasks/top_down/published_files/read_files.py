@@ -118,7 +118,7 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
         },
         "notes": [f"{finding.file}: {finding.rule}".removeprefix(": ") for finding in gather(findings)],
     }
-    save_object(run / "prepared/validated", Validated("", (), False, states, nation, public))
+    save_object(run / "prepared/validated", Validated("", (), None, states, nation, public))
     if request.check_spine:
         facts["blocks_with_the_geocode_of_our_spine"] = check_spine(run, workers)
     save_object(run / SOURCE, facts)
