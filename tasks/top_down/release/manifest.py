@@ -86,6 +86,8 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
         "configuration_digest": request_digest(design, validated.digests),
         **made_by(run),
     }
+    if from_files:  # the noise is others'
+        del manifest["noise_scheme"]
     write_report(run, staged, manifest)
     write_manifest(staged, manifest)
 

@@ -114,6 +114,7 @@ def test_the_truth_comes_out_of_exact_answers(tmp_path: Path, sample: Path, esti
         "units": 24,
     }
     assert "guarantee" not in manifest["statements"]
+    assert "noise_scheme" not in manifest
     assert len([name for name in manifest["public_files"] if name.startswith(PERSONS)]) == 18
     assert not list((tmp_path / "runs").glob("run-*"))
 
