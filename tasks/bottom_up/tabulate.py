@@ -79,7 +79,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         done: Tabulated = load_object(run / TABULATED)
         return done
     remove(run / "counts")  # of a try that came to no end: the table may be another since
-    with unchanged([table, *mark_files(_folder(table))]):
+    with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
     save_object(run / TABULATED, tabulated)
     return tabulated
@@ -120,7 +120,7 @@ def open_source(table: str, domain: Domain) -> Source:
     return Source(table, tuple(header), domain.columns, domain.delimiter, domain=domain)
 
 
-def _folder(table: str) -> str:
+def mark_folder(table: str) -> str:
     """Return the folder of a table, where its mark is."""
     folder, slash, _ = table.rpartition("/")
     return folder if folder else slash or "."
@@ -128,7 +128,7 @@ def _folder(table: str) -> str:
 
 def read_table_mark(table: str) -> Mark | None:
     """Return the mark beside a table, None where there is none. Raises Refused when it is damaged."""
-    return read_mark(_folder(table))
+    return read_mark(mark_folder(table))
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:

@@ -48,6 +48,16 @@ def marked(mark: MarkName | None) -> dict[str, str]:
     return {mark: MARKS[mark]} if mark else {}
 
 
+def mark_facts(mark: MarkName | None) -> dict[str, bool]:
+    """Return what the description of measurements says about the mark of the data."""
+    return {"synthetic": mark == "SYNTHETIC", **({"public": True} if mark == "PUBLIC" else {})}
+
+
+def mark_in(facts: Mapping[str, Any]) -> MarkName | None:
+    """Return the mark that `mark_facts` describes; anybody may have written them."""
+    return "SYNTHETIC" if facts["synthetic"] is not False else "PUBLIC" if facts.get("public") is True else None
+
+
 def mark_of(manifest: Mapping[str, Any]) -> MarkName | None:
     """Return the mark of the data that a release was made from: nothing was charged for it. None for other data."""
     return next((mark for mark in MARKS if mark in manifest), None)

@@ -35,6 +35,7 @@ from tasks.top_down.run_plan import ENGINE, US, Design, ProductName, file_name
 
 SOURCE = "prepared/source"
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
+OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
 WRONG_TOTAL = 10  # standard deviations between a declared and a measured population that no noise explains
 OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
@@ -93,10 +94,13 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
     shares = _read_answers(reading, nation)
     _save_design(reading, shares, nation)
     _give_shares(reading, totals, source)
-    validated = Validated("", (), None, inventory.states, nation, _digests(reading))
+    origin = inventory.origin
+    mark = origin.mark if origin is not None else None
+    validated = Validated("", (), mark, inventory.states, nation, _digests(reading))
     save_object(run / "prepared/validated", validated)
     facts: dict[str, Any] = {
-        "privacy": PRIVACY,
+        "privacy": PRIVACY if origin is None else OF_A_RUN.format(run=origin.run),
+        **({} if origin is None else {"measured_by": origin.run}),
         "state_totals": {state: totals[int(state)] for state in inventory.states},
         "state_totals_from": source,
         "us_level_used": nation,
@@ -114,7 +118,7 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
     """Save the declared populations; return them by state code, and their source."""
     states = reading.inventory.states
-    totals, source, faults = declared_totals(reading.request.totals)
+    totals, source, faults = declared_totals(reading.request.totals, reading.inventory.origin)
     missing = [state for state in states if int(state) not in totals]
     if missing or not states:
         faults = [
@@ -142,7 +146,7 @@ def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation:
     products = reading.inventory.products
     settings = {product: settings_for(ENGINE[product], reading.jurisdiction) for product in products}
     allocations = {product: shares[product].allocation for product in products}
-    options = {"nation": nation, "measurements": False, **reading.request.changes}
+    options = {"nation": nation, "measurements": "none", **reading.request.changes}
     design = Design(reading.jurisdiction, "optimized", products, settings, allocations, **options)
     save_object(reading.run / "prepared/design", design)
 
