@@ -46,7 +46,9 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     source = folder / "blocks.txt"
     source.write_text("\n".join("|".join(map(str, row)) for row in [GRF, *rows]) + "\n")
     jurisdiction: Jurisdiction = "pr" if states == ("72",) else "us"
-    return synthesize(str(source), folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
+    data = synthesize(str(source), folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
+    (data / "names.csv").write_text("REGION_TYPE|REGION_ID|NAME\nAIANNH|2430|A Reservation\nPLACE|0110000|Elsewhere\n")
+    return data
 
 
 def tables(data: Path) -> Tables:

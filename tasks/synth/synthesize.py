@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tasks.inputs.marks import Mark
+from tasks.inputs.names import Names, names_in, write_names
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks
@@ -56,11 +57,13 @@ class Land:
     people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
     blocks: number of blocks by state, of those that are made.
     blocks_of: the blocks of a state.
+    names: of its regions, where the geography has them.
     """
 
     people: Mapping[str, int]
     blocks: Mapping[str, int]
     blocks_of: Callable[[str], Blocks]
+    names: Names = field(default_factory=dict)
 
     @property
     def persons(self) -> int:
@@ -87,7 +90,8 @@ def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, sh
     Raises Refused, Failed.
     """
     shares, counts = find_shares(shares, params, near=(table if table.is_dir() else table.parent, params.parent))
-    return _make("das synth", _land(read_blocks(table)), params, out, options, shares, counts)
+    land = replace(_land(read_blocks(table)), names=names_in(str(table)))
+    return _make("das synth", land, params, out, options, shares, counts)
 
 
 def synthesize_example(out: Path, options: Options) -> Made:
@@ -170,6 +174,8 @@ def _make(
             threads=options.threads,
             wrote=lambda done: options.progress(done, land.persons),
         )
+        if land.names:
+            write_names(folder / "data", land.names, land.names.__contains__)
     return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), shares, mark)
 
 

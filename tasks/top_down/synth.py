@@ -27,6 +27,7 @@ from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.marks import GRF_FILE, Mark, save_mark
+from tasks.inputs.names import names_in, write_names
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
@@ -121,6 +122,8 @@ def synthesize(
     codes = np.unique(geography.state).tolist()
     totals, units = {}, 0
     _write_geography(out / GRF_FILE, geography)
+    if given := names_in(source):
+        write_names(out, given, given.__contains__)
     with (
         open_records(out, "persons", form) as write_persons,
         open_records(out, "units", form) as write_units,
