@@ -18,6 +18,9 @@ from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import digest_file
 from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate_from_release import release_from_files
+from tasks.top_down.published_files.inventory import take_inventory
+from tasks.top_down.published_files.read_files import Request
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, Design, ProductName, Tables
 from tasks.top_down.synth import synthesize
@@ -116,6 +119,24 @@ def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
     runner = InProcess(settings, workers, before="commit", done=done, directory=run)
     runner.run()
     return runner.staged
+
+
+def estimated(
+    folder: Path,
+    nmf: Path,
+    totals: Path | None,
+    geography: Path | None = None,
+    workers: Workers = HERE,
+    check_spine: bool = False,
+    **changes: object,
+) -> list[Path]:
+    """The releases of an estimate from noisy measurement files."""
+    inventory, notes = take_inventory(nmf)
+    runs = [TopDownRun(folder / "runs" / f"run-{name}") for name in inventory.jurisdictions or ("us",)]
+    for run in runs:
+        run.create()
+    request = Request(totals and str(totals), geography and str(geography), changes, check_spine)
+    return release_from_files(runs, workers, inventory, notes, request, folder / "out")
 
 
 def read(folder: Path, pattern: str) -> pd.DataFrame:

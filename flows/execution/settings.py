@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from flows.execution.cluster import ClusterSettings
 from flows.execution.systems import SYSTEMS, System
+from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -92,6 +93,12 @@ class RunSettings(BaseModel, ABC):
         """Return the local files that workers read, those of the settings DATA: of a folder, the files in it."""
         places = [Path(place) for name in self.DATA if (place := getattr(self, name)) and "://" not in place]
         return [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
+
+    @property
+    def mark_file(self) -> str:
+        """The path or URL of the mark that would declare the data synthetic."""
+        (data,) = (getattr(self, name) for name in self.DATA)
+        return f"{data.rstrip('/')}/{MARK_FILE}"
 
     @property
     def system(self) -> System:

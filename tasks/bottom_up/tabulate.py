@@ -78,7 +78,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         done: Tabulated = load_object(run / TABULATED)
         return done
     remove(run / "counts")  # of a try that came to no end: the table may be another since
-    with unchanged([table, _mark_path(table)]):
+    with unchanged([table, mark_path(table)]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
     save_object(run / TABULATED, tabulated)
     return tabulated
@@ -117,7 +117,7 @@ def open_source(table: str, domain: Domain) -> Source:
     return Source(table, tuple(header), domain.columns, domain.delimiter, domain=domain)
 
 
-def _mark_path(table: str) -> str:
+def mark_path(table: str) -> str:
     """Return the path of a table's mark: beside the table."""
     folder, slash, _ = table.rpartition("/")
     return f"{folder}{slash}{MARK_FILE}"
@@ -125,7 +125,7 @@ def _mark_path(table: str) -> str:
 
 def read_table_mark(table: str) -> Mark | None:
     """Return the mark beside a table, None where there is none. Raises Refused when it is damaged."""
-    return read_mark_file(_mark_path(table))
+    return read_mark_file(mark_path(table))
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:

@@ -6,7 +6,6 @@ It shows the content of the manifest and, as examples, a few published tables: n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log10
 from pathlib import Path
@@ -17,11 +16,12 @@ import pyarrow.parquet as pq
 
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, LAST_AGE, WIDTHS
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES_NAMES, DETAILS, WIDTHS
+from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.pages import end_of_axis, render
+from tasks.pages import render
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
@@ -30,9 +30,6 @@ DRAWN = Fraction(1, 10)  # of them, the one in the picture
 LEFT, RIGHT = 160, 740  # where the logarithmic axis of a picture runs
 MOST = 10**12  # that a picture draws; an infinite threshold is larger
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
-SHAPE_WORDS = {"total": "total", "age4": "4 ages", "age9": "9 ages", "age23": "23 ages"}
-REGION_WORDS = {"USA": "nation", "AIANNH": "AIANNH area"}
-LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
@@ -51,19 +48,13 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
             REPORT,
             manifest=manifest,
             rows=rows,
-            shapes=SHAPE_WORDS,
+            shapes=AGES_NAMES,
             noise=None if truth else noise_chart(rows),
             sizes=None if truth else size_chart(rows),
             relative=[float(share) for share in RELATIVE],
             examples=[] if truth else list(_examples(out, levels, run.parameters.iterations.names)),
         )
     )
-
-
-def level_name(level: Level) -> str:
-    """Return a level in words: `county, Detailed`."""
-    bare = level.region_type.removeprefix("PR-")
-    return f"{REGION_WORDS.get(bare, bare.lower())}, {LEVEL_WORDS[level.iteration_level]}"
 
 
 def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
@@ -74,7 +65,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dic
         {name: queries.margin(detail, int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)} if queries else {}
     )
     return {
-        "name": level_name(level),
+        "name": level.name,
         "regions": facts["regions"],
         "iterations": facts["iterations"],
         "groups": facts["groups"],
@@ -112,7 +103,7 @@ def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Draw the size from which a group's total has a margin of at most a tenth of it, by its table."""
     place = RELATIVE.index(DRAWN)
-    series = {f"as {SHAPE_WORDS[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
+    series = {f"as {AGES_NAMES[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
     return _dots(rows, series, "persons in the group (a step to the right is ten times as many)")
 
 
@@ -151,19 +142,8 @@ def _x(value: int, last: int) -> float:
 # -- examples ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Example:
-    """A published sex-by-age table, as `pictures.html` draws it."""
-
-    title: str
-    ages: Sequence[Mapping[str, Any]]
-    male: Mapping[str, int]
-    female: Mapping[str, int]
-    top: int
-
-
-def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[Example]:
-    """Yield the largest published table of each detail, in the first region type: chosen by published counts alone."""
+def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[tuple[str, Pyramid]]:
+    """Yield the largest published table of each detail in the first region type, by published counts alone."""
     of_first = [level for level in levels if level.region_type == levels[0].region_type]
     for detail in (AGE23, AGE9, AGE4):
         for level in of_first:
@@ -176,24 +156,11 @@ def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> I
                 region, code = (groups[column][0].as_py() for column in ("REGION_ID", "ITERATION_CODE"))
                 wanted = pc.and_(pc.equal(table["REGION_ID"], region), pc.equal(table["ITERATION_CODE"], code))
                 where = "" if level.region_type == "USA" else f" {region}"
-                yield _example(f"{names[code]}, {level_name(level)}{where}", table.filter(wanted).to_pylist())
+                cells = map(_cell, table.filter(wanted).to_pylist())
+                yield f"{names[code]}, {level.name}{where}", pyramid(cells)
                 break
 
 
-def _example(title: str, rows: Sequence[Mapping[str, Any]]) -> Example:
-    by_age: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows:
-        sex = "male" if row["SEX"] == "1" else "female"
-        age = by_age.setdefault((row["AGESTART"], row["AGEEND"]), {})
-        age[sex] = {"count": row["COUNT"], "margin": row["MOE"]}
-    both = by_age.pop(("*", "*"))
-    ages = [{"label": age_label(int(start), int(end)), **counts} for (start, end), counts in by_age.items()]
-    most = max(age[sex]["count"] + age[sex]["margin"] for age in ages for sex in both)
-    return Example(title, ages, both["male"], both["female"], end_of_axis(max(most, 1)))
-
-
-def age_label(start: int, end: int) -> str:
-    """Return an age range in words: `0–4`, `20`, `85 and over`."""
-    if end >= LAST_AGE:
-        return f"{start} and over"
-    return f"{start}" if start == end else f"{start}–{end}"
+def _cell(row: Mapping[str, Any]) -> Cell:
+    first, last = (None, None) if row["AGESTART"] == "*" else (int(row["AGESTART"]), int(row["AGEEND"]))
+    return Cell(first, last, int(row["SEX"]), row["COUNT"], row["MOE"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from math import floor
+from math import floor, log10
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
@@ -54,11 +54,9 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}%" if value < 0.0995 else f"{round(100 * value):,}%"
 
 
-def end_of_axis(most: int) -> int:
-    """Return the end of an axis of counts: the least of 1, 2, 4, 6, 8, 10, 20, … that is at least `most`."""
-    step = 1
-    while True:
-        for times in (1, 2, 4, 6, 8):
-            if times * step >= most:
-                return times * step
-        step *= 10
+def end_of_axis(most: float) -> float:
+    """Return the end of an axis: the least of …, 0.8, 1, 2, 4, 6, 8, 10, 20, … that is at least `most` > 0."""
+    power = floor(log10(most))
+    up, down = 10.0 ** max(power, 0), 10.0 ** max(-power, 0)
+    ends = (times * up / down for times in (1, 2, 4, 6, 8, 10, 20))
+    return next(end for end in ends if end >= most)

@@ -22,6 +22,7 @@ from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.measure.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
+from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import US, ProductName
@@ -29,7 +30,7 @@ from tasks.top_down.run_plan import US, ProductName
 
 def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
     """Write the whole release into its staging folder, beside the measurements; the manifest last."""
-    clear_staging(run, out, folder, but=FOLDER)
+    clear_staging(run, out, folder, but=(FOLDER, BUREAU_FOLDER))
     products = run.design.products
     if is_truth(run):  # exact counts: open to their owner only, as the release will be
         for path in (staged, drafts(staged)):
@@ -59,7 +60,8 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
         write_margins(run, product, state, level, staged, name, codes, estimates)
     blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
-    for family in areas(run.state(state).geography, run.design.settings[product]):
+    design = run.design
+    for family in areas(run.state(state).geography, design.settings[product], whole_state=design.pl94):
         area = family.of_block[blocks.row]
         inside = area >= 0
         entries = area[inside], blocks.cell[inside], blocks.count[inside]

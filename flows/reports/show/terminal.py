@@ -79,7 +79,8 @@ def _group(view: GroupView) -> list[TextTable]:
         [row.label, *(text(count) for cell in (row.male, row.female) for count in cell.counts[:shown])]
         for row in pyramid.rows()
     ]
-    return [total, TextTable("By sex and age", ["age", *columns], by_age)]
+    measures = TextTable("Age and sex", ["", ""], [[one.name, one.words] for one in view.measures])
+    return [total, measures, TextTable("By sex and age", ["age", *columns], by_age)]
 
 
 def _around(view: GroupView) -> list[list[str]]:

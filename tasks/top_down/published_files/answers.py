@@ -29,7 +29,7 @@ from tasks.lifecycle.files import atomic_path, load_object, open_array
 from tasks.top_down.input.geography import codes_of, plan_of
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.inventory import LEVELS, Inventory, Part
-from tasks.top_down.published_files.rows import Codes, Rows, read_rows
+from tasks.top_down.published_files.rows import Codes, Rows, as_codes, read_rows
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, PRODUCTS, US, ProductName
 
@@ -98,11 +98,10 @@ def map_answers(run: TopDownRun, product: ProductName, state: str, level: str) -
 
 
 def level_codes(run: TopDownRun, product: ProductName, state: str, level: str) -> Codes:
-    """Return the sorted geocodes of a level."""
+    """Return the geocodes of a level, in the order of the spine."""
     if state == US:
         return np.array([b""], "S1")
-    digits = np.ascontiguousarray(codes_of(run, product, state)[LEVELS.index(level)])
-    return digits.view(f"S{digits.shape[1]}").ravel()
+    return as_codes(codes_of(run, product, state)[LEVELS.index(level)])
 
 
 def _map(
@@ -112,9 +111,10 @@ def _map(
     width = max(column.stop for column in at.values())
     values = np.lib.format.open_memmap(folder / "values.npy", "w+", kind, (len(codes), width))
     variances = np.zeros((len(codes), len(at)), np.float32)
+    order = np.argsort(codes)
     for part in parts:
         for rows in read_rows(part, shapes(product), faults):
-            _scatter(rows, part.name, codes, list(at.values()), values, variances, faults)
+            _scatter(rows, part.name, codes, order, list(at.values()), values, variances, faults)
     values.flush()
     distinct, first, row, number = np.unique(
         variances, axis=0, return_index=True, return_inverse=True, return_counts=True
@@ -129,10 +129,17 @@ def _map(
 
 
 def _scatter(
-    rows: Rows, file: str, codes: Codes, at: list[slice], values: NDArray[Any], variances: FloatArray, faults: Faults
+    rows: Rows,
+    file: str,
+    codes: Codes,
+    order: IntArray,
+    at: list[slice],
+    values: NDArray[Any],
+    variances: FloatArray,
+    faults: Faults,
 ) -> None:
-    """Write a batch of rows to their places."""
-    place = np.minimum(np.searchsorted(codes, rows.code), len(codes) - 1)
+    """Write a batch of rows to their places among the codes, which `order` sorts."""
+    place = order[np.minimum(np.searchsorted(codes, rows.code, sorter=order), len(codes) - 1)]
     there = codes[place] == rows.code
     faults.add(file, "a geounit that has no Constraint row", rows.code[~there].tolist())
     key = place * len(at) + rows.query

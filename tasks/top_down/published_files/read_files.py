@@ -11,31 +11,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spine.geography import NO_AIANNH, NO_COUSUB, NO_PLACE, BadGeography, Geography, IntArray, checked, gq_pattern
 from spine.hierarchy import Spine, common_denominator
 from spine.settings import Jurisdiction, settings_for
-from spine.top_down.histogram import HOUSEHOLD
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding, gather, has_errors, write_findings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, save_arrays, save_object
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import codes_folder, save_spine
+from tasks.top_down.input.geography import save_spine
 from tasks.top_down.published_files.answers import INVENTORY, Kind, level_codes, map_answers, measured_total, shares_of
 from tasks.top_down.published_files.check_spine import check_spine
 from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.geounits import Geounits, read_geounits, read_national_total
+from tasks.top_down.published_files.geounits import read_national_total
 from tasks.top_down.published_files.inventory import LEVELS, Inventory
+from tasks.top_down.published_files.read_state import GEOGRAPHY, TOTALS, StateRead, geounits_path, read_state
 from tasks.top_down.published_files.shares import Kinds, Shares, find_shares
 from tasks.top_down.published_files.totals import declared_totals
-from tasks.top_down.run import Blocks, TopDownRun, Validated
+from tasks.top_down.run import TopDownRun, Validated
 from tasks.top_down.run_plan import ENGINE, US, Design, ProductName, file_name
 
-SOURCE, TOTALS, GEOGRAPHY = "prepared/source", "prepared/totals", "prepared/geography"
+SOURCE = "prepared/source"
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
+OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
 WRONG_TOTAL = 10  # standard deviations between a declared and a measured population that no noise explains
 OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
@@ -54,12 +54,28 @@ class Request:
     check_spine: bool = False
 
 
-class StateRead(NamedTuple):
-    """A state's geounits as read: findings, the length of the geocodes by product and level, and its housing units."""
+class Reading(NamedTuple):
+    """What reads the files of one jurisdiction, and the findings so far."""
 
+    run: TopDownRun
+    workers: Workers
+    inventory: Inventory
+    request: Request
     findings: list[Finding]
-    widths: dict[ProductName, tuple[int, ...]]
-    housing_units: int
+
+    @property
+    def jurisdiction(self) -> Jurisdiction:
+        """Return the jurisdiction of the files."""
+        return "us" if self.inventory.jurisdictions == ("us",) else "pr"
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Add findings. Raises Refused where one is an error; all are then in the run's findings.json."""
+        self.findings.extend(findings)
+        found = gather(self.findings)
+        if has_errors(found):
+            write_findings(self.run / "findings.json", found)
+            first = next(finding for finding in found if not finding.warning)
+            raise Refused(f"the published files do not pass: {first.file}: {first.rule}".replace(": :", ":"))
 
 
 def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: Faults, request: Request) -> None:
@@ -70,66 +86,90 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
     Refused
         where a finding is an error; the findings are in the run's findings.json.
     """
-    findings = notes.findings()
-    _refuse(run, findings)
-    states, products = inventory.states, inventory.products
-    jurisdiction: Jurisdiction = "us" if inventory.jurisdictions == ("us",) else "pr"
-    totals, source, faults = declared_totals(request.totals)
-    findings += faults
-    missing = [state for state in states if int(state) not in totals]
-    if missing or not states:
-        findings.append(
-            Finding(source, f"no declared population of state {', '.join(missing)}" if states else "no state")
-        )
-    _refuse(run, findings)
-    save_object(run / INVENTORY, inventory)
-    save_object(run / TOTALS, totals)
-    if request.geography:
-        _save_geography(run, request.geography, jurisdiction, states)
-    read = workers.map("read geounits", run, read_state, [(state,) for state in states])
-    findings += [finding for state in read for finding in state.findings]
-    findings += _check_widths(products, states, read, request)
-    _refuse(run, findings)
-    nation = _has_nation(inventory, states, totals, read, findings)
-    shares, found = _read_answers(run, workers, inventory, nation, jurisdiction)
-    findings += found
-    _refuse(run, findings)
-    settings = {product: settings_for(ENGINE[product], jurisdiction) for product in products}
-    allocations = {product: shares[product].allocation for product in products}
-    options = {"nation": nation, "measurements": False, **request.changes}
-    save_object(run / "prepared/design", Design(jurisdiction, "optimized", products, settings, allocations, **options))
-    pairs = [(product, state) for product in products for state in states]
-    findings += [finding for part in workers.map("shares", run, give_shares, pairs) for finding in part]
-    if "persons" in products:
-        findings += [finding for state in states for finding in _check_total(run, state, totals[int(state)], source)]
-    _refuse(run, findings)
-    digests = workers.map("digests", run, digest_part, [(str(part.path),) for part in inventory.parts])
-    public = {part.name: digest for part, digest in zip(inventory.parts, digests, strict=True)}
-    public |= {file_name(request.totals): digest_file(request.totals)} if request.totals else {}
-    public |= input_digests(request.geography) if request.geography else {}
+    reading = Reading(run, workers, inventory, request, [])
+    reading.add(notes.findings())
+    totals, source = _read_totals(reading)
+    read = _read_states(reading)
+    nation = _has_nation(reading, totals, read)
+    shares = _read_answers(reading, nation)
+    _save_design(reading, shares, nation)
+    _give_shares(reading, totals, source)
+    origin = inventory.origin
+    synthetic = origin is not None and origin.synthetic
+    validated = Validated("", (), synthetic, inventory.states, nation, _digests(reading))
+    save_object(run / "prepared/validated", validated)
     facts: dict[str, Any] = {
-        "privacy": PRIVACY,
-        "state_totals": {state: totals[int(state)] for state in states},
+        "privacy": PRIVACY if origin is None else OF_A_RUN.format(run=origin.run),
+        **({} if origin is None else {"measured_by": origin.run}),
+        "state_totals": {state: totals[int(state)] for state in inventory.states},
         "state_totals_from": source,
         "us_level_used": nation,
         "design": {
-            product: shares[product].allocation.source + ("" if shares[product].known else ", no known design")
-            for product in products
+            product: found.allocation.source + ("" if found.known else ", no known design")
+            for product, found in shares.items()
         },
-        "notes": [f"{finding.file}: {finding.rule}".removeprefix(": ") for finding in gather(findings)],
+        "notes": [f"{finding.file}: {finding.rule}".removeprefix(": ") for finding in gather(reading.findings)],
     }
-    save_object(run / "prepared/validated", Validated("", (), False, states, nation, public))
     if request.check_spine:
         facts["blocks_with_the_geocode_of_our_spine"] = check_spine(run, workers)
     save_object(run / SOURCE, facts)
 
 
-def _refuse(run: TopDownRun, findings: Iterable[Finding]) -> None:
-    found = gather(findings)
-    if has_errors(found):
-        write_findings(run / "findings.json", found)
-        first = next(finding for finding in found if not finding.warning)
-        raise Refused(f"the published files do not pass: {first.file}: {first.rule}".replace(": :", ":"))
+def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
+    """Save the declared populations; return them by state code, and their source."""
+    states = reading.inventory.states
+    totals, source, faults = declared_totals(reading.request.totals, reading.inventory.origin)
+    missing = [state for state in states if int(state) not in totals]
+    if missing or not states:
+        faults = [
+            *faults,
+            Finding(source, f"no declared population of state {', '.join(missing)}" if states else "no state"),
+        ]
+    reading.add(faults)
+    save_object(reading.run / TOTALS, totals)
+    return totals, source
+
+
+def _read_states(reading: Reading) -> list[StateRead]:
+    """Save the blocks and geounits of every state."""
+    run, workers, inventory, request, _ = reading
+    save_object(run / INVENTORY, inventory)
+    if request.geography:
+        _save_geography(run, request.geography, reading.jurisdiction, inventory.states)
+    read = workers.map("read geounits", run, read_state, [(state,) for state in inventory.states])
+    findings = [finding for state in read for finding in state.findings]
+    reading.add(findings + _check_widths(inventory.products, inventory.states, read, request))
+    return read
+
+
+def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation: bool) -> None:
+    products = reading.inventory.products
+    settings = {product: settings_for(ENGINE[product], reading.jurisdiction) for product in products}
+    allocations = {product: shares[product].allocation for product in products}
+    options = {"nation": nation, "measurements": "none", **reading.request.changes}
+    design = Design(reading.jurisdiction, "optimized", products, settings, allocations, **options)
+    save_object(reading.run / "prepared/design", design)
+
+
+def _give_shares(reading: Reading, totals: Mapping[int, int], source: str) -> None:
+    """Save every spine with its shares; compare the declared populations with the measured ones."""
+    run, workers, inventory, _, _ = reading
+    pairs = [(product, state) for product in inventory.products for state in inventory.states]
+    findings = [finding for part in workers.map("shares", run, give_shares, pairs) for finding in part]
+    if "persons" in inventory.products:
+        findings += [
+            finding for state in inventory.states for finding in _check_total(run, state, totals[int(state)], source)
+        ]
+    reading.add(findings)
+
+
+def _digests(reading: Reading) -> dict[str, str]:
+    """Return the digests of all files that are read, by name."""
+    run, workers, inventory, request, _ = reading
+    digests = workers.map("digests", run, digest_part, [(str(part.path),) for part in inventory.parts])
+    public = {part.name: digest for part, digest in zip(inventory.parts, digests, strict=True)}
+    public |= {file_name(request.totals): digest_file(request.totals)} if request.totals else {}
+    return public | (input_digests(request.geography) if request.geography else {})
 
 
 def digest_part(_run: TopDownRun, path: str) -> str:
@@ -143,93 +183,6 @@ def _save_geography(run: TopDownRun, source: str, jurisdiction: Jurisdiction, st
     geography, _ = read_geography(source, settings, states=[int(state) for state in states])
     for state in states:
         save_object(run / f"{GEOGRAPHY}/{state}", geography.take(geography.state == int(state)))
-
-
-def read_state(run: TopDownRun, state: str) -> StateRead:
-    """Save the blocks of a state and, for each product, its geounits; return what is wrong with them."""
-    inventory: Inventory = load_object(run / INVENTORY)
-    faults = Faults()
-    read = {product: read_geounits(inventory, product, state, faults) for product in inventory.products}
-    found = {product: geounits for product, geounits in read.items() if geounits is not None}
-    if len(found) < len(read):
-        return StateRead(faults.findings(), {}, 0)
-    _compare_products(found, state, faults)
-    first = found[inventory.products[0]]
-    public = np.sort(first.public)
-    quarters = first.quarters[np.argsort(first.public)]
-    totals = load_object(run / TOTALS)
-    _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
-    try:
-        geography = _geography(run, state, public, quarters, faults)
-    except BadGeography as error:
-        faults.add("geography", str(error))
-        return StateRead(faults.findings(), {}, 0)
-    save_object(run / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
-    for product, geounits in found.items():
-        save_object(_geounits_path(run, product, state), geounits.spine(public))
-        save_arrays(codes_folder(run, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
-    widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
-    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()))
-
-
-def _geounits_path(run: TopDownRun, product: ProductName, state: str) -> Any:
-    return run / f"prepared/spine/{product}/{state}.geounits"
-
-
-def _compare_products(found: Mapping[ProductName, Geounits], state: str, faults: Faults) -> None:
-    """Find blocks that persons and units do not share, or whose housing units differ."""
-    if len(found) < 2:
-        return
-    persons, units = found["persons"], found["units"]
-    (p, p_order), (u, u_order) = ((each.public, np.argsort(each.public)) for each in (persons, units))
-    for name, own, other in (("persons", p, u), ("units", u, p)):
-        faults.add(
-            f"{name}, State={state}", "a block that the other product lacks", _codes16(own[~np.isin(own, other)])
-        )
-    if np.array_equal(p[p_order], u[u_order]):
-        differ = persons.quarters[p_order, HOUSEHOLD] != units.quarters[u_order, HOUSEHOLD]
-        rule = "a block whose housing units differ between persons and units"
-        faults.add(f"persons and units, State={state}", rule, _codes16(p[p_order][differ]))
-
-
-def _codes16(public: IntArray) -> list[str]:
-    return [f"{code:016d}" for code in public.tolist()]
-
-
-def _check_declared(
-    geounits: Geounits, quarters: IntArray, state: str, total: int, persons: bool, faults: Faults
-) -> None:
-    facilities = int(quarters[:, HOUSEHOLD + 1 :].sum())
-    if total < facilities:
-        faults.add(f"State={state}", f"a declared population of {total:,}, less than its {facilities:,} group quarters")
-    if persons and geounits.totals is not None and int(geounits.totals.sum()) != total:
-        own = int(geounits.totals.sum())
-        faults.add(f"State={state}", f"the files declare a population of {own:,}, not {total:,}: give it with --totals")
-
-
-def _geography(run: TopDownRun, state: str, public: IntArray, quarters: IntArray, faults: Faults) -> Geography:
-    """Return the blocks with their areas; without a geography they are in none."""
-    n = len(public)
-    areas: dict[str, Any] = {
-        "place": np.full(n, NO_PLACE, np.int32),
-        "cousub": np.full(n, NO_COUSUB, np.int32),
-        "aiannh": np.full(n, NO_AIANNH, np.int16),
-    }
-    path = run / f"{GEOGRAPHY}/{state}"
-    if path.exists():
-        known: Geography = load_object(path)
-        row = np.minimum(np.searchsorted(known.geocode, public), max(len(known) - 1, 0))
-        there = known.geocode[row] == public
-        for name, column in areas.items():
-            column[there] = getattr(known, name)[row[there]]
-        if not there.all():
-            faults.note(
-                f"State={state}", f"{int((~there).sum()):,} blocks are not in the geography: they are in no area"
-            )
-    else:
-        faults.note("", "without --geography there are no places, county subdivisions and AIAN areas")
-    gq = gq_pattern([quarters[:, kind] > 0 for kind in range(1, quarters.shape[1])])
-    return checked(Geography(public, areas["place"], areas["cousub"], areas["aiannh"], gq=gq))
 
 
 def _check_widths(
@@ -252,18 +205,13 @@ def _check_widths(
     return faults.findings()
 
 
-def _has_nation(
-    inventory: Inventory,
-    states: tuple[str, ...],
-    totals: Mapping[int, int],
-    read: list[StateRead],
-    findings: list[Finding],
-) -> bool:
+def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRead]) -> bool:
     """Return whether the US level is used: where what the states declare adds up to what the US declares."""
+    inventory = reading.inventory
     faults, used = Faults(), False
     if all(inventory.of(product, US, "DPQuery", US) for product in inventory.products):
         sums = {
-            "persons": sum(totals[int(state)] for state in states),
+            "persons": sum(totals[int(state)] for state in inventory.states),
             "units": sum(state.housing_units for state in read),
         }
         declared = {product: read_national_total(inventory, product, faults) for product in inventory.products}
@@ -276,14 +224,13 @@ def _has_nation(
             faults.note(US, f"the US level is left out: the states that are there declare {shown}")
     elif inventory.jurisdictions == ("us",):
         faults.note(US, "the US level is not there: the estimate begins with the states")
-    findings += faults.findings()
+    reading.add(faults.findings())
     return used
 
 
-def _read_answers(
-    run: TopDownRun, workers: Workers, inventory: Inventory, nation: bool, jurisdiction: Jurisdiction
-) -> tuple[dict[ProductName, Shares], list[Finding]]:
+def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
     """Map all answers into memory, and find the shares of each product."""
+    run, workers, inventory, _, _ = reading
     calls = [
         (product, state, level)
         for product in inventory.products
@@ -292,9 +239,7 @@ def _read_answers(
     ]
     calls += [(product, US, US) for product in inventory.products] * nation
     read: list[tuple[list[Finding], list[Kind]]] = workers.map("read answers", run, map_answers, calls)
-    findings = [finding for found, _ in read for finding in found]
-    if has_errors(findings):
-        return {}, findings
+    reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:
         kinds = [
@@ -302,11 +247,12 @@ def _read_answers(
             for (name, state, level), (_, found) in zip(calls, read, strict=True)
             if name == product
         ]
-        if (found := find_shares(product, jurisdiction, kinds, faults)) is not None:
+        if (found := find_shares(product, reading.jurisdiction, kinds, faults)) is not None:
             shares[product] = found
             _, denominator = common_denominator(list(found.allocation.levels.values()))
             save_object(run / f"prepared/shares/{product}", (found, denominator))
-    return shares, findings + faults.findings()
+    reading.add(faults.findings())
+    return shares
 
 
 def give_shares(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
@@ -314,7 +260,7 @@ def give_shares(run: TopDownRun, product: ProductName, state: str) -> list[Findi
     faults = Faults()
     shares: Shares
     shares, denominator = load_object(run / f"prepared/shares/{product}")
-    bare: Spine = load_object(_geounits_path(run, product, state))
+    bare: Spine = load_object(geounits_path(run, product, state))
     rows = {
         level: {variances: int(share * denominator) for variances, share in shares.of.get(level, {}).items()}
         for level in bare.levels

@@ -41,7 +41,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.parameters import read_parameters
-from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS
+from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS, VALID
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.reserve_budget import precheck_budget
 from tasks.detailed_dhca.run import DetailedRun
@@ -127,7 +127,7 @@ def test_the_values_are_in_the_curators_report(tmp_path: Path) -> None:
         )
     _, findings = validate_here(new_run(tmp_path), params, data)
     (error,) = errors(findings)
-    assert (error.rows, error.first, error.values) == (3, 3, ("300", "400", "700"))
+    assert (error.rows, error.lines, error.values) == (3, (3, 4, 7), ("300", "400", "700"))
 
 
 def test_a_person_file_without_header_shows_nobody(tmp_path: Path) -> None:
@@ -451,7 +451,9 @@ def naive_findings(lines: list[str], max_race_codes: int) -> set[tuple[str, str,
         if re.fullmatch("[0-9]{2}", person["TABBLKST"]) and person["TABBLKST"] not in ("01", "02"):
             continue
         rules = [
-            ("Invalid values found", name) for name in PERSON_COLUMNS if not re.fullmatch(PATTERNS[name], person[name])
+            (f"Invalid values found; valid are {VALID[name]}", name)
+            for name in PERSON_COLUMNS
+            if not re.fullmatch(PATTERNS[name], person[name])
         ]
         bad = {name for _, name in rules}
         for name in (*RACES, "QSPAN"):

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import hypot
 
 from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
-from flows.reports.show.detailed_dhca.release import SEXES, Cell, Published
-from flows.reports.show.detailed_dhca.view_models import AgeRow, DifferenceRow, Pyramid
+from flows.reports.show.detailed_dhca.release import SEXES, Published
+from flows.reports.show.detailed_dhca.view_models import DifferenceRow
 from tasks.detailed_dhca.details import AGES, DETAILS, LAST_AGE
-from tasks.detailed_dhca.report import SHAPES, age_label
-from tasks.pages import end_of_axis
+from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
+from tasks.detailed_dhca.report import SHAPES
 
 STARTS = {DETAILS[detail]: starts for detail, starts in AGES.items()}
 
 
-def pyramid(cells: Sequence[Cell]) -> Pyramid:
-    """Return the pyramid of a group's T2 rows."""
-    by_age: dict[tuple[int, int], dict[int, Cell]] = {}
-    sums: dict[int, Cell] = {}
-    for cell in cells:
-        if cell.start is None or cell.end is None:
-            sums[cell.sex] = cell
-        else:
-            by_age.setdefault((cell.start, cell.end), {})[cell.sex] = cell
-    ages = [AgeRow(age_label(*age), by_sex[1], by_sex[2]) for age, by_sex in sorted(by_age.items())]
-    most = max(cell.count + cell.margin for row in ages for cell in (row.male, row.female))
-    estimated = all(cell.estimate is not None for cell in sums.values())
-    return Pyramid(ages, sums[1], sums[2], end_of_axis(max(most, 1)), estimated)
-
-
 def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:
-    """Return the pyramids of two groups in the ages that both tables have, with one axis for both."""
+    """Return the pyramids of two groups in the ages that both tables have."""
     if not of_a or not of_b:
         return []
     ages = _ages(min(a.shape, b.shape, key=SHAPES.index))
-    pyramids = [pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))]
-    top = max(pyramid.top for pyramid in pyramids)
-    return [replace(pyramid, top=top) for pyramid in pyramids]
+    return [pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))]
 
 
 def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
@@ -70,14 +54,23 @@ def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence
         return []
     same = a.noise.source == b.noise.source
     shape = min(a.shape, b.shape, key=SHAPES.index)
+    pair = common_pyramids(a, b, of_a, of_b)
     rows = []
-    for start, end in [(0, LAST_AGE), *_ages(shape)]:
+    for (start, end), *beside in zip([(0, LAST_AGE), *_ages(shape)], *(one.rows() for one in pair), strict=True):
         for sex in SEXES:
             (one, cells), (other, more) = (_between(cells, sex, start, end) for cells in (of_a, of_b))
             margin = 0 if same else margin_of_cells([(a.noise.law, cells), (b.noise.law, more)])
-            label = "all ages" if (start, end) == (0, LAST_AGE) else age_label(start, end)
-            rows.append(DifferenceRow(label, SEXES[sex], one, other, one - other, margin))
+            in_a, in_b = (table.share(row.sides[SEXES[sex]]) for table, row in zip(pair, beside, strict=True))
+            shares = _share_difference(in_a, in_b, same=same)
+            rows.append(DifferenceRow(beside[0].label, SEXES[sex], one, other, one - other, margin, *shares))
     return rows
+
+
+def _share_difference(a: Share | None, b: Share | None, *, same: bool) -> tuple[float | None, ...]:
+    """Return two shares, their difference and its margin; Nones where a group has no positive total."""
+    if a is None or b is None:
+        return (None, None, None, None)
+    return a.value, b.value, a.value - b.value, 0.0 if same else hypot(a.margin, b.margin)
 
 
 def _between(cells: Sequence[Cell], sex: int, start: int, end: int) -> tuple[int, int]:

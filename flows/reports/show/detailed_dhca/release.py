@@ -22,6 +22,7 @@ from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
+from tasks.detailed_dhca.pyramid import Cell
 from tasks.detailed_dhca.report import SHAPES
 from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.lifecycle.received import LARGEST_READ
@@ -70,24 +71,6 @@ class Published:
     noise: Noise
     estimate: int | None = None
     estimate_margin: int | None = None
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A row of T2: ages `start` to `end` (both None for a sex's sum), sex 1 or 2; None where it has no estimate."""
-
-    start: int | None
-    end: int | None
-    sex: int
-    count: int
-    margin: int
-    estimate: int | None = None
-    estimate_margin: int | None = None
-
-    @property
-    def counts(self) -> list[int | None]:
-        """The count, its margin, the estimate and its margin."""
-        return [self.count, self.margin, self.estimate, self.estimate_margin]
 
 
 class Release:

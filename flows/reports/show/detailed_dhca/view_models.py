@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
-from flows.reports.show.detailed_dhca.release import SEXES, Cell
+from flows.reports.show.detailed_dhca.age_measures import Measure
+from flows.reports.show.detailed_dhca.release import SEXES
 from flows.reports.show.paging import Page
 from flows.reports.show.release_pages import Table, View
+from tasks.detailed_dhca.pyramid import Pyramid
 from tasks.detailed_dhca.report import SHAPES
 
 Status = Literal["published", "suppressed", "not tabulated", "not known"]
@@ -63,33 +65,6 @@ class GroupItem:
         names = [*self.key.split("/")[:2], self.region.name, self.iteration.code, self.iteration.name]
         counts = [self.status, self.count, self.margin, self.low, self.high, self.shape, self.why]
         return [*names, *counts, self.estimate, self.estimate_margin]
-
-
-@dataclass(frozen=True)
-class AgeRow:
-    """A row of a sex-by-age table."""
-
-    label: str
-    male: Cell
-    female: Cell
-
-
-@dataclass(frozen=True)
-class Pyramid:
-    """A group's sex-by-age table, youngest first, with the sums of each sex; its axis ends at `top`.
-
-    estimated: whether every count has an estimate.
-    """
-
-    ages: Sequence[AgeRow]
-    male: Cell
-    female: Cell
-    top: int
-    estimated: bool
-
-    def rows(self) -> list[AgeRow]:
-        """Return the row of all ages, then those of the ages."""
-        return [AgeRow("all ages", self.male, self.female), *self.ages]
 
 
 @dataclass(frozen=True)
@@ -206,6 +181,7 @@ class GroupView(View):
     group: GroupItem
     law: str
     pyramid: Pyramid | None
+    measures: Sequence[Measure]
     coterminous: Sequence[RegionItem]
     parents: Sequence[GroupItem]
     siblings: Inside | None
@@ -236,7 +212,7 @@ class GroupView(View):
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """A count of two groups, their difference and its margin."""
+    """A count of two groups, their difference and its margin; the same of its shares of all persons, as fractions."""
 
     label: str
     sex: str
@@ -244,6 +220,10 @@ class DifferenceRow:
     b: int
     difference: int
     margin: int
+    share_a: float | None = None
+    share_b: float | None = None
+    share_difference: float | None = None
+    share_margin: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +244,8 @@ class Comparison(View):
     def table(self) -> Table:
         """Return the differences."""
         rows = [*([self.total] if self.total else []), *self.rows]
-        return ["AGE", "SEX", "A", "B", "DIFFERENCE", "MOE"], [list(astuple(row)) for row in rows]
+        shares = ["SHARE_A", "SHARE_B", "SHARE_DIFFERENCE", "SHARE_MOE"]
+        return ["AGE", "SEX", "A", "B", "DIFFERENCE", "MOE", *shares], [list(astuple(row)) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, pyramid, total_difference
+from flows.reports.show.detailed_dhca.age_measures import age_measures
+from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, total_difference
 from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
 from flows.reports.show.detailed_dhca.child_areas import groups_inside
 from flows.reports.show.detailed_dhca.presenters import (
@@ -36,7 +37,7 @@ from flows.reports.show.geography import Region, title
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
-from tasks.detailed_dhca.report import LEVEL_WORDS
+from tasks.detailed_dhca.pyramid import pyramid
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
 LISTED = 60  # regions named within a region
@@ -71,7 +72,7 @@ def region(
     rows = release.totals(region_type=region.type, region_id=region.id)
     level_of = {row.code: release.iterations[row.code].level for row in rows}
     counts = [
-        (LEVEL_WORDS[measured.iteration_level], Counter(level_of.values())[measured.iteration_level], facts.iterations)
+        (measured.iterations, Counter(level_of.values())[measured.iteration_level], facts.iterations)
         for measured, facts in release.levels.items()
         if measured.region_type == region.type
     ]
@@ -154,12 +155,14 @@ def group(release: Release, region: Region, code: str) -> GroupView:
         groups_inside(release, region, iteration, kind, published if kind == region.adds_up_from else None)
         for kind in region.child_types
     ]
+    table = pyramid(release.cells(region, code)) if published and published.shape != "total" else None
     return GroupView(
         title=f"{iteration.name}, {release.name(region)}",
         reading=caveat(release, "group" if published else "missing"),
         group=present_group(release, region, iteration, published),
         law=describe_law(release, published),
-        pyramid=pyramid(release.cells(region, code)) if published and published.shape != "total" else None,
+        pyramid=table,
+        measures=age_measures(table, published.margin) if table and published else (),
         coterminous=[present_region(release, other) for other in release.coterminous(region)],
         parents=[
             present_group(release, parent, iteration, release.group(parent, code))

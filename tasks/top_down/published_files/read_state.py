@@ -1,0 +1,119 @@
+"""Save the blocks, living quarters and geounits of one state as the files of its products have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spine.geography import NO_AIANNH, NO_COUSUB, NO_PLACE, BadGeography, Geography, IntArray, checked, gq_pattern
+from spine.top_down.histogram import HOUSEHOLD
+from tasks.inputs.findings import Finding
+from tasks.lifecycle.files import load_object, save_arrays, save_object
+from tasks.top_down.input.geography import codes_folder
+from tasks.top_down.published_files.answers import INVENTORY
+from tasks.top_down.published_files.faults import Faults
+from tasks.top_down.published_files.geounits import Geounits, read_geounits
+from tasks.top_down.published_files.inventory import Inventory
+from tasks.top_down.run import Blocks, TopDownRun
+from tasks.top_down.run_plan import ProductName
+
+TOTALS, GEOGRAPHY = "prepared/totals", "prepared/geography"
+
+
+class StateRead(NamedTuple):
+    """A state's geounits as read: findings, the length of the geocodes by product and level, and its housing units."""
+
+    findings: list[Finding]
+    widths: dict[ProductName, tuple[int, ...]]
+    housing_units: int
+
+
+def read_state(run: TopDownRun, state: str) -> StateRead:
+    """Save the blocks of a state and, for each product, its geounits; return what is wrong with them."""
+    inventory: Inventory = load_object(run / INVENTORY)
+    faults = Faults()
+    read = {product: read_geounits(inventory, product, state, faults) for product in inventory.products}
+    found = {product: geounits for product, geounits in read.items() if geounits is not None}
+    if len(found) < len(read):
+        return StateRead(faults.findings(), {}, 0)
+    _compare_products(found, state, faults)
+    first = found[inventory.products[0]]
+    public = np.sort(first.public)
+    quarters = first.quarters[np.argsort(first.public)]
+    totals = load_object(run / TOTALS)
+    _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
+    try:
+        geography = _geography(run, state, public, quarters, faults)
+    except BadGeography as error:
+        faults.add("geography", str(error))
+        return StateRead(faults.findings(), {}, 0)
+    save_object(run / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
+    for product, geounits in found.items():
+        save_object(geounits_path(run, product, state), geounits.spine(public))
+        save_arrays(codes_folder(run, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
+    widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
+    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()))
+
+
+def geounits_path(run: TopDownRun, product: ProductName, state: str) -> Path:
+    """Return where the spine of a state is kept until its shares are known."""
+    return run / f"prepared/spine/{product}/{state}.geounits"
+
+
+def _compare_products(found: Mapping[ProductName, Geounits], state: str, faults: Faults) -> None:
+    """Find blocks that persons and units do not share, or whose housing units differ."""
+    if len(found) < 2:
+        return
+    persons, units = found["persons"], found["units"]
+    (p, p_order), (u, u_order) = ((each.public, np.argsort(each.public)) for each in (persons, units))
+    for name, own, other in (("persons", p, u), ("units", u, p)):
+        faults.add(
+            f"{name}, State={state}", "a block that the other product lacks", _codes16(own[~np.isin(own, other)])
+        )
+    if np.array_equal(p[p_order], u[u_order]):
+        differ = persons.quarters[p_order, HOUSEHOLD] != units.quarters[u_order, HOUSEHOLD]
+        rule = "a block whose housing units differ between persons and units"
+        faults.add(f"persons and units, State={state}", rule, _codes16(p[p_order][differ]))
+
+
+def _codes16(public: IntArray) -> list[str]:
+    return [f"{code:016d}" for code in public.tolist()]
+
+
+def _check_declared(
+    geounits: Geounits, quarters: IntArray, state: str, total: int, persons: bool, faults: Faults
+) -> None:
+    facilities = int(quarters[:, HOUSEHOLD + 1 :].sum())
+    if total < facilities:
+        faults.add(f"State={state}", f"a declared population of {total:,}, less than its {facilities:,} group quarters")
+    if persons and geounits.totals is not None and int(geounits.totals.sum()) != total:
+        own = int(geounits.totals.sum())
+        faults.add(f"State={state}", f"the files declare a population of {own:,}, not {total:,}: give it with --totals")
+
+
+def _geography(run: TopDownRun, state: str, public: IntArray, quarters: IntArray, faults: Faults) -> Geography:
+    """Return the blocks with their areas; without a geography they are in none."""
+    n = len(public)
+    areas: dict[str, Any] = {
+        "place": np.full(n, NO_PLACE, np.int32),
+        "cousub": np.full(n, NO_COUSUB, np.int32),
+        "aiannh": np.full(n, NO_AIANNH, np.int16),
+    }
+    path = run / f"{GEOGRAPHY}/{state}"
+    if path.exists():
+        known: Geography = load_object(path)
+        row = np.minimum(np.searchsorted(known.geocode, public), max(len(known) - 1, 0))
+        there = known.geocode[row] == public
+        for name, column in areas.items():
+            column[there] = getattr(known, name)[row[there]]
+        if not there.all():
+            faults.note(
+                f"State={state}", f"{int((~there).sum()):,} blocks are not in the geography: they are in no area"
+            )
+    else:
+        faults.note("", "without --geography there are no places, county subdivisions and AIAN areas")
+    gq = gq_pattern([quarters[:, kind] > 0 for kind in range(1, quarters.shape[1])])
+    return checked(Geography(public, areas["place"], areas["cousub"], areas["aiannh"], gq=gq))

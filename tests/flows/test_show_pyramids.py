@@ -1,0 +1,93 @@
+"""Pyramids: areas are persons; median age, sex ratio and shares keep their intervals under the noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from flows.reports.show.detailed_dhca.age_measures import age_measures, median_age
+from privacy.noise.laws import DiscreteGaussian
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE
+from tasks.detailed_dhca.pyramid import BOTTOM, SIDES, YEAR, Cell, Pyramid, pyramid
+from tasks.pages import end_of_axis
+
+
+def table(counts: np.ndarray, ages: tuple[int, ...], margin: int = 0, of_sex: int = 0) -> Pyramid:
+    """The pyramid of counts by sex and age group, with margins of a cell and of a sex's sum."""
+    ends = [*(one - 1 for one in ages[1:]), LAST_AGE]
+    cells = [
+        Cell(start, end, sex + 1, int(counts[sex, at]), margin)
+        for at, (start, end) in enumerate(zip(ages, ends, strict=True))
+        for sex in (0, 1)
+    ]
+    return pyramid([*cells, *(Cell(None, None, sex + 1, int(counts[sex].sum()), of_sex) for sex in (0, 1))])
+
+
+def even(ages: tuple[int, ...], a_year: int) -> np.ndarray:
+    """Counts of equally many persons in every year of age up to 99."""
+    return np.array([[a_year * (b - a) for a, b in pairwise([*ages, 100])]] * 2)
+
+
+@pytest.mark.parametrize("detail", [AGE4, AGE9, AGE23])
+def test_areas_are_persons_and_single_years_make_no_waist(detail):
+    drawn = table(even(AGES[detail], 30), AGES[detail], 7, 20).by_persons()
+    assert len({bar.width for bar in drawn.bars}) == 1  # the same number in every year: bars of one length
+    assert [bar.is_open for bar in drawn.bars] == [False] * (len(drawn.bars) - 2) + [True] * 2
+    assert min(bar.y for bar in drawn.bars) == pytest.approx(BOTTOM - 100 * YEAR, abs=0.5)
+    counts = even(AGES[detail], 30) * np.arange(1, len(AGES[detail]) + 1)
+    pairs = zip(table(counts, AGES[detail]).by_persons().bars, counts.T.ravel(), strict=True)
+    scale = {round((bar.height + 0.8) * bar.width / count, 2) for bar, count in pairs}
+    assert max(scale) - min(scale) < 0.03 * max(scale)
+    assert {text for text, _ in drawn.labels} <= {str(age) for age in range(100)} | {f"{AGES[detail][-1]}+"}
+
+
+def test_shares_of_groups_of_different_size_are_drawn_alike():
+    one, ten = (table(even(AGES[AGE9], number), AGES[AGE9]) for number in (3, 30))
+    drawn = one.by_share(ten)
+    assert [bar.width for bar in drawn.bars] == [bar.width for bar in ten.by_share(one).bars]
+    (zero, way), bar = SIDES["female"], drawn.bars[1]
+    assert f"M{zero} " in drawn.outline
+    assert f"H{zero + way * bar.width:.1f}" in drawn.outline
+
+
+@pytest.mark.parametrize("most", [0.013, 0.6, 0.61, 1, 3, 9, 81, 12_345])
+def test_an_axis_ends_at_a_round_number_that_is_enough(most):
+    end = end_of_axis(most)
+    assert most <= end <= 2 * most
+    assert f"{end:.12g}".strip("0.") in {"1", "2", "4", "6", "8"}
+
+
+def test_the_median_age_is_interpolated_and_may_lie_in_the_open_group():
+    assert median_age(table(even(AGES[AGE23], 10), AGES[AGE23]).ages, 0).value == pytest.approx(50)
+    old = np.array([[1, 1, 1, 9], [1, 1, 1, 9]])
+    assert median_age(table(old, AGES[AGE4]).ages, 0).words == "65 and over"
+    assert median_age(table(old, AGES[AGE4], 3, 5).ages, 30).words.startswith("not known")
+
+
+@pytest.mark.parametrize(("a_year", "sigma_squared"), [(40, 100), (3, 60)])
+def test_intervals_and_margins_cover_what_noise_hides(a_year, sigma_squared):
+    """2,000 runs of noise: each covers 95%, less 5 standard deviations of the share (false alarm < 1e-6 each)."""
+    law = DiscreteGaussian(Fraction(sigma_squared))
+    ages = AGES[AGE23]
+    reach = np.arange(-200, 201)
+    chance = np.exp(-(reach.astype(float) ** 2) / (2 * sigma_squared))
+    true = even(ages, a_year) * np.linspace(3, 0.3, len(ages)) * np.array([[1.1], [0.9]])
+    true = true.round().astype(int)
+    (median, ratio), margins = age_measures(table(true, ages), 0), [margin_of_error(law, n) for n in (1, 23, 46)]
+    share = true[0, 3] / true.sum()
+    draw, covered, runs = np.random.default_rng(20), np.zeros(3), 2000
+    for _ in range(runs):
+        noisy = table(true + draw.choice(reach, true.shape, p=chance / chance.sum()), ages, *margins[:2])
+        of_age, of_sex = age_measures(noisy, margins[2])
+        drawn = noisy.share(noisy.ages[3].male)
+        covered += [
+            of_age.low is None or (of_age.low <= median.value and (of_age.high is None or median.value <= of_age.high)),
+            of_sex.low is None or of_sex.low <= ratio.value <= of_sex.high,
+            drawn is None or abs(drawn.value - share) <= drawn.margin,
+        ]
+    assert (covered / runs > 0.95 - 5 * np.sqrt(0.05 * 0.95 / runs)).all(), covered / runs
+    assert (covered / runs < 0.99).all(), covered / runs
