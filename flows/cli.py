@@ -29,6 +29,7 @@ from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.estimate import estimate as estimate_tda
+from flows.commands.tda.public import public as public_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
 from flows.commands.tda.truth import truth as truth_tda
@@ -118,6 +119,7 @@ _group(
     estimate=estimate_tda,
     accuracy=accuracy_tda,
     truth=truth_tda,
+    public=public_tda,
     compare_gls=compare_gls,
 )
 _group(

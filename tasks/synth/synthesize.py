@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tasks.inputs.marks import Mark
 from tasks.inputs.names import Names, names_in, write_names
-from tasks.inputs.synthetic_mark import Mark
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks

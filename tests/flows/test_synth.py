@@ -11,7 +11,7 @@ from e2e_runs import das as das_here
 from typer.testing import CliRunner
 
 from flows.cli import app
-from tasks.inputs.synthetic_mark import read_mark
+from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 
 runner = CliRunner()

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from top_down_inputs import HERE, country, design, settings_with
 
-from flows.execution.repetitions import count_synthetic
-from tasks.inputs.synthetic_mark import MARK_FILE
+from flows.execution.repetitions import count_marked
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.accuracy.compare import LEVELS
 from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors
@@ -22,7 +22,7 @@ from tasks.top_down.synth import synthesize
 def measure(folder: Path, data: Path, made: Design, seeds: list[int]) -> Measured:
     settings = settings_with(folder, data, made, "accuracy")
     settings.directory.create()
-    count_synthetic(settings, HERE)
+    count_marked(settings, HERE)
     return measure_errors(settings.directory, HERE, seeds)
 
 
