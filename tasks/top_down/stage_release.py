@@ -12,6 +12,8 @@ from spine.geography import IntArray
 from spine.top_down import Estimates
 from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.arrow import text
+from tasks.inputs.names import write_names
+from tasks.inputs.regions import Region
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, write_table
 from tasks.lifecycle.workers import Workers
@@ -38,6 +40,11 @@ def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, sta
     if run.validated.nation:
         workers.map("release", run, write_nation, [(product, staged) for product in products])
     workers.map("release", run, write_state, [(*pair, staged) for pair in run.product_states])
+
+    def is_named(region: Region) -> bool:
+        return region.type == "AIANNH" or region.id[:2] in run.validated.states
+
+    write_names(staged, run.names, is_named)
     describe_release(run, staged, {product: describe_margins(run, product) for product in products})
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
+from tasks.inputs.names import NAMES_FILE, check_names
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import PART, NotOfRelease
@@ -51,6 +52,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             yield from check_measurement_files(release, manifest, product)
         if "margins" in entry:
             yield from check_margins(release, manifest, product)
+    yield from check_names(release, manifest["files"])
 
 
 def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:
@@ -134,7 +136,8 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the optional files: of entities, whole states and margins, and in the Bureau's layout."""
+    """Yield the optional files: names; of entities, whole states and margins; in the Bureau's layout."""
+    yield NAMES_FILE
     for product, entry in manifest["products"].items():
         yield from measurement_files(manifest, product)
         for state in manifest["states"]:
