@@ -132,7 +132,9 @@ def _print(
 
 
 def _notes(shown: ReleasePages, view: Any) -> list[str]:
-    marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
+    from tasks.lifecycle.manifest import shown_marks
+
+    marks = shown_marks(shown.manifest)
     status = [view.group.why] if view.view == "group" and view.group.why else []
     sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)
