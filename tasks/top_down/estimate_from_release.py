@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def release_from_files(
     Refused
         where the files have a fault: the findings are in the run's findings.json, and nothing is released.
     """
+    request = replace(request, keep_answers=request.changes.get("estimator") == "gls")
     for run, jurisdiction in zip(runs, inventory.jurisdictions or ("us",), strict=True):
         read_files(run, workers, inventory.only(jurisdiction), notes, request)
     return [release_prepared(run, workers, out) for run in runs]

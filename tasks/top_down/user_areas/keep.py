@@ -41,7 +41,7 @@ def keep(run: TopDownRun, workers: Workers, home: Path, digests: dict[str, str])
     for state, digest in digests.items():
         levels = {product: run.spine(product, state).levels for product in design.products}
         total = run.state(state).totals[int(state)]
-        save_object(_place(run, state) / "about", About(state, levels, total, validated.synthetic, design.definition))
+        save_object(_place(run, state) / "about", About(state, levels, total))
         if not (folder / digest).exists():
             os.replace(_place(run, state), folder / digest)
         (folder / digest).chmod(0o700)

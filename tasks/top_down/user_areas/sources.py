@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tasks.inputs.files import digest_file
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import marked
 from tasks.lifecycle.process import code_digest, versions
 from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.run_directory import BOOT_ID
@@ -35,7 +36,6 @@ NOT_OF_THE_BUREAU = (
     "This is not a Census Bureau product. das-flows made it of the noisy measurements that the Bureau published; "
     "nothing was measured, and no privacy-loss budget was spent."
 )
-SYNTHETIC = "SYNTHETIC: the persons behind these measurements are made up."
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 
 
@@ -124,7 +124,7 @@ class OwnMeasurements:
     def banners(self) -> tuple[str, ...]:
         """Whether the persons are made up, and the noise is not normal."""
         pure = self._described.design.definition == "puredp"
-        return (SYNTHETIC,) * self._described.validated.synthetic + (PURE,) * pure
+        return (*marked(self._described.validated.mark).values(), *(PURE,) * pure)
 
     def digest(self, state: str) -> str:
         """Digest the description and the state's files."""

@@ -34,13 +34,11 @@ FOLDER = "areas"
 
 @dataclass(frozen=True)
 class About:
-    """What a kept state is. levels: of each product's spine, top first. totals: declared population."""
+    """What a kept state is. levels: of each product's spine, top first. total: declared population."""
 
     state: str
     levels: dict[ProductName, tuple[str, ...]]
     total: int
-    synthetic: bool
-    definition: str
 
 
 class Siblings(NamedTuple):

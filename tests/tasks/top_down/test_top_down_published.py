@@ -20,8 +20,10 @@ from top_down_inputs import HERE, begin, country, design, finish
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
 from tasks.top_down.check.release import checks
+from tasks.top_down.estimate.descent import estimate_below
 from tasks.top_down.estimate_from_release import release_estimate, release_from_files
 from tasks.top_down.measure.measuring import Drawing
+from tasks.top_down.published_files import answers, read_files
 from tasks.top_down.published_files.inventory import take_inventory
 from tasks.top_down.published_files.read_files import Request
 from tasks.top_down.run import TopDownRun
@@ -94,6 +96,7 @@ def test_the_release_comes_out_again(
         assert told["spine"]["digest"] == of_run["spine"]["digest"]
         assert not [check for check in checks(staged, of_run) if check.faults]
         check_layout(staged)
+        check_a_nation_a_state_at_a_time(tmp_path, staged, geography, apart, monkeypatch)
         check_finds_other_numbers(staged, of_run)
     if jurisdiction == "pr":
         other = estimated(tmp_path / "gls", staged, estimator="gls", rounding="program", microdata="text")
@@ -101,6 +104,26 @@ def test_the_release_comes_out_again(
         assert (other / "mdf/72_persons.txt").exists()
         name = "histograms/persons/Tract/72.parquet"
         assert contents(other, apart)[name] != contents(staged, apart)[name]
+
+
+def check_a_nation_a_state_at_a_time(
+    folder: Path, staged: Path, geography: str, apart: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """topdown maps a nation's answers twice, the second time state by state, and estimates the same."""
+    for module in (answers, read_files):
+        monkeypatch.setattr(module, "BLOCKS_AT_HAND", 1)
+    held = []
+
+    def watched(*given: Any) -> None:
+        run = given[0]
+        held.append(sorted({path.parts[-4] for path in run.path.glob("noisy/*/*/published/Block/values.npy")}))
+        estimate_below(*given)
+
+    monkeypatch.setattr("tasks.top_down.estimate.descent.estimate_below", watched)
+    again = estimated_from_files(folder / "by_state", staged, geography, estimator="topdown")
+    assert set(map(tuple, held)) == {("23",), ("46",)}
+    own = estimated(folder / "topdown", staged, estimator="topdown")
+    assert contents(again, apart) == contents(own, apart)
 
 
 def check_layout(staged: Path) -> None:
