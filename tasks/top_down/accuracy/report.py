@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from tasks.pages import render
 from tasks.pages.charts import picture
 from tasks.pages.text_table import TextTable
-from tasks.top_down.accuracy.compare import LEVELS
+from tasks.top_down.accuracy.entities import LEVELS
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}

@@ -12,7 +12,7 @@ from top_down_inputs import HERE, country, design, settings_with
 from flows.execution.repetitions import count_marked
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.accuracy.compare import LEVELS
+from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors
 from tasks.top_down.accuracy.report import write_report
 from tasks.top_down.run_plan import Design
