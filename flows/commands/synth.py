@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from flows.commands.marking import confirm_mark
-from flows.reports.terminal import Json, counting, show
+from flows.reports.terminal import Json, counting, err, labelled, show
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
@@ -30,8 +30,7 @@ Shares = Annotated[
     Path | None,
     typer.Option(
         metavar="CSV",
-        help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: "
-        "ddhca_published_national.csv.gz beside BLOCKS or PARAMS; where there is none, made-up shares.",
+        help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: made-up shares.",
     ),
 ]
 Persons = Annotated[
@@ -100,6 +99,11 @@ def synth(
             case _:
                 raise typer.BadParameter(f"write {FORMS}")
     show(asdict(made), lambda: _table(made), as_json=as_json)
+    if made.uncounted:
+        others = f"; and {len(made.uncounted) - 3:,} more" if len(made.uncounted) > 3 else ""
+        named = "; ".join(made.uncounted[:3]) + others
+        warning = f"{made.shares} has no count of these groups, which get one person each: {named}"
+        err.print(labelled("warning:", warning, "bold yellow"), soft_wrap=True)
 
 
 def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
@@ -136,7 +140,8 @@ def _table(made: Made) -> Table:
     states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
     table.add_row("persons", f"{made.persons:,} synthetic, seed {made.mark.seed}")
     table.add_row("blocks", f"{made.blocks:,} in {states}")
-    table.add_row("groups", f"follow {made.shares}" if made.shares else "have made-up shares (no published counts)")
+    made_up = "have made-up shares; --shares CSV gives them published counts"
+    table.add_row("groups", f"follow {made.shares}" if made.shares else made_up)
     table.add_row("data", str(made.data))
     table.add_row("parameters", str(made.params))
     table.add_row("next", f"das validate {made.params} {made.data}")

@@ -9,22 +9,15 @@ import numpy as np
 
 from spine.geography import IntArray
 from tasks.lifecycle.files import load_object, save_object, unless_done
+from tasks.pages.words import level_title
 from tasks.top_down.areas import DIGITS, areas
 from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.records import short_codes
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
-LEVELS = {
-    "state": "State",
-    "county": "County",
-    "tract": "Tract",
-    "cbg": "Tabulation block group",
-    "obg": "Optimized block group",
-    "block": "Block",
-    "place": "Place",
-    "mcd": "County subdivision (MCD)",
-    "aian": "AIAN area",
+LEVELS = {  # in words
+    level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
 }
 WIDTHS = {"state": 2, **DIGITS, "block": 15}  # of public codes; optimized block groups have none
 
