@@ -72,6 +72,11 @@ def find_replicates(folder: Path) -> dict[int, list[str]]:
     return found
 
 
+def keep_runs(run: TopDownRun, workers: Workers, number: int) -> None:
+    """Keep the counts of one of our runs, in every state."""
+    workers.map("keep counts", run, keep_ours, [(*pair, number) for pair in run.product_states])
+
+
 def keep_truth(run: TopDownRun, product: ProductName, state: str) -> None:
     """Keep the counts of the truth."""
     _keep(run, product, state, TRUTH, load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms))
@@ -99,7 +104,7 @@ def _save(path: Path, counts: IntArray | FloatArray) -> None:
 
 
 def load_counts(run: TopDownRun, product: str, state: str, level: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the truth, (entities, columns), and the counts of our runs and of replicates, (runs, entities, columns)."""
+    """Return counts of the truth, (entities, columns), and of our runs and replicates, (runs, entities, columns)."""
     paths = complete(_folder(run, product, state, level))
     ours, theirs = ([path for path in paths if path.name.startswith(kind)] for kind in ("ours", "theirs"))
     truth = np.load(_folder(run, product, state, level) / TRUTH).astype(float)
@@ -117,6 +122,7 @@ def read_replicates(run: TopDownRun, workers: Workers, source: Path) -> tuple[in
         where there are fewer than two, one cannot be read, lacks the run's states or has blocks of another universe,
         or 0 is not the truth.
     """
+    workers.map("keep counts", run, keep_truth, run.product_states)
     if source.is_dir():
         found = find_replicates(source)
         workers.map("replicates", run, read_replicate, list(found.items()))
