@@ -29,6 +29,7 @@ from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.estimate import estimate as estimate_tda
+from flows.commands.tda.public import public as public_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
 from flows.commands.tda.truth import truth as truth_tda
@@ -112,13 +113,14 @@ _group(
 _group(
     "tda",
     "The TopDown Algorithm: a private database of persons and housing units by block.",
+    synth=synth_tda,
     validate=validate_tda,
     run=run_tda,
-    truth=truth_tda,
     estimate=estimate_tda,
     accuracy=accuracy_tda,
+    truth=truth_tda,
+    public=public_tda,
     compare_gls=compare_gls,
-    synth=synth_tda,
 )
 _group(
     "bottom-up",

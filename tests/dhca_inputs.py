@@ -21,7 +21,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.findings import Finding, read_findings
-from tasks.inputs.synthetic_mark import Mark, data_files, write_mark
+from tasks.inputs.marks import Mark, data_files, write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers

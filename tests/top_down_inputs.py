@@ -16,7 +16,7 @@ from flows.execution.top_down_settings import TopDownSettings
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import digest_file
-from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
+from tasks.inputs.marks import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate_from_release import release_from_files
 from tasks.top_down.published_files.inventory import take_inventory
@@ -57,8 +57,8 @@ def tables(data: Path) -> Tables:
     def records(name: str) -> str:
         return str(next(data.glob(f"{name}.*")))
 
-    public = [str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv", MARK_FILE)]
-    return Tables(records("persons"), records("units"), *public)
+    public = [str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv")]
+    return Tables(records("persons"), records("units"), *public, str(data))
 
 
 def design(
@@ -116,7 +116,7 @@ def begin(
 
 def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
     """Draw, estimate and stage the release of a run; returns its staging folder."""
-    settings = settings_with(folder, Path(run.tables.mark).parent, run.design)
+    settings = settings_with(folder, Path(run.tables.marks), run.design)
     done = {"validate": run.validated, "spine": None, "histograms": None, "reserve budget": None}
     runner = InProcess(settings, workers, before="commit", done=done, directory=run)
     runner.run()

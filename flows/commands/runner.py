@@ -143,6 +143,7 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json that every run has."""
         from flows.reports.curator import findings_data, other_data, together
+        from tasks.lifecycle.manifest import mark_of
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
@@ -156,7 +157,9 @@ class Outcome:
             facts["findings"] = findings_data(self.findings)
         if self.release:
             manifest = self.manifest()
-            facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+            mark = mark_of(manifest)
+            facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": mark == "SYNTHETIC"}
+            facts["mark"] = mark
         return facts
 
     def manifest(self) -> dict[str, Any]:
@@ -172,7 +175,7 @@ def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
 
     lines = [f"{name} {facts['state']} (run {facts['run']})"]
     if spent := facts.get("spent"):
-        charged = ", not charged: the data is synthetic" if facts["synthetic"] else ""
+        charged = f", not charged: the data is {facts['mark'].lower()}" if facts["mark"] else ""
         amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
         lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
         lines.append(f"   release  {facts['release']}")
@@ -205,12 +208,12 @@ def _check_accounts(todo: Sequence[RunSettings]) -> None:
     """Refuse runs on unmarked data whose account is not named or not open, before a server and workers are there."""
     from flows.execution.policy import under_policy
     from tasks.inputs.files import exists
-    from tasks.inputs.synthetic_mark import read_mark_file
+    from tasks.inputs.marks import read_mark
     from tasks.lifecycle.reservation import check_open
 
     for settings in todo:
         there = all(exists(place) for name in settings.DATA if (place := getattr(settings, name)))
-        if there and read_mark_file(settings.mark_file) is None:  # validation names what is not there
+        if there and read_mark(settings.marks) is None:  # validation names what is not there
             with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
                 check_open(under_policy(settings, settings.SYSTEM).charging)
 

@@ -13,7 +13,7 @@ from privacy.bottom_up.calibration import Method
 from privacy.noise.sampler import check_law
 from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
 from tasks.bottom_up.measure import Plan
-from tasks.bottom_up.tabulate import mark_path
+from tasks.bottom_up.tabulate import mark_folder
 from tasks.inputs.exact_numbers import quoted_number
 from tasks.lifecycle.errors import Refused
 
@@ -48,9 +48,9 @@ class BottomUpSettings(RunSettings):
         return "bottom-up"
 
     @property
-    def mark_file(self) -> str:
-        """The path or URL of the mark beside the table."""
-        return mark_path(self.table)
+    def marks(self) -> str:
+        """The folder of the table, where its mark is."""
+        return mark_folder(self.table)
 
     def configuration_digest(self) -> str:
         """Return the digest of the plan. Raises Refused."""

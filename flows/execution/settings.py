@@ -14,7 +14,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from flows.execution.cluster import ClusterSettings
 from flows.execution.systems import SYSTEMS, System
-from tasks.inputs.synthetic_mark import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -95,10 +94,9 @@ class RunSettings(BaseModel, ABC):
         return [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
 
     @property
-    def mark_file(self) -> str:
-        """The path or URL of the mark that would declare the data synthetic."""
-        (data,) = (getattr(self, name) for name in self.DATA)
-        return f"{data.rstrip('/')}/{MARK_FILE}"
+    def marks(self) -> str:
+        """The folder, by path or URL, that a mark of the data would be in: the first of DATA."""
+        return str(getattr(self, self.DATA[0]))
 
     @property
     def system(self) -> System:

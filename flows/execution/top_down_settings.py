@@ -11,8 +11,8 @@ from privacy.noise.laws import Definition
 from spine.geocodes import Kind
 from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
+from tasks.inputs.marks import GRF_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.inputs.spine_options import read_allocation, read_settings
-from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import (
@@ -93,7 +93,7 @@ class TopDownSettings(RunSettings):
             geography=self.geography or f"{data}/{GRF_FILE}",
             quarters=self.quarters or f"{data}/{QUARTERS_FILE}",
             totals=self.totals or f"{data}/{TOTALS_FILE}",
-            mark=f"{data}/{MARK_FILE}",
+            marks=data,
         )
 
     def design(self) -> Design:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
 from tasks.inputs.files import exists
 from tasks.inputs.findings import MISSING, Finding
+from tasks.inputs.marks import GRF_FILE, PERSON_FILES
 from tasks.inputs.records import RecordFile, open_records
-from tasks.inputs.synthetic_mark import GRF_FILE, PERSON_FILES
 
 RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
 COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")

@@ -22,10 +22,10 @@ from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
+from tasks.inputs.marks import GRF_FILE, read_mark
 from tasks.inputs.names import names_in
 from tasks.inputs.record_digests import digests
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
-from tasks.inputs.synthetic_mark import GRF_FILE, read_mark
 from tasks.inputs.tables import empty
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
@@ -131,7 +131,7 @@ def _validate_data(
         input_digest=_input_digest(person_digest, geography_digest),
         records_digests=(person_digest, *of_states),
         geography_digest=geography_digest,
-        synthetic=mark is not None,
+        mark=mark.name if mark else None,
         blocks=len(geography.blocks),
     )
 

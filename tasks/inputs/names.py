@@ -22,8 +22,8 @@ from pathlib import Path
 from tasks.inputs.blocks.columns import PL94
 from tasks.inputs.blocks.files import list_files
 from tasks.inputs.files import open_file, why
+from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.regions import Region
-from tasks.inputs.synthetic_mark import GRF_FILE
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.received import NotOfRelease, read_in

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from privacy.accounting.journal import MarkName
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
@@ -44,7 +45,7 @@ class Validated:
 
     input_digest: str
     records_digests: tuple[str, ...]
-    synthetic: bool
+    mark: MarkName | None
     states: tuple[str, ...]
     nation: bool
     digests: dict[str, str]

@@ -184,7 +184,7 @@ class Tables:
     """The paths or URLs of the input.
 
     persons, units: None where the product is not released. geography: as `das spine` reads it. quarters, totals: the
-    declared invariants: living quarters by block, total population by state. mark: of SYNTHETIC.json, if there is one.
+    declared invariants: living quarters by block, total population by state. marks: the folder where a mark may be.
     """
 
     persons: str | None
@@ -192,7 +192,7 @@ class Tables:
     geography: str
     quarters: str
     totals: str
-    mark: str
+    marks: str
 
     def records(self, product: ProductName) -> str | None:
         """Return the path of the records of a product."""

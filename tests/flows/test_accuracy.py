@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 
 from flows.reports.accuracy_charts import wilson
 from tasks.detailed_dhca.accuracy.report import STATEMENT
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
 

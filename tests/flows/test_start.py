@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -90,10 +91,8 @@ def test_an_interrupted_command_names_every_run_that_it_leaves(tmp_path: Path) -
     common = {"params": "p", "data": "d", "out": "o", "state": str(tmp_path)}
     us, pr = (DetailedDhcaSettings.new(**common, jurisdiction=name, run_id=f"a-{name}") for name in ("us", "pr"))
     stopped = Outcome(us, problem=Failed("the disk is full"))
-    for outcomes in ([], [stopped]):
-        said = interrupted(left([us, pr], outcomes))
-        assert f"das run --resume a-us --state {tmp_path}, then das run --resume a-pr --state {tmp_path}" in said
-    assert "a-us" not in interrupted(left([us, pr], [Outcome(us, release="o/us")]))
+    for outcomes, named in (([], ["us", "pr"]), ([stopped], ["us", "pr"]), ([Outcome(us, release="o/us")], ["pr"])):
+        assert re.findall(r"das run --resume a-(\w+)", interrupted(left([us, pr], outcomes))) == named
 
 
 def test_the_program_says_its_version_and_python_starts_it_as_well() -> None:

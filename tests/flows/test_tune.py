@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from fractions import Fraction
 from functools import partial
 
 import openpyxl
 import pytest
 from dhca_inputs import Inputs, configuration, write_config
 
+from privacy.accounting.composition import LevelBudget
+from privacy.analyses.tuning import level_laws
+from privacy.noise.margins import margin_of_error
 from tasks.inputs.configuration import BUDGET_KEYS
 
 
@@ -77,6 +81,30 @@ def test_own_levels_multiplicity_total_and_switches(das):
     assert data["unbounded"]["budget"] == "5"
     off = level(data, "Nation, Regional")
     assert (off["with_it"]["budget"], off["without_it"]["budget"]) == ("7", "5")
+
+
+@pytest.mark.parametrize(
+    ("question", "stage", "cells"),
+    [
+        ("County, Detailed: total of 23 ages <= 20", "stage_2", 46),
+        ("county-2: T1 at age4 ≤ 20", "stage_2", 8),
+        ("(County, Detailed): step 1 total <= 33", "stage_1", 1),
+        ("USA, 1: TotalOnly total <= 3", "total_only", 1),
+    ],
+)
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+def test_solve_answers_with_the_least_budget(das, question, stage, cells, definition):
+    """One less in the sixth digit misses the margin, and the table has the same margin at that budget."""
+    options = ("--definition", definition, "--gamma", "1/5")
+    code, out, err = das("--solve", question, *options)
+    solved = json.loads(das("--solve", question, *options, "--json")[1])
+    assert (code, out.strip()) == (0, solved["budget"])
+    assert "the least" in err
+    budget, target = Fraction(out.strip()), int(question.split()[-1])
+    one_less = budget - Fraction(10) ** -len(out.strip().partition(".")[2])
+    for at, met in ((budget, True), (one_less, False)):
+        laws = level_laws(definition, LevelBudget(at, 9), Fraction(1, 5))
+        assert (margin_of_error(getattr(laws, stage), cells) <= target) is met
 
 
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):
@@ -156,6 +184,14 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("nowhere.json",), "nowhere.json cannot be read"),
         (("nowhere.json", "--definition", "zcdp"), "has its own levels and definition"),
         (("--html", "/nowhere/tune.html"), "cannot be written"),
+        (
+            ("--solve", "County"),
+            "a question is LEVEL: STATISTIC <= COUNTS",
+        ),
+        (("--solve", "County, Detailed: sex <= 3"), "unknown statistic 'sex': one of TotalOnly total;"),
+        (("--solve", "Village, Detailed: total of 4 ages <= 3"), "unknown population group level"),
+        (("--solve", "usa-1: step 1 total <= 0"), "from 1 to 1,000,000 counts, not 0"),
+        (("--solve", "usa-1: step 1 total <= 999999"), "takes a budget near 10^"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -32,16 +32,17 @@ def accuracy(
     inputs: InputOptions,
     options: ExactOptions,
 ) -> None:
-    """Report the errors of total, voting age, Hispanic and race by level, place, county subdivision and AIAN area.
+    """Report the errors of counts on synthetic data, by level and kind of area. NOT PRIVATE.
 
-    Each spine and estimator is shown, both estimators on the same measurements, with the share of counts
-    within their margins of error. OUT gets error.csv, coverage.csv, error.html with charts, and board.svg, one picture
-    of it all. NOT PRIVATE, and only for data that is marked synthetic: on confidential data each spine would be a
-    measurement and a charge of its own.
+    Total, voting age, Hispanic and race, by level, place, county subdivision and AIAN area. Each spine and
+    estimator is shown, both estimators on the same measurements, with the share of counts within their margins of
+    error. OUT gets error.csv, coverage.csv, error.html with charts, and board.svg, one picture of it all. NOT
+    PRIVATE, and only for data that is marked synthetic: on confidential data each spine would be a measurement and
+    a charge of its own.
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
-    from flows.execution.repetitions import count_synthetic
+    from flows.execution.repetitions import count_marked
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors
@@ -58,7 +59,7 @@ def accuracy(
         settings = options.new_settings(TopDownSettings, f"{base}-{kind}", place, **own)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
-            count_synthetic(settings, workers)
+            count_marked(settings, workers)
             by_spine[kind] = measure_errors(run, workers, range(seeds), estimators)
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})

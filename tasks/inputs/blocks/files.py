@@ -11,7 +11,7 @@ import fsspec
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
 from tasks.inputs.files import digest_file, locate, locate_file
-from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
 ARCHIVE = re.compile(r"([a-z]{2}2020\.n?pl|BlockAssign_[^/]*|\d{4}_Gaz_[^/]*)\.zip$", re.IGNORECASE)

@@ -272,7 +272,7 @@ def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
         return
     try:
         if origin := own.origin:
-            marked = ", of synthetic data" if origin.synthetic else ""
+            marked = f", of {origin.mark.lower()} data" if origin.mark else ""
             faults.note(name, f"measurements by das-flows, run {origin.run}{marked}: not the Census Bureau's")
     except ValueError as error:
         faults.add(first.name, f"has {error}")

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from privacy.accounting.journal import MarkName
 from spine.geography import IntArray
+from tasks.lifecycle.manifest import mark_facts, mark_in
 
 ORIGIN, ORDER = "das-flows", "das-flows.order"  # keys of a footer
 _RUN = re.compile(r"[\w.-]{1,200}")
@@ -24,12 +26,12 @@ class Origin(NamedTuple):
     """The run of das-flows that measured. totals: declared population by state code."""
 
     run: str
-    synthetic: bool
+    mark: MarkName | None
     totals: dict[int, int]
 
     def written(self) -> str:
         """Return the text of a footer."""
-        return json.dumps({"run": self.run, "synthetic": self.synthetic, "state_totals": self.totals})
+        return json.dumps({"run": self.run, **mark_facts(self.mark), "state_totals": self.totals})
 
 
 def read_origin(written: str) -> Origin:
@@ -42,7 +44,7 @@ def read_origin(written: str) -> Origin:
         raise ValueError("a footer of das-flows that is damaged") from None
     if not _RUN.fullmatch(run) or not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a run or a population that cannot be")
-    return Origin(run, content["synthetic"] is not False, totals)
+    return Origin(run, mark_in(content), totals)
 
 
 def written_order(rank: IntArray) -> str:

@@ -90,8 +90,8 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
     _save_design(reading, shares, nation)
     _give_shares(reading, totals, source)
     origin = inventory.origin
-    synthetic = origin is not None and origin.synthetic
-    validated = Validated("", (), synthetic, inventory.states, nation, _digests(reading))
+    mark = origin.mark if origin is not None else None
+    validated = Validated("", (), mark, inventory.states, nation, _digests(reading))
     save_object(run / "prepared/validated", validated)
     facts: dict[str, Any] = {
         "privacy": PRIVACY if origin is None else OF_A_RUN.format(run=origin.run),

@@ -20,8 +20,8 @@ from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
     NOT_PRIVATE,
-    SYNTHETIC,
     made_by,
+    marked,
     noise_law,
     write_manifest,
 )
@@ -70,7 +70,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
         "region": design.jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
-        **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
+        **marked(validated.mark),
         **({"ESTIMATE": OF_FILES if of_bureau else ESTIMATE} if anew else {}),
         **({"source": source} if from_files else {}),
         "spent": None if truth or anew else spent(run),

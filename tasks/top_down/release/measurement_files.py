@@ -251,4 +251,4 @@ def _footer(run: TopDownRun) -> dict[str, str]:
     """Return what the footer of every file says about the run: as public as its manifest."""
     states, declared = run.validated.states, run.state(run.validated.states[0]).totals
     totals = {int(state): declared[int(state)] for state in states}
-    return {ORIGIN: Origin(run.id, run.validated.synthetic, totals).written()}
+    return {ORIGIN: Origin(run.id, run.validated.mark, totals).written()}

@@ -47,7 +47,7 @@ from tasks.detailed_dhca.reserve_budget import precheck_budget
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import _input_digest, validate
 from tasks.inputs.findings import Finding
-from tasks.inputs.synthetic_mark import write_mark
+from tasks.inputs.marks import write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
@@ -648,12 +648,12 @@ def test_a_part_of_a_file_is_that_part(
 # The mark of synthetic data
 
 
-def test_marked_data_is_synthetic_and_a_mark_never_covers_other_data(tmp_path: Path) -> None:
+def test_marked_data_is_marked_and_a_mark_never_covers_other_data(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
     write_mark(data, generator="a test", version="1", seed=None)
     validated, _ = validate_here(new_run(tmp_path, "marked"), params, data)
     assert validated is not None
-    assert validated.synthetic
+    assert validated.mark == "SYNTHETIC"
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
     with pytest.raises(Refused, match="changed or replaced"):
         validate(new_run(tmp_path, "changed"), HERE, str(params), str(data), "us")
@@ -663,7 +663,7 @@ def test_marked_data_is_synthetic_and_a_mark_never_covers_other_data(tmp_path: P
     (data / "SYNTHETIC.json").unlink()
     validated, _ = validate_here(new_run(tmp_path, "unmarked"), params, data)
     assert validated is not None
-    assert not validated.synthetic
+    assert validated.mark is None
 
 
 def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: Path) -> None:
