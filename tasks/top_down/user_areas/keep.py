@@ -37,7 +37,7 @@ def keep(run: TopDownRun, workers: Workers, home: Path, digests: dict[str, str])
     make_state_folder(home)
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    validated, design = run.validated, run.design
+    design = run.design
     for state, digest in digests.items():
         levels = {product: run.spine(product, state).levels for product in design.products}
         total = run.state(state).totals[int(state)]
