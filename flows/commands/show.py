@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -42,6 +42,12 @@ def show(
     params: Annotated[
         Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
     ] = None,
+    boundaries: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Shapes of regions for maps: GeoJSON, GeoPackage or a zipped shapefile with GEOID; may be repeated."
+        ),
+    ] = None,
     table: Annotated[
         str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
     ] = None,
@@ -67,7 +73,7 @@ def show(
     given_names = read_names(names or [])
     if keep_names and not given_names:
         raise Refused("--keep-names needs --names: there are no names to keep")
-    shown = open_release(release, given_names, params, Scope.named(scope) if scope else None)
+    shown = open_release(release, given_names, params, Scope.named(scope) if scope else None, boundaries or ())
     if keep_names:
         err.print(f"wrote {write_names(release, given_names)}; the release itself is unchanged", soft_wrap=True)
     check = Check(release, shown.manifest["files"])
@@ -80,10 +86,15 @@ def show(
 
 
 def open_release(
-    folder: Path, names: Names | None = None, params: Path | None = None, scope: Scope | None = None
+    folder: Path,
+    names: Names | None = None,
+    params: Path | None = None,
+    scope: Scope | None = None,
+    boundaries: Sequence[Path] = (),
 ) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
+    from flows.reports.show.maps.places import places_of
     from flows.reports.show.release_pages import anybodys, read_manifest
     from flows.reports.show.scope import Scope
 
@@ -94,6 +105,7 @@ def open_release(
     opener = system.part("page")
     with anybodys(folder):
         pages: ReleasePages = opener(folder, manifest, names or {}, params, scope or Scope())
+        pages.places = places_of(folder, manifest, boundaries)
     return pages
 
 

@@ -171,6 +171,7 @@ class IterationView(GroupsView):
     chosen: str
     kinds: str
     by_type: Sequence[tuple[str, str, int, int | None, str]]
+    mapped: bool = False
     view: str = "iteration"
 
 
@@ -186,6 +187,7 @@ class GroupView(View):
     parents: Sequence[GroupItem]
     siblings: Inside | None
     children: Sequence[Inside]
+    mapped: Sequence[str] = ()
     view: str = "group"
 
     def around(self) -> list[tuple[str, Sequence[GroupItem]]]:
