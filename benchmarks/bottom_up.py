@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from measure import arguments, measure_das
 
 from tasks.bottom_up.example import DOMAIN, TABLE, TOTALS, make_example
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.digests import file_digest
 
 

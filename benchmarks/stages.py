@@ -40,7 +40,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import NOWHERE
-from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.workers import Workers

@@ -22,13 +22,6 @@ from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 DOCS = Path(__file__).parent
 LOADS = 15  # seconds within which Prefect's pages fill themselves
 Shot = tuple[str, int, int, str]
-NAMES = """REGION_TYPE|REGION_ID|NAME
-COUNTY|44001|Bristol County
-COUNTY|44003|Kent County
-COUNTY|44005|Newport County
-COUNTY|44007|Providence County
-COUNTY|44009|Washington County
-"""
 SHOTS: dict[str, Shot] = {  # file: address or file, width, height, colour scheme
     "overview": ("?view=overview", 1200, 860, "light"),
     "group": ("?view=group/COUNTY/44007/4015", 1200, 1240, "light"),
@@ -42,10 +35,8 @@ SCROLLED = {"sum": "//h2[.='Its counties']", "report": "//h2[contains(., 'Noise,
 def main(release: Path) -> None:
     """Serve the release and take every picture."""
     with tempfile.TemporaryDirectory() as folder:
-        names = Path(folder) / "names.csv"
-        names.write_text(NAMES)
         das = Path(sys.executable).parent / "das"
-        command = [str(das), "show", str(release), "--names", str(names), "--port", "0", "--no-browser"]
+        command = [str(das), "show", str(release), "--port", "0", "--no-browser"]
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
             assert server.stderr is not None

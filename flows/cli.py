@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -25,7 +27,9 @@ from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
+from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.estimate import estimate as estimate_tda
+from flows.commands.tda.public import public as public_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
 from flows.commands.tda.truth import truth as truth_tda
@@ -52,6 +56,14 @@ OF_A_PATH = (  # errors by which the system refuses a path that was given
     errno.EROFS,
 )
 
+
+def show_version(asked: bool) -> None:
+    """Print the version and leave, where it is asked for."""
+    if asked:
+        typer.echo(f"das-flows {version('das-flows')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="das",
     help="Disclosure avoidance for census tables: SafeTab-P, the TopDown Algorithm, and their privacy analyses.",
@@ -60,6 +72,16 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def _start(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=show_version)
+    ] = False,
+) -> None: ...
+
+
 for _command in (demo, validate, run, show, check, truth, accuracy, synth, spine, compare, tune):
     app.command()(with_local_paths(_command))
 
@@ -96,6 +118,8 @@ _group(
     truth=truth_tda,
     estimate=estimate_tda,
     accuracy=accuracy_tda,
+    public=public_tda,
+    compare_gls=compare_gls,
     synth=synth_tda,
 )
 _group(
@@ -112,7 +136,7 @@ def main() -> None:
     """Run `das` and leave with 0 done, 1 refused, 2 usage, 3 failed and resumable; never with a traceback."""
     no_core_dumps()  # of persons and the run's secret
     try:
-        app()
+        app(prog_name="das")
     except SystemExit as done:
         if done.code == INTERRUPTED:
             _say("stopped", Failed("interrupted"), 3)
@@ -130,3 +154,7 @@ def main() -> None:
 def _say(word: str, error: Exception, code: int) -> None:
     err.print(labelled(f"{word}:", str(error)), soft_wrap=True)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

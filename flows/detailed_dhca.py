@@ -99,12 +99,13 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
     published = []
     for level in levels:
         of_level = {"workers": workers, "level": level}
-        details = run.submit(f"totals {level}", measure_totals, gate, **of_level, estimates=estimates)
-        tables = run.submit(f"sex by age {level}", measure_sex_by_age, details, **of_level)
-        published.append(run.submit(f"suppression {level}", suppress, tables, **of_level))
+        details = run.submit(f"totals ({level.name})", measure_totals, gate, **of_level, estimates=estimates)
+        tables = run.submit(f"sex by age ({level.name})", measure_sex_by_age, details, **of_level)
+        published.append(run.submit(f"suppression ({level.name})", suppress, tables, **of_level))
     if estimates:
         published += [
-            run.submit(f"estimates {level}", estimate, *published, workers=workers, level=level) for level in levels
+            run.submit(f"estimates ({level.name})", estimate, *published, workers=workers, level=level)
+            for level in levels
         ]
     equated = run.submit("coterminous", equate_coterminous, *published, **here, estimates=estimates)
     run.wait()  # a run that fails does not wait for its spine

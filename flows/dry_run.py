@@ -59,7 +59,9 @@ def _try(settings: RunSettings) -> dict[str, str]:
             run_stages(settings, planned)
         for plan in planned:
             unit = UNITS[plan.spend.definition]
-            charged = "nothing, the data is marked as synthetic" if plan.synthetic else f"account {settings.account}"
+            charged = (
+                f"nothing, the data is marked as {plan.mark.lower()}" if plan.mark else f"account {settings.account}"
+            )
             found[SPEND] = f"{unit} {format_amount(plan.spend.unbounded)}, charged to {charged}"
         end_run(run)
     return found

@@ -24,7 +24,7 @@ from spine.settings import SpineSettings
 class Entities:
     """One family of OSEs.
 
-    name: aian, place, mcd, pme, gq, sd; or the tabulation geounits county, tract, cbg.
+    name: aian, place, mcd, pme, gq, sd; or the tabulation geounits state, county, tract, cbg.
     codes: (entities,) sorted codes that mean the same in every state: a place is state * 10^5 + PLACEFP, an MCD
         county * 10^5 + COUSUBFP, an AIAN area AIANNHCE, a school district state * 10^15 + its code, a GQ
         pattern its seven binary digits.
@@ -72,8 +72,9 @@ def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray
         if district is None:
             return None
         return np.where(district == NO_SCHOOL_DISTRICT, outside, geography.state * 10**15 + district)
-    if name in ("cbg", "tract", "county"):
-        return {"cbg": geography.block_group, "tract": geography.tract, "county": geography.county}[name]
+    if name in ("cbg", "tract", "county", "state"):
+        levels = {"cbg": geography.block_group, "tract": geography.tract, "county": geography.county}
+        return (levels | {"state": geography.state})[name]
     raise ValueError(f"there is no family of off-spine entities {name!r}")
 
 

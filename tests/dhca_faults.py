@@ -132,7 +132,7 @@ CONFIG_FAULTS = [
         "noise too wide",
         CONFIG,
         _config(privacy_budget_p_level_2_place=1e-12),
-        "(PLACE, 2): the noise is too wide",
+        "Place, Detailed: the noise is too wide",
         "privacy_budget_p_level_2_place",
     ),
     _fault(
@@ -256,13 +256,13 @@ STABILITY_FAULTS = [
         "stability formula not enough",
         MAPPING.removeprefix("params/"),
         _unstable,
-        "(USA, 1): a possible record is in 4 population groups, more than the stability formula's 3",
+        "Nation, Regional: a possible record is in 4 population groups, more than the stability formula's 3",
     ),
     Fault(
         "level that no code reaches",
         MAPPING.removeprefix("params/"),
         _unreached,
-        "(USA, 1): no code maps to an iteration of this level: set its budget to 0",
+        "Nation, Regional: no code maps to an iteration of this level: set its budget to 0",
     ),
 ]
 

@@ -21,7 +21,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.findings import Finding, read_findings
-from tasks.inputs.synthetic_mark import Mark, data_files, write_mark
+from tasks.inputs.marks import Mark, data_files, write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
@@ -138,6 +138,7 @@ class Inputs:
     ethnicity: list[tuple[str, ...]] = field(default_factory=lambda: deepcopy(ETHNICITY))
     blocks: list[tuple[str, ...]] = field(default_factory=lambda: list(BLOCKS))
     persons: list[dict[str, str]] = field(default_factory=lambda: people(60))
+    names: list[tuple[str, str, str]] = field(default_factory=list)
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Write the files; returns the parameters and the data directory."""
@@ -163,6 +164,8 @@ class Inputs:
         mapping = [(row[0], code) for row in (*self.race, *self.ethnicity) for code in row[-1].split()]
         write_rows(params / "race-and-ethnicity-code-to-iteration.txt", ["ITERATION_CODE", "RACE_ETH_CODE"], mapping)
         write_rows(data / "GRF-C.txt", BLOCK_COLUMNS, self.blocks)
+        if self.names:
+            write_rows(data / "names.csv", ["REGION_TYPE", "REGION_ID", "NAME"], self.names)
         write_rows(data / "person-records.txt", PERSON_COLUMNS, [row.values() for row in self.persons])
         return params, data
 

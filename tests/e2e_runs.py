@@ -32,7 +32,7 @@ from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca.reserve_budget import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
+from tasks.inputs.marks import MARK_FILE, write_mark
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
 from tasks.lifecycle.errors import Refused

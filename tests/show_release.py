@@ -32,8 +32,9 @@ def inputs() -> Inputs:
     config = configuration(
         thresholds_p={name: [40, 120, 400] for name in levels}, zero_suppression_chance=0.9999, max_race_codes=3
     )
+    names = [("PLACE", "0100500", "Añasco\x07 \x1btown")]
     persons = [one for one in people(3_000) if "1300" not in one.values() or one["TABTRACTCE"] == "000200"]
-    return Inputs(config=config, persons=persons)
+    return Inputs(config=config, persons=persons, names=names)
 
 
 def with_estimates(released: Path, copy: Path) -> Path:

@@ -16,8 +16,11 @@ from flows.execution.top_down_settings import TopDownSettings
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import digest_file
-from tasks.inputs.synthetic_mark import MARK_FILE, Mark, save_mark
+from tasks.inputs.marks import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate_from_release import release_from_files
+from tasks.top_down.published_files.inventory import take_inventory
+from tasks.top_down.published_files.read_files import Request
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, Design, ProductName, Tables
 from tasks.top_down.synth import synthesize
@@ -43,7 +46,9 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     source = folder / "blocks.txt"
     source.write_text("\n".join("|".join(map(str, row)) for row in [GRF, *rows]) + "\n")
     jurisdiction: Jurisdiction = "pr" if states == ("72",) else "us"
-    return synthesize(str(source), folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
+    data = synthesize(str(source), folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
+    (data / "names.csv").write_text("REGION_TYPE|REGION_ID|NAME\nAIANNH|2430|A Reservation\nPLACE|0110000|Elsewhere\n")
+    return data
 
 
 def tables(data: Path) -> Tables:
@@ -52,8 +57,8 @@ def tables(data: Path) -> Tables:
     def records(name: str) -> str:
         return str(next(data.glob(f"{name}.*")))
 
-    public = [str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv", MARK_FILE)]
-    return Tables(records("persons"), records("units"), *public)
+    public = [str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv")]
+    return Tables(records("persons"), records("units"), *public, str(data))
 
 
 def design(
@@ -111,11 +116,29 @@ def begin(
 
 def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
     """Draw, estimate and stage the release of a run; returns its staging folder."""
-    settings = settings_with(folder, Path(run.tables.mark).parent, run.design)
+    settings = settings_with(folder, Path(run.tables.marks), run.design)
     done = {"validate": run.validated, "spine": None, "histograms": None, "reserve budget": None}
     runner = InProcess(settings, workers, before="commit", done=done, directory=run)
     runner.run()
     return runner.staged
+
+
+def estimated(
+    folder: Path,
+    nmf: Path,
+    totals: Path | None,
+    geography: Path | None = None,
+    workers: Workers = HERE,
+    check_spine: bool = False,
+    **changes: object,
+) -> list[Path]:
+    """The releases of an estimate from noisy measurement files."""
+    inventory, notes = take_inventory(nmf)
+    runs = [TopDownRun(folder / "runs" / f"run-{name}") for name in inventory.jurisdictions or ("us",)]
+    for run in runs:
+        run.create()
+    request = Request(totals and str(totals), geography and str(geography), changes, check_spine)
+    return release_from_files(runs, workers, inventory, notes, request, folder / "out")
 
 
 def read(folder: Path, pattern: str) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
 from flows.execution.systems import System
 from privacy.accounting.composition import Spend
+from privacy.accounting.journal import MarkName
 from privacy.noise.laws import law
 from privacy.noise.query_noise import QueryNoise
 from tasks.lifecycle.authorization import read_drawing
@@ -44,13 +45,13 @@ CONFIGURATION = sha256(b"one budget for all").hexdigest()
 class Counted:
     input_digest: str
     records_digests: tuple[str, ...]
-    synthetic: bool
+    mark: MarkName | None
 
 
 def count(run: RunDirectory, workers: Workers, data: str) -> Counted:
     """Count the lines on a worker; the count stays in the confidential directory."""
     (digest,) = workers.map("count", run, count_lines, [(data,)])
-    return Counted(digest, (digest,), synthetic=False)
+    return Counted(digest, (digest,), mark=None)
 
 
 def count_lines(run: RunDirectory, data: str) -> str:

@@ -68,6 +68,7 @@ def dhc_a(
     notes = _dhca_notes(read, unit, crossed, described=len(described) > 1)
     for jurisdiction in read.configuration.jurisdictions:
         levels = read.levels(jurisdiction)
+        levels_named = {str(level): level.name for level in levels}  # the key in JSON, the name in tables
         for values in described:
             records = {level: read.record(values, level) if values else None for level in levels}
             rows = {
@@ -80,7 +81,7 @@ def dhc_a(
             rows["total"] = {label: sum((row[label] for row in rows.values()), Fraction(0)) for label in columns}
             who = values["name"] if values else WORST
             title = f"A-attribute loss, Detailed DHC-A, {jurisdiction.upper()}: {who}"
-            text = [[level, *map(unit.text, row.values())] for level, row in rows.items()]
+            text = [[levels_named.get(level, level), *map(unit.text, row.values())] for level, row in rows.items()]
             tables.append(TextTable(title, ["level", *columns], text))
             each = {level: {label: unit.json(row[label]) for label in columns} for level, row in rows.items()}
             plain.append({"region": jurisdiction, "person": who, "levels": each})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,7 @@ def check(
     publisher: Annotated[
         Path | None, typer.Option(help="Check the signature by this public key of the publisher (Ed25519, PEM).")
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="List every check, not only those that found a fault.")] = False,
     as_json: Json = False,
 ) -> None:
     """Check a release from its files alone; exit with 1 where it does not agree with its manifest.
@@ -54,8 +55,12 @@ def check(
         "spent": manifest["spent"],
         "checks": [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done],
     }
-    show(facts, lambda: _table(facts, done), as_json=as_json)
-    if faults := sum(bool(each.faults) for each in done):
+    faults = sum(bool(each.faults) for each in done)
+    signed = f", and {publisher} has signed it" if publisher else ""
+    verdict = f"{release} agrees with its manifest: none of {len(done)} checks found a fault{signed}"
+    shown = done if every else [each for each in done if each.faults]
+    show(facts, lambda: _rendered(facts, shown, "" if faults else verdict), as_json=as_json)
+    if faults:
         raise Refused(f"{release} does not agree with its manifest: {faults} of {len(done)} checks found a fault")
 
 
@@ -74,14 +79,17 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield from system.part("release_checks")(release, manifest)
 
 
-def _table(facts: Mapping[str, Any], done: list[Check]) -> RenderableType:
+def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:
+    """Return the release's name and digest, a table of checks where there are any, and the verdict as the last line."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        "", "check", "over", "fault", title=f"{facts['release']}\ndigest {facts['digest']}", title_justify="left"
-    )
-    for each in done:
-        mark = Text("wrong", "red") if each.faults else Text("ok", "green")
-        table.add_row(mark, each.what, each.over, "; ".join(each.faults[:5]))
-    return table
+    parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}"]
+    if shown:
+        table = Table("", "check", "over", "fault")
+        for each in shown:
+            mark = Text("wrong", "red") if each.faults else Text("ok", "green")
+            table.add_row(mark, each.what, each.over, "; ".join(each.faults[:5]))
+        parts.append(table)
+    return Group(*parts, *([verdict] if verdict else []))

@@ -64,7 +64,7 @@ def compare(
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
     from flows.reports.figures import pair
     from privacy.analyses.comparison_tables import TABLES, PrintedTable
-    from tasks.population_groups.level_budgets import named_level, one_jurisdiction, paper_name
+    from tasks.population_groups.level_budgets import named_level, one_jurisdiction
 
     if paper is not None and paper not in TABLES:
         raise Refused(f"unknown paper {paper!r}: {' or '.join(TABLES)}")
@@ -79,4 +79,4 @@ def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
             raise Refused(f"a target margin is a whole number of counts, 1 to {LARGEST_MARGIN}, not {margin.strip()!r}")
         targets[named_level(name)] = int(margin)
     one_jurisdiction(targets)
-    return PrintedTable("", {paper_name(level): margin for level, margin in targets.items()}, {}, bounded=False)
+    return PrintedTable("", {level.name: margin for level, margin in targets.items()}, {}, bounded=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import RunOptions
-from flows.reports.terminal import Json, err
+from flows.reports.terminal import Json, err, out
 
 STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
 
@@ -39,6 +39,21 @@ def demo(
     COMMAND.run(context, options, lambda: new_runs(options, str(made.params), str(made.data), place / "release"))
     if not as_json:
         _top_down(context, str(made.data / "GRF-C.txt"), place)
+        out.print(_next_steps(place), soft_wrap=True)
+
+
+def _next_steps(place: Path) -> str:
+    """Return what to look at now, a command or a page a line."""
+    us, top_down = place / "release/us", place / "top-down/release/us"
+    steps = {
+        f"das show {us}": "find a group: what was published of it, with margins of error",
+        f"das check {us}": "compute again what the release states of itself",
+        f"das show {top_down}": "the TopDown Algorithm: a place, its persons, its margins",
+        f"{us}/report.html": "what was released, what it spent and how it was made; open it in a browser",
+        f"{top_down}/report.html": "the same of the TopDown Algorithm",
+        "docs/tutorial.md": "from a budget to a release in pandas, in half an hour",
+    }
+    return "\n".join(["Look at it:", *(f"   {what}\n      {why}" for what, why in steps.items())])
 
 
 def _top_down(context: typer.Context, geography: str, place: Path) -> None:
@@ -48,9 +63,9 @@ def _top_down(context: typer.Context, geography: str, place: Path) -> None:
     from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.synth import synthesize
 
-    data, out = place / "top-down/data", place / "top-down/release"
+    data, release = place / "top-down/data", place / "top-down/release"
     made = synthesize(geography, data, states=(STATE,))
     err.print(f"One of its states for the TopDown Algorithm: {made.persons:,} persons in {made.units:,} units: {data}")
     options = RunOptions(run_id=new_run_id("demo-tda"))
-    settings = options.new_settings(TopDownSettings, str(options.run_id), out, data=str(data))
+    settings = options.new_settings(TopDownSettings, str(options.run_id), release, data=str(data))
     COMMAND.run(context, options, lambda: [settings])

@@ -55,8 +55,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
 
     Runs with the same number under `data` had the same data, to the byte; `changed` marks a run whose states an earlier
-    run had charged for other data. Runs on synthetic data, which are charged to no account, have a table of their own
-    (in --json they are those of the account null).
+    run had charged for other data. Runs on data marked synthetic or public, which are charged to no account, have a
+    table of their own (in --json they are those of the account null).
 
     **Example:** `das ledger show`
     """
@@ -77,8 +77,8 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
             }
             for account in book.accounts()
         ]
-        if synthetic := [{"run": run, "at": entered} for run, entered in book.synthetic_runs()]:
-            facts.append({"account": None, "runs": synthetic})
+        if marked := [{"run": run, "at": at, "mark": mark} for run, (at, mark) in book.marked_runs().items()]:
+            facts.append({"account": None, "runs": marked})
     show(facts, lambda: _tables(facts), as_json=as_json)
 
 
@@ -219,10 +219,10 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     tables: list[RenderableType] = []
     for account in facts:
         if account["account"] is None:
-            table = Table("run", "entered")
+            table = Table("run", "mark", "entered")
             for run in account["runs"]:
-                table.add_row(run["run"], run["at"])
-            tables += ["Runs on synthetic data, not charged", table]
+                table.add_row(run["run"], run["mark"].lower(), run["at"])
+            tables += ["Runs on synthetic or public data, not charged", table]
             continue
         unit = UNITS[account["definition"]]
         table = Table("run", unit, "states", "data", "status", "reserved")

@@ -53,6 +53,7 @@ class FlowCommand:
         if options.resume is None:
             _say_left_behind(options)
             todo = begin()
+            _check_accounts(todo)
             _keep(todo, options)
         elif (again := resumed(context, options, self.system)) is not None:
             _say_left_behind(options)
@@ -67,7 +68,7 @@ class FlowCommand:
             _warn(warning)
         if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
             worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
-            raise worst("\n".join(dict.fromkeys(str(problem) for problem in problems)))
+            raise worst("; and ".join(dict.fromkeys(str(problem) for problem in problems)))
 
     def _report(self, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
         """Show how the runs ended. What goes wrong here changes nothing of it."""
@@ -85,14 +86,15 @@ class FlowCommand:
 
         outcomes: list[Outcome] = []
         try:
-            with interruptible(_interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
-                for number, settings in enumerate(todo):
-                    with interruptible(_interrupted(todo[number:])):
+            with interruptible(interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
+                for settings in todo:
+                    with interruptible(interrupted(left(todo, outcomes))):
                         held = _held_back(settings, outcomes, as_json=as_json)
                         outcomes.append(held or self._outcome(settings, as_json=as_json))
         except Exception as error:
             if len(outcomes) < len(todo):
-                raise
+                problem = error if isinstance(error, Refused | Failed) else report_crash(error)
+                raise type(problem)(f"{problem}; {_continue(left(todo, outcomes))}") from None
             _warn(f"the cluster did not end as it should: {report_crash(error)}")  # every run is over
         return outcomes
 
@@ -141,6 +143,7 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json that every run has."""
         from flows.reports.curator import findings_data, other_data, together
+        from tasks.lifecycle.manifest import mark_of
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
@@ -154,7 +157,9 @@ class Outcome:
             facts["findings"] = findings_data(self.findings)
         if self.release:
             manifest = self.manifest()
-            facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": "SYNTHETIC" in manifest}
+            mark = mark_of(manifest)
+            facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": mark == "SYNTHETIC"}
+            facts["mark"] = mark
         return facts
 
     def manifest(self) -> dict[str, Any]:
@@ -170,7 +175,7 @@ def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
 
     lines = [f"{name} {facts['state']} (run {facts['run']})"]
     if spent := facts.get("spent"):
-        charged = ", not charged: the data is synthetic" if facts["synthetic"] else ""
+        charged = f", not charged: the data is {facts['mark'].lower()}" if facts["mark"] else ""
         amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
         lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
         lines.append(f"   release  {facts['release']}")
@@ -197,6 +202,20 @@ def _say_left_behind(options: RunOptions) -> None:
     if left := run_directories(options.home):
         ids = ", ".join(run.id for run in left)
         err.print(f"Confidential directories of earlier runs in {options.home / 'runs'}: {ids} (see das runs list)")
+
+
+def _check_accounts(todo: Sequence[RunSettings]) -> None:
+    """Refuse runs on unmarked data whose account is not named or not open, before a server and workers are there."""
+    from flows.execution.policy import under_policy
+    from tasks.inputs.files import exists
+    from tasks.inputs.marks import read_mark
+    from tasks.lifecycle.reservation import check_open
+
+    for settings in todo:
+        there = all(exists(place) for name in settings.DATA if (place := getattr(settings, name)))
+        if there and read_mark(settings.marks) is None:  # validation names what is not there
+            with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
+                check_open(under_policy(settings, settings.SYSTEM).charging)
 
 
 def _keep(todo: Sequence[RunSettings], options: RunOptions) -> None:
@@ -254,10 +273,19 @@ def _go_on(settings: RunSettings) -> str:
     return f"{charge_of(settings)}; nothing is lost; continue with: {settings.resume}"
 
 
-def _interrupted(left: Sequence[RunSettings]) -> str:
+def left(todo: Sequence[RunSettings], outcomes: Sequence[Outcome]) -> list[RunSettings]:
+    """Return the runs that a command would leave if it ended now: those that stopped, and those not yet over."""
+    return [each.settings for each in outcomes if isinstance(each.problem, Failed)] + [*todo[len(outcomes) :]]
+
+
+def interrupted(left: Sequence[RunSettings]) -> str:
     """Return the message at a signal, which cannot wait for the ledger."""
+    return f"interrupted; {_continue(left)}"
+
+
+def _continue(left: Sequence[RunSettings]) -> str:
     commands = ", then ".join(settings.resume for settings in left)
-    return f"interrupted; nothing is lost; das runs list says what was charged; continue with: {commands}"
+    return f"nothing is lost; das runs list says what was charged; continue with: {commands}"
 
 
 def _warn(text: str) -> None:

@@ -52,7 +52,11 @@ def _list_table(facts: list[dict[str, Any]]) -> RenderableType:
 def show_run(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run.")],
     values: Annotated[
-        bool, typer.Option("--values", help="Also the values that broke a rule: persons', for the curator's eyes.")
+        bool,
+        typer.Option(
+            "--values",
+            help="Also ten lines and the values that broke each rule: persons', for the curator's eyes.",
+        ),
     ] = False,
     timings: Annotated[
         bool, typer.Option("--timings", help="Also where the time of each of its stages went, for the curator's eyes.")
@@ -77,7 +81,7 @@ def show_run(
     facts = run.as_json() | {"findings": findings_data(run.findings)}
     if values:
         for each, finding in zip(facts["findings"], run.findings, strict=True):
-            each["values"] = list(finding.values)
+            each |= {"lines": list(finding.lines), "values": list(finding.values)}
     if timings:
         facts["timings"] = timed
     tables = [timings_table(run_id, tried) for tried in timed]
@@ -95,8 +99,17 @@ def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> 
     if findings:
         parts.append(findings_table(findings))
     if values:
-        parts += [f"{each.file} {each.column}: {', '.join(each.values)}" for each in findings if each.values]
+        parts += [_broken(each) for each in findings if each.lines or each.values]
     return Group(*parts)
+
+
+def _broken(finding: Finding) -> str:
+    """Return the first lines that broke a rule and the values that did, for the curator's eyes."""
+    lines = f" line {', '.join(map(str, finding.lines))}" if finding.lines else ""
+    others = finding.rows - len(finding.lines)
+    more = f" and {others:,} more" if lines and others > 0 else ""
+    values = f": {', '.join(map(repr, finding.values))}" if finding.values else ""
+    return f"{finding.file} {finding.column}{lines}{more}{values}"
 
 
 def discard(

@@ -17,7 +17,6 @@ from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check
-    from flows.reports.show.names import Names
     from flows.reports.show.release_pages import ReleasePages
     from flows.reports.show.scope import Scope
 
@@ -32,13 +31,6 @@ def show(
     iteration: Annotated[
         str | None, typer.Option(help="In the terminal: a characteristic iteration by name or code.")
     ] = None,
-    names: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Names of regions: ??geo2020.pl, a Gazetteer file, national_place2020.txt, or a zip; may be repeated."
-        ),
-    ] = None,
-    keep_names: Annotated[bool, typer.Option("--keep-names", help="Keep the names beside the release.")] = False,
     params: Annotated[
         Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
     ] = None,
@@ -67,15 +59,9 @@ def show(
     **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
     """
     from flows.reports.show.application import Check
-    from flows.reports.show.names import read_names, write_names
     from flows.reports.show.scope import Scope
 
-    given_names = read_names(names or [])
-    if keep_names and not given_names:
-        raise Refused("--keep-names needs --names: there are no names to keep")
-    shown = open_release(release, given_names, params, Scope.named(scope) if scope else None, boundaries or ())
-    if keep_names:
-        err.print(f"wrote {write_names(release, given_names)}; the release itself is unchanged", soft_wrap=True)
+    shown = open_release(release, params, Scope.named(scope) if scope else None, boundaries or ())
     check = Check(release, shown.manifest["files"])
     if export is not None:
         _export(shown, check, export)
@@ -86,11 +72,7 @@ def show(
 
 
 def open_release(
-    folder: Path,
-    names: Names | None = None,
-    params: Path | None = None,
-    scope: Scope | None = None,
-    boundaries: Sequence[Path] = (),
+    folder: Path, params: Path | None = None, scope: Scope | None = None, boundaries: Sequence[Path] = ()
 ) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
@@ -104,7 +86,7 @@ def open_release(
         raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
     opener = system.part("page")
     with anybodys(folder):
-        pages: ReleasePages = opener(folder, manifest, names or {}, params, scope or Scope())
+        pages: ReleasePages = opener(folder, manifest, params, scope or Scope())
         pages.places = places_of(folder, manifest, boundaries)
     return pages
 
@@ -153,7 +135,9 @@ def _print(
 
 
 def _notes(shown: ReleasePages, view: Any) -> list[str]:
-    marks = [shown.manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in shown.manifest]
+    from tasks.lifecycle.manifest import shown_marks
+
+    marks = shown_marks(shown.manifest)
     status = [view.group.why] if view.view == "group" and view.group.why else []
     sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)

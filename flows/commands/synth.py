@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from flows.reports.terminal import Json, counting, err, show
+from flows.commands.marking import confirm_mark
+from flows.reports.terminal import Json, counting, err, labelled, show
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
@@ -31,8 +30,7 @@ Shares = Annotated[
     Path | None,
     typer.Option(
         metavar="CSV",
-        help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: "
-        "ddhca_published_national.csv.gz beside BLOCKS or PARAMS; where there is none, made-up shares.",
+        help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: made-up shares.",
     ),
 ]
 Persons = Annotated[
@@ -101,6 +99,11 @@ def synth(
             case _:
                 raise typer.BadParameter(f"write {FORMS}")
     show(asdict(made), lambda: _table(made), as_json=as_json)
+    if made.uncounted:
+        others = f"; and {len(made.uncounted) - 3:,} more" if len(made.uncounted) > 3 else ""
+        named = "; ".join(made.uncounted[:3]) + others
+        warning = f"{made.shares} has no count of these groups, which get one person each: {named}"
+        err.print(labelled("warning:", warning, "bold yellow"), soft_wrap=True)
 
 
 def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
@@ -112,33 +115,23 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     from importlib.metadata import version
 
-    from tasks.inputs.synthetic_mark import MARK_FILE, data_files, write_mark
+    from tasks.inputs.marks import MARK_FILE, data_files, write_mark
     from tasks.lifecycle.errors import Refused
 
     names = data_files(data)
-    if not yes:
-        _confirm(data, names)
+    confirm_mark(
+        f"{data} will be marked as synthetic ({', '.join(names)})",
+        "synthetic",
+        "--mark",
+        "records of real persons",
+        yes=yes,
+    )
     try:
         mark = write_mark(data, generator="declared by its owner", version=version("das-flows"), seed=None)
     except OSError as error:
         raise Refused(f"{data / MARK_FILE} cannot be written: {error.strerror or error}") from error
     files = ", ".join(mark.digests)
-    show(asdict(mark), lambda: f"{data / MARK_FILE} declares {files} synthetic", as_json=as_json)
-
-
-def _confirm(data: Path, names: Sequence[str]) -> None:
-    """Ask for confirmation of a mark. Raises Refused if the answer is no, or without a terminal."""
-    from tasks.lifecycle.errors import Refused
-
-    if not sys.stdin.isatty():
-        raise Refused("--mark asks before it exempts data from charges; without a terminal, add --yes")
-    err.print(
-        f"{data} will be marked as synthetic ({', '.join(names)}): runs on it charge nothing to any account, "
-        "and das truth writes out its exact counts. Never mark records of real persons.",
-        soft_wrap=True,
-    )
-    if not typer.confirm("Are all these records synthetic?", default=False, err=True):
-        raise Refused(f"{data} is not marked")
+    show(mark.facts, lambda: f"{data / MARK_FILE} declares {files} synthetic", as_json=as_json)
 
 
 def _table(made: Made) -> Table:
@@ -147,7 +140,8 @@ def _table(made: Made) -> Table:
     states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
     table.add_row("persons", f"{made.persons:,} synthetic, seed {made.mark.seed}")
     table.add_row("blocks", f"{made.blocks:,} in {states}")
-    table.add_row("groups", f"follow {made.shares}" if made.shares else "have made-up shares (no published counts)")
+    made_up = "have made-up shares; --shares CSV gives them published counts"
+    table.add_row("groups", f"follow {made.shares}" if made.shares else made_up)
     table.add_row("data", str(made.data))
     table.add_row("parameters", str(made.params))
     table.add_row("next", f"das validate {made.params} {made.data}")

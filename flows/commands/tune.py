@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, err
+from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from flows.reports.tuning.plan import Plan
 
 
 def tune(
@@ -34,6 +37,10 @@ def tune(
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
     jurisdiction: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
+    solve: Annotated[
+        str | None,
+        typer.Option(metavar="QUESTION", help="Print the least budget of a level that gives a statistic its margin."),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
     xlsx: Annotated[Path | None, typer.Option(help="Write a workbook with live formulas.")] = None,
     form: FormatOption = Format.table,
@@ -44,6 +51,9 @@ def tune(
     Population sizes from which total, age4, age9 and age23 meet a target error; margins of error; suppression of small
     groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
     levels: those of production (SafeTab-P, Table 7).
+
+    --solve answers with one number: `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
+    "TotalOnly total", "step 1 total" and "count of step 2".
 
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
@@ -65,7 +75,6 @@ def tune(
     plan = plan.without(exclude_level or [])
     if total is not None:
         plan = plan.scaled(fraction(total, "total"))
-    answered = answers(plan)
     if html is not None:
         from flows.reports.tuning.page import page
 
@@ -74,7 +83,20 @@ def tune(
         from flows.reports.tuning.workbook import workbook
 
         _write(xlsx, workbook(plan))
+    if solve is not None:
+        return _solve(plan, solve, as_json=as_json)
+    answered = answers(plan)
     report(answered, tables(answered), form, as_json=as_json)
+
+
+def _solve(plan: Plan, text: str, *, as_json: bool) -> None:
+    """Print a number, and what it means to the side."""
+    from flows.reports.tuning.solve import read_question, sentence, solve
+
+    solved = solve(plan, read_question(text))
+    show(solved, lambda: solved["budget"], as_json=as_json)
+    if not as_json:
+        err.print(sentence(solved))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -21,36 +21,38 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.client.schemas.objects import FlowRun
 from prefect.utilities.urls import url_for
 
-from flows.execution.last_word import is_reserved
+from flows.execution.last_word import is_reserved, mark_entered
 from flows.execution.prefect_server import is_temporary
 from flows.execution.progress import Tally, watched
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort, missing_tags
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
-from tasks.lifecycle.manifest import read_manifest, release_digest
+from tasks.lifecycle.manifest import read_manifest, release_digest, shown_marks
 
 POLL_SECONDS = 5.0
+CHARGES = ("charged", "synthetic", "public")  # tags of a run
 NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
 
 
 @best_effort
 def publish_reserved(settings: RunSettings) -> None:
-    """Publish what was reserved and what is left of the account, then tag the run as charged or synthetic."""
+    """Publish what was reserved and what is left of the account, then tag the run as charged, synthetic or public."""
     rows = _account_lines(settings)
-    once, nothing = "once, however it ends and however often it is resumed", "nothing: its data is synthetic"
+    mark = "charged" if rows else mark_entered(settings)
+    once, nothing = "once, however it ends and however often it is resumed", f"nothing: its data is {mark}"
     data = json.dumps(rows or [{"charged": "nothing"}])
     _create(settings, "budget", "table", data, f"Run {settings.run_id} is charged {once if rows else nothing}")
-    add_tags("charged" if rows else "synthetic")
+    add_tags(mark)
 
 
 @best_effort
 def publish_missed(settings: RunSettings) -> None:
     """Publish what the server missed while it or its database was away: the run's tag, and what was reserved."""
-    missing = missing_tags(f"run:{settings.run_id}", "charged", "synthetic")
+    missing = missing_tags(f"run:{settings.run_id}", *CHARGES)
     if f"run:{settings.run_id}" in missing:
         add_tags(f"run:{settings.run_id}")
-    if {"charged", "synthetic"} <= missing and is_reserved(settings):
+    if missing.issuperset(CHARGES) and is_reserved(settings):
         publish_reserved(settings)
 
 
@@ -71,7 +73,7 @@ def publish_released(settings: RunSettings, place: Path) -> None:
 
 def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[dict[str, str]]) -> str:
     """Return the page of a release, in Markdown; all but the account is in the manifest."""
-    lines = [f"# {manifest['release']}", "", *(f"**{manifest[key]}**" for key in ("SYNTHETIC",) if key in manifest), ""]
+    lines = [f"# {manifest['release']}", "", *(f"**{mark}**" for mark in shown_marks(manifest)), ""]
     spent = manifest["spent"]
     lines += ["| neighbours | spent | epsilon |", "|---|---:|---:|"]
     for relation, words in NEIGHBOURS.items():

@@ -13,6 +13,7 @@ from privacy.bottom_up.calibration import Method
 from privacy.noise.sampler import check_law
 from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
 from tasks.bottom_up.measure import Plan
+from tasks.bottom_up.tabulate import mark_folder
 from tasks.inputs.exact_numbers import quoted_number
 from tasks.lifecycle.errors import Refused
 
@@ -45,6 +46,11 @@ class BottomUpSettings(RunSettings):
     def folder(self) -> str:
         """The folder of OUT that the release goes to."""
         return "bottom-up"
+
+    @property
+    def marks(self) -> str:
+        """The folder of the table, where its mark is."""
+        return mark_folder(self.table)
 
     def configuration_digest(self) -> str:
         """Return the digest of the plan. Raises Refused."""

@@ -9,7 +9,7 @@ from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.commit import is_released
-from tasks.lifecycle.manifest import is_whole, read_manifest, release_digest
+from tasks.lifecycle.manifest import is_whole, mark_of, read_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease
 
 
@@ -23,7 +23,7 @@ def charge_of(settings: RunSettings) -> str:
         if row := ledger.row(run):
             units = {account.name: UNITS[account.definition] for account in ledger.accounts()}
             return f"{units[row.account]} {format_amount(row.amount)} was charged to account {row.account}"
-        if reserved and run not in [synthetic for synthetic, _ in ledger.synthetic_runs()]:
+        if reserved and run not in ledger.marked_runs():
             return f"it may have drawn noise, but the ledger {ledger.path} has no row of it"
     except LedgerError as error:
         return f"what was charged is not known: {error}"
@@ -36,15 +36,21 @@ def is_reserved(settings: RunSettings) -> bool:
         return True
     ledger, run = Ledger(Path(settings.ledger)), str(settings.run_id)
     try:
-        return ledger.row(run) is not None or run in [synthetic for synthetic, _ in ledger.synthetic_runs()]
+        return ledger.row(run) is not None or run in ledger.marked_runs()
     except LedgerError:
         return False
+
+
+def mark_entered(settings: RunSettings) -> str:
+    """Return the mark under which the ledger entered a run that it charged nothing for: synthetic or public."""
+    _, mark = Ledger(Path(settings.ledger)).marked_runs()[str(settings.run_id)]
+    return mark.lower()
 
 
 def released_place(settings: RunSettings) -> Path | None:
     """Return a run's release where it is in its place and whole, and the ledger calls it released.
 
-    A release of synthetic data has no row. None where there is none, or where that cannot be read now.
+    A release of marked data has no row. None where there is none, or where that cannot be read now.
     """
     run, out, folder = settings.directory, Path(settings.out), settings.folder
     place = out / folder
@@ -53,7 +59,7 @@ def released_place(settings: RunSettings) -> Path | None:
             return None
         row = Ledger(Path(settings.ledger)).row(run.id)
         if row is None:
-            agreed = "SYNTHETIC" in read_manifest(place)
+            agreed = mark_of(read_manifest(place)) is not None
         else:
             agreed = row.status == "released" and row.release_digest == release_digest(place)
         return place if agreed and is_whole(place) else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.runner import GATE, InProcess, is_synthetic
+from flows.execution.runner import GATE, InProcess, is_marked
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
@@ -18,19 +18,19 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 
 
-def count_synthetic(settings: RunSettings, workers: Workers) -> dict[str, Any]:
+def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """Run the stages before the reservation; return their results by name.
 
     Raises
     ------
     Refused
-        where the data is not marked synthetic or the ledger contradicts the mark, or the input is not valid.
+        where the data is not marked or the ledger contradicts the mark, or the input is not valid.
     """
     runner = InProcess(settings, workers, before=GATE)
     runner.run()
     validated, run = runner.results["validate"], settings.directory
-    if validated is not None and not is_synthetic(run.id, settings.charging.ledger, validated):
-        raise Refused("the data is not marked synthetic: its errors would reveal its exact counts")
+    if validated is not None and not is_marked(run.id, settings.charging.ledger, validated):
+        raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
     return runner.results
 
 
@@ -43,12 +43,12 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path
     Raises
     ------
     Refused
-        as `count_synthetic` does, and where a budget is infinite.
+        as `count_marked` does, and where a budget is infinite.
     """
     run, (parameters, _) = settings.directory, read_parameters(settings.params)
     if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
-    done = count_synthetic(settings, workers)
+    done = count_marked(settings, workers)
     if done["validate"] is None:
         return None
 

@@ -36,6 +36,7 @@ from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
+from privacy.accounting.journal import MarkName
 from tasks.inputs.findings import has_errors
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
@@ -88,10 +89,10 @@ def stage(name: str, run: RunDirectory, function: Callable[..., Any], skip_reaso
 
 @dataclass(frozen=True)
 class Planned:
-    """What a run would spend, and whether its data is synthetic and nothing would be charged."""
+    """What a run would spend, and the mark of its data, for which nothing would be charged."""
 
     spend: Spend
-    synthetic: bool
+    mark: MarkName | None
 
 
 class PrefectRunner(Runner[S]):
@@ -154,9 +155,9 @@ class PrefectRunner(Runner[S]):
         """
         if self.planned is not None:
             self.wait()
-            self.planned.append(Planned(charge(), given.synthetic))
+            self.planned.append(Planned(charge(), given.mark))
             raise Stopped
-        if self.settings.approval and not given.synthetic:
+        if self.settings.approval and given.mark is None:
             self.wait()
             if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
                 await_approval(self.settings, given, charge(), states)

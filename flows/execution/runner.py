@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from flows.execution.settings import RunSettings
 from privacy.accounting.composition import Spend
 from tasks.lifecycle.commit import commit
-from tasks.lifecycle.reservation import Input, register_if_synthetic
+from tasks.lifecycle.reservation import Input, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
@@ -33,13 +33,13 @@ class Stage(Protocol):
         """Wait for its end and return its result; raises what it raised."""
 
 
-def is_synthetic(run_id: str, ledger: Path, given: Input) -> bool:
-    """Return whether the data of what spends nothing is synthetic; if so, the ledger knows it from now on.
+def is_marked(run_id: str, ledger: Path, given: Input) -> bool:
+    """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
 
     Raises Refused where the ledger contradicts the mark or its absence.
     """
     digests = {given.input_digest, *given.records_digests}
-    return register_if_synthetic(run_id, ledger, digests, marked=given.synthetic)
+    return register_if_marked(run_id, ledger, digests, given.mark)
 
 
 class Stopped(Exception):
@@ -109,7 +109,7 @@ class Runner(ABC, Generic[S]):
         given: what validation returned. charge: returns what will be charged to each of the `states`, where a person
         has to approve it.
         """
-        self.charged = not given.synthetic
+        self.charged = given.mark is None
         return self.submit(GATE, function, *after, charging=self.settings.charging, **arguments)
 
     def commit(self, *after: Stage) -> Path:

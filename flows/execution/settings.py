@@ -94,6 +94,12 @@ class RunSettings(BaseModel, ABC):
         return [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
 
     @property
+    def marks(self) -> str:
+        """The folder, by path or URL, that a mark of the data would be in."""
+        (data,) = (getattr(self, name) for name in self.DATA)
+        return str(data)
+
+    @property
     def system(self) -> System:
         """The record of the system."""
         return SYSTEMS[self.SYSTEM]

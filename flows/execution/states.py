@@ -28,7 +28,7 @@ from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import read_manifest
+from tasks.lifecycle.manifest import mark_of, read_manifest
 
 if TYPE_CHECKING:
     from prefect import Flow, Task
@@ -80,8 +80,9 @@ def released(place: Path) -> State[Any]:
     manifest = read_manifest(place)
     spent = manifest["spent"]
     amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
-    synthetic = ", not charged: the data is synthetic" if "SYNTHETIC" in manifest else ""
-    message = f"spent {spent['unit']} {amount['decimal']:g}{synthetic}; released: {place}"
+    mark = mark_of(manifest)
+    free = f", not charged: the data is {mark.lower()}" if mark else ""
+    message = f"spent {spent['unit']} {amount['decimal']:g}{free}; released: {place}"
     return Completed(message=message, data=str(place))
 
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from flows.execution.settings import Location, RunSettings
 from privacy.noise.laws import Definition
 from spine.geocodes import Kind
 from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
+from tasks.inputs.marks import GRF_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.inputs.spine_options import read_allocation, read_settings
-from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, QUARTERS_FILE, TOTALS_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import (
     ENGINE,
     Design,
     Estimator,
+    Layout,
     ProductName,
     Tables,
     check_allocation,
+    check_bureau_layout,
     public_digests,
     request_digest,
 )
@@ -60,7 +62,16 @@ class TopDownSettings(RunSettings):
     microdata: Literal["parquet", "text"] = Field(
         default="parquet", description="text: also as text, one row a record."
     )
-    measurements: bool = Field(default=True, description="Release the noisy measurements.")
+    measurements: Layout = Field(
+        default="parquet",
+        description="Release the noisy measurements: parquet, our layout; nmf, the Census Bureau's; both; or none.",
+    )
+
+    @field_validator("measurements", mode="before")
+    @classmethod
+    def _as_begun(cls, value: Any) -> Any:
+        """Read the settings of a run that began when there was one layout."""
+        return {True: "parquet", False: "none"}.get(value, value) if isinstance(value, bool) else value
 
     @property
     def directory(self) -> TopDownRun:
@@ -82,7 +93,7 @@ class TopDownSettings(RunSettings):
             geography=self.geography or f"{data}/{GRF_FILE}",
             quarters=self.quarters or f"{data}/{QUARTERS_FILE}",
             totals=self.totals or f"{data}/{TOTALS_FILE}",
-            mark=f"{data}/{MARK_FILE}",
+            marks=data,
         )
 
     def design(self) -> Design:
@@ -99,7 +110,7 @@ class TopDownSettings(RunSettings):
             check_allocation(name, allocation, settings[name])
         if self.nation and self.jurisdiction == "pr":
             raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
-        return Design(
+        design = Design(
             jurisdiction=self.jurisdiction,
             kind=self.spine,
             products=products,
@@ -112,6 +123,8 @@ class TopDownSettings(RunSettings):
             microdata=self.microdata,
             measurements=self.measurements,
         )
+        check_bureau_layout(design)
+        return design
 
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flows.execution.runner import Done, InProcess, S, Stage, is_synthetic
+from flows.execution.runner import Done, InProcess, S, Stage, is_marked
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Input
@@ -22,10 +22,11 @@ class _Truth(InProcess[S]):
         self.curator = curator
 
     def reserve(self, _function: Callable[..., Any], /, *_after: Stage, given: Input, **_arguments: Any) -> Stage:
-        """Reserve nothing; refuse data that is not synthetic, unless its curator asks."""
-        if not (is_synthetic(self.directory.id, self.settings.charging.ledger, given) or self.curator):
+        """Reserve nothing; refuse data that is not marked, unless its curator asks."""
+        if not (is_marked(self.directory.id, self.settings.charging.ledger, given) or self.curator):
             raise Refused(
-                "the data is not marked synthetic: only its curator may see its exact counts (--i-am-the-curator)"
+                "the data is not marked synthetic or public: only its curator may see its exact counts "
+                "(--i-am-the-curator)"
             )
         self.out.parent.mkdir(parents=True, exist_ok=True)
         self.out.mkdir(mode=0o700, exist_ok=True)
@@ -40,7 +41,7 @@ def release_truth(settings: S, workers: Workers, *, curator: bool = False) -> Pa
     Raises
     ------
     Refused
-        where the data is not marked synthetic and its curator does not ask; where the ledger contradicts the mark or
+        where the data is not marked and its curator does not ask; where the ledger contradicts the mark or
         its absence.
     """
     run, out = settings.directory, Path(settings.out)

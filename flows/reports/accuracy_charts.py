@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from tasks.detailed_dhca.accuracy.errors import COUNT, TOTAL
-from tasks.detailed_dhca.accuracy.report import ALL, COUNT_OF, OF, WORKLOADS, Report
+from tasks.detailed_dhca.accuracy.report import ALL, COUNT_OF, OF, TABLES, WORKLOADS, Report
 from tasks.detailed_dhca.details import TOTAL_ONLY
-from tasks.inputs.configuration import NATION_STATE
+from tasks.inputs.configuration import ITERATION_LEVEL_NAMES, NATION_STATE, Level
 from tasks.pages.charts import BLUE, INK, ORANGE, picture
-from tasks.population_groups.level_budgets import ITERATIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,8 +77,8 @@ def _by_kind(gains: pd.DataFrame) -> pd.DataFrame:
     """Return the root mean square errors over the levels of a granularity and iteration level, by kind and table."""
     rows = gains[gains["WORKLOAD"] != WORKLOADS[TOTAL_ONLY]]
     where = rows["REGION_TYPE"].isin(NATION_STATE).map({True: "Nation and state", False: "Below state"})
-    tables = {name: "single totals" if name == WORKLOADS[TOTAL] else f"totals of {name}" for name in WORKLOADS}
-    kind = where + ", " + rows["ITERATION_LEVEL"].map(ITERATIONS) + ": " + rows["WORKLOAD"].map(tables)
+    tables = {name: f"totals of {words}" for name, words in TABLES.items()} | {WORKLOADS[TOTAL]: "single totals"}
+    kind = where + ", " + rows["ITERATION_LEVEL"].map(ITERATION_LEVEL_NAMES) + ": " + rows["WORKLOAD"].map(tables)
     squares = {column: rows[f"RMSE_{column}"] ** 2 * rows[f"COUNTS_{column}"] for column in ("COUNT", "ESTIMATE")}
     sums = rows.assign(COUNT=squares["COUNT"], ESTIMATE=squares["ESTIMATE"], kind=kind).groupby("kind")
     order = rows.assign(kind=kind, where=where, workload=rows["WORKLOAD"].map(WORKLOADS.index))
@@ -98,7 +97,7 @@ def _draw_totals(axis: Axes, table: pd.DataFrame) -> None:
         every = table[(table["OF"] == value) & (table["WORKLOAD"] != WORKLOADS[TOTAL_ONLY])].assign(MEASURED=True)
         for name, part, x in _measured(every):
             if len(part):
-                label, colour = f"{name}, {value}", COLOURS[name]
+                label, colour = f"{TABLES[name]}, {value}", COLOURS[name]
                 axis.plot(x, part["RMSE"], MARKERS[name], color=colour, ms=5, fillstyle=filled, label=label)
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -126,7 +125,7 @@ def _by_size(table: pd.DataFrame, label: str, panel: Callable[[Axes, pd.DataFram
             else:
                 panel(axis, of_level)
             axis.set_axisbelow(True)
-            axis.set_title(f"{name}, level {kind}", fontsize=10)
+            axis.set_title(Level(name, int(kind)).name, fontsize=10)
             axis.set_xticks(range(len(sizes)), [_short(_largest(size)) for size in sizes], rotation=90)
             axis.set_xlim(-0.6, len(sizes) - 0.4)
     figure.supxlabel(SIZE_AXIS, fontsize=10)
@@ -163,7 +162,7 @@ def _measured(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, Any]]:
 def _draw_errors(axis: Axes, table: pd.DataFrame) -> None:
     for name, part, x in _measured(table):
         axis.plot(x, part["MOE"], "_", color=INK, ms=11, mew=1.2, label="stated margin of error")
-        axis.plot(x, part["ERROR_95"], MARKERS[name], color=COLOURS[name], ms=5, label=name)
+        axis.plot(x, part["ERROR_95"], MARKERS[name], color=COLOURS[name], ms=5, label=TABLES[name])
     axis.update_datalim([(0, 0)])  # the axis begins at 0
 
 
@@ -172,7 +171,7 @@ def _draw_coverage(axis: Axes, table: pd.DataFrame) -> None:
     for name, part, x in _measured(table):
         low, high = wilson(part["COVERAGE"].to_numpy(), part["COUNTS"].to_numpy())
         axis.vlines(x, 100 * low, 100 * high, color=COLOURS[name], lw=1.5)
-        axis.plot(x, 100 * part["COVERAGE"], MARKERS[name], color=COLOURS[name], ms=5, label=name)
+        axis.plot(x, 100 * part["COVERAGE"], MARKERS[name], color=COLOURS[name], ms=5, label=TABLES[name])
     axis.set_ylim(-4, 104)
 
 
@@ -188,7 +187,7 @@ def _draw_bias(axis: Axes, table: pd.DataFrame) -> None:
     for name, part, x in _measured(table):
         half = Z * np.sqrt((part["RMSE"] ** 2 - part["BIAS"] ** 2) / part["COUNTS"])
         axis.vlines(x, part["BIAS"] - half, part["BIAS"] + half, color=COLOURS[name], lw=1.5)
-        axis.plot(x, part["BIAS"], MARKERS[name], color=COLOURS[name], ms=5, label=name)
+        axis.plot(x, part["BIAS"], MARKERS[name], color=COLOURS[name], ms=5, label=TABLES[name])
 
 
 def _draw_workloads(axis: Axes, table: pd.DataFrame) -> None:
@@ -196,6 +195,6 @@ def _draw_workloads(axis: Axes, table: pd.DataFrame) -> None:
     for name in ("SUPPRESSED", *WORKLOADS):
         share = 100 * table[name].to_numpy()
         colour = COLOURS.get(name, SUPPRESSED)
-        axis.bar(table["x"], share, 0.8, bottom, color=colour, label=name.lower() if name == "SUPPRESSED" else name)
+        axis.bar(table["x"], share, 0.8, bottom, color=colour, label=TABLES.get(name, "suppressed"))
         bottom += share
     axis.set_ylim(0, 100)

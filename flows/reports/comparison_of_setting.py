@@ -16,7 +16,7 @@ from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from tasks.pages.text_table import TextTable
-from tasks.population_groups.level_budgets import Setting, paper_name
+from tasks.population_groups.level_budgets import Setting
 
 OTHER: dict[Definition, Definition] = {"puredp": "zcdp", "zcdp": "puredp"}
 MARGINS = (
@@ -54,7 +54,7 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
     tables, jurisdictions, spends = [], [], []
     for setting in settings:
         own, other = setting.definition, OTHER[setting.definition]
-        rows = [_row(setting, paper_name(level), budget) for level, budget in setting.levels.items()]
+        rows = [_row(setting, level.name, budget) for level, budget in setting.levels.items()]
         spends.append(spend(own, (row.measured.budget for row in rows)))
         needed = sum((row.other.budget for row in rows), Fraction(0))
         total = ["total", near(spends[-1].unbounded), *[""] * 5, digits(needed)]

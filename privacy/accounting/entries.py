@@ -17,6 +17,7 @@ from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.journal import (
     Books,
     JournalRun,
+    MarkName,
     Sign,
     line_digest,
     line_of,
@@ -26,10 +27,10 @@ from privacy.accounting.states import check_states
 from privacy.noise.laws import UNITS, Definition
 
 LOST = "lost"  # in place of the digests of a run that was entered from the journal
-CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic data is wrong"
-RAN_AS_SYNTHETIC = (
-    "this data was run as synthetic before, when nothing was charged, so it cannot now be run as confidential; "
-    "put its mark back"
+CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic or public data is wrong"
+RAN_AS_MARKED = (
+    "this data was run as synthetic or public before, when nothing was charged, so it cannot now be run as "
+    "confidential; put its mark back"
 )
 Status = Literal["reserved", "sealed", "released", "abandoned"]
 
@@ -174,8 +175,8 @@ class Entries:
                 if tables.runs[run].status == "reserved" and row.release_digest:
                     self._update(run, "sealed", row.release_digest)
                 self._update(run, row.status, row.release_digest)
-        for run in books.synthetic.keys() - tables.synthetic.keys():
-            self._database.execute("INSERT INTO data VALUES (?, 1, ?)", (run, books.synthetic[run]))
+        for run in books.marked.keys() - tables.marked.keys():
+            self._database.execute("INSERT INTO data VALUES (?, 1, ?)", (run, books.marked[run]))
         return lost
 
     def refuse(self, request: Request, refusal: LedgerError) -> None:
@@ -245,7 +246,7 @@ class Entries:
         )
         self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         self._database.executemany("INSERT INTO charge VALUES (?, ?)", [(request.run, state) for state in states])
-        self._insert_data(request.run, request.digests, act, synthetic=False)
+        self._insert_data(request.run, request.digests, act, marked=False)
 
     def move(self, row: Row, status: Status, release_digest: str | None) -> None:
         """Set the status of a run and the digest of its release."""
@@ -267,12 +268,12 @@ class Entries:
             spent[state] = spent.get(state, Fraction(0)) + Fraction(amount)
         return spent
 
-    def enter_synthetic(self, run: str, digests: Set[str]) -> None:
-        """Enter a run on synthetic data, and the digests of its data."""
-        self._insert_data(run, digests, self.note("synthetic", run=run), synthetic=True)
+    def enter_marked(self, run: str, digests: Set[str], mark: MarkName) -> None:
+        """Enter a run on marked data, and the digests of its data."""
+        self._insert_data(run, digests, self.note(mark.lower(), run=run), marked=True)
 
-    def _insert_data(self, run: str, digests: Set[str], act: Act, *, synthetic: bool) -> None:
-        self._database.execute("INSERT INTO data VALUES (?, ?, ?)", (run, int(synthetic), act.when))
+    def _insert_data(self, run: str, digests: Set[str], act: Act, *, marked: bool) -> None:
+        self._database.execute("INSERT INTO data VALUES (?, ?, ?)", (run, int(marked), act.when))
         values = [(run, digest) for digest in sorted(digests)]
         self._database.executemany("INSERT INTO data_digest VALUES (?, ?)", values)
 
@@ -281,26 +282,28 @@ class Entries:
         rows = self._database.execute("SELECT digest FROM data_digest WHERE run = ?", (run,))
         return {digest for (digest,) in rows}
 
-    def synthetic_runs(self) -> list[tuple[str, str]]:
-        """Return the runs on synthetic data and when each was entered; oldest first."""
-        return list(self._database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid"))
+    def marked_runs(self) -> dict[str, tuple[str, MarkName]]:
+        """Return when each run on marked data was entered, and the mark; oldest first."""
+        marks = replay(self.lines).marks
+        rows = self._database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid")
+        return {run: (entered, marks.get(run, "SYNTHETIC")) for run, entered in rows}
 
-    def has_data(self, digests: Set[str], *, synthetic: bool) -> bool:
-        """Return whether a run had data with one of these digests, and took it for synthetic or not as asked."""
+    def has_data(self, digests: Set[str], *, marked: bool) -> bool:
+        """Return whether a run had data with one of these digests, and took it for marked or not as asked."""
         found = self._database.execute(
             f"SELECT 1 FROM data JOIN data_digest USING (run) WHERE synthetic = ? AND digest IN ({_marks(digests)})",
-            (int(synthetic), *digests),
+            (int(marked), *digests),
         )
         return found.fetchone() is not None
 
     def check_confidential(self, digests: Set[str]) -> None:
-        """Raise LedgerError where a run took data with one of these digests for synthetic."""
-        if self.has_data(digests, synthetic=True):
-            raise LedgerError(RAN_AS_SYNTHETIC)
+        """Raise LedgerError where a run had data with one of these digests under a mark."""
+        if self.has_data(digests, marked=True):
+            raise LedgerError(RAN_AS_MARKED)
 
-    def check_synthetic(self, digests: Set[str]) -> None:
+    def check_marked(self, digests: Set[str]) -> None:
         """Raise LedgerError where a run was charged for data with one of these digests."""
-        if self.has_data(digests, synthetic=False):
+        if self.has_data(digests, marked=False):
             raise LedgerError(CHARGED_BEFORE)
 
     def admit(self, request: Request) -> Fraction:

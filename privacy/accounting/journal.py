@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 Sign = Callable[[bytes], str]
+MarkName = Literal["SYNTHETIC", "PUBLIC"]  # why a run's data is not charged
+MARKED: dict[str, MarkName] = {"synthetic": "SYNTHETIC", "public": "PUBLIC"}  # by act
 SIGNATURE = "signature"
 MOVES = {"sealed": ("reserved",), "released": ("sealed",), "abandoned": ("reserved", "sealed")}  # from which status
 
@@ -47,19 +49,20 @@ class JournalRun:
 class Books:
     """What the tables of a ledger hold, or what must be in them by its journal.
 
-    accounts: definition, total and time of opening by name. synthetic: when a run on synthetic data was entered.
-    digests: of every line, in order. taken_over: the runs of a ledger of 0.1.
+    accounts: definition, total and time of opening by name. marked: when a run on marked data was entered.
+    digests: of every line, in order. taken_over: the runs of a ledger of 0.1. marks: of the runs on marked data.
     """
 
     accounts: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     runs: dict[str, JournalRun] = field(default_factory=dict)
-    synthetic: dict[str, str] = field(default_factory=dict)
+    marked: dict[str, str] = field(default_factory=dict)
     digests: list[str] = field(default_factory=list)
     taken_over: set[str] = field(default_factory=set)
+    marks: dict[str, MarkName] = field(default_factory=dict)
 
     def faults(self, tables: Books) -> Iterator[str]:
         """Yield where the tables hold something else than these books."""
-        for what in ("accounts", "runs", "synthetic"):
+        for what in ("accounts", "runs", "marked"):
             here, there = getattr(self, what), getattr(tables, what)
             for name in sorted(here.keys() | there.keys()):
                 if name not in there:
@@ -150,9 +153,9 @@ def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
         books.runs[run] = JournalRun(
             before.account, before.amount, before.states, act, release, before.reserved, before.journal
         )
-    elif act == "synthetic":
-        follows = run not in books.synthetic
-        books.synthetic[run] = entry["when"]
+    elif act in MARKED:
+        follows = run not in books.marked
+        books.marked[run], books.marks[run] = entry["when"], MARKED[act]
     elif act == "taken over":
         follows = len(books.digests) == 1
         books.accounts |= {name: tuple(account) for name, account in entry["accounts"].items()}

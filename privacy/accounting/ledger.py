@@ -34,6 +34,7 @@ from privacy.accounting.entries import (
 from privacy.accounting.journal import (
     Books,
     JournalError,
+    MarkName,
     Sign,
     append,
     catch_up,
@@ -172,7 +173,7 @@ class Ledger:
         ------
         LedgerError
             where the account is missing, has too little budget left or another currency; where the run has a row
-            already; where the data was run as synthetic, or charged to another account and the request does not say
+            already; where the data was run under a mark, or charged to another account and the request does not say
             that it is meant.
         """
         with self._transaction() as entries:
@@ -196,8 +197,8 @@ class Ledger:
         with self._transaction() as entries:
             return entries.row(run)
 
-    def enter_synthetic(self, run: str, digests: Set[str]) -> None:
-        """Enter a run on synthetic data by the data's digests, uncharged; make the ledger where there is none.
+    def enter_marked(self, run: str, digests: Set[str], mark: MarkName = "SYNTHETIC") -> None:
+        """Enter a run on marked data by the data's digests, uncharged; make the ledger where there is none.
 
         Raises
         ------
@@ -205,26 +206,26 @@ class Ledger:
             where a run was charged for this data, or this run has other data.
         """
         with self._transaction(create=True) as entries:
-            entries.check_synthetic(digests)
+            entries.check_marked(digests)
             if not entries.digests(run):
-                entries.enter_synthetic(run, digests)
+                entries.enter_marked(run, digests, mark)
             elif entries.digests(run) != digests:
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
 
     def check_confidential(self, digests: Set[str]) -> None:
-        """Raise LedgerError where some run took data with one of these digests for synthetic."""
+        """Raise LedgerError where some run had data with one of these digests under a mark."""
         with self._transaction() as entries:
             entries.check_confidential(digests)
 
-    def check_synthetic(self, digests: Set[str]) -> None:
+    def check_marked(self, digests: Set[str]) -> None:
         """Raise LedgerError where a run was charged for data with one of these digests."""
         with self._transaction() as entries:
-            entries.check_synthetic(digests)
+            entries.check_marked(digests)
 
-    def synthetic_runs(self) -> list[tuple[str, str]]:
-        """Return the runs on synthetic data, which were not charged, and when each was entered; oldest first."""
+    def marked_runs(self) -> dict[str, tuple[str, MarkName]]:
+        """Return the runs on marked data, which were not charged: when each was entered, and the mark; oldest first."""
         with self._transaction() as entries:
-            return entries.synthetic_runs()
+            return entries.marked_runs()
 
     def rows(self, account: str) -> list[Row]:
         """Return all runs of an account, oldest first."""

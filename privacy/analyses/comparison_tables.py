@@ -42,13 +42,13 @@ class PrintedTable:
 COMPARISON = PrintedTable(
     "comparison paper, Tables 1 and 4",
     {
-        "(Nation, Detailed)": 6,
-        "(State, Detailed)": 6,
-        "(County, Detailed)": 11,
-        "(AIANNH, Detailed)": 11,
-        "(Nation, Regional)": 50,
-        "(State, Regional)": 50,
-        "(County, Regional)": 50,
+        "Nation, Detailed": 6,
+        "State, Detailed": 6,
+        "County, Detailed": 11,
+        "AIANNH, Detailed": 11,
+        "Nation, Regional": 50,
+        "State, Regional": 50,
+        "County, Regional": 50,
     },
     {
         "puredp": {
@@ -67,17 +67,17 @@ COMPARISON = PrintedTable(
 PRODUCTION = PrintedTable(
     "SafeTab-P paper, Table 7",
     {
-        "(Nation, Detailed)": 3,
-        "(State, Detailed)": 3,
-        "(County, Detailed)": 11,
-        "(Tract, Detailed)": 11,
-        "(Place, Detailed)": 11,
-        "(AIANNH, Detailed)": 11,
-        "(Nation, Regional)": 50,
-        "(State, Regional)": 50,
-        "(County, Regional)": 50,
-        "(Tract, Regional)": 50,
-        "(Place, Regional)": 50,
+        "Nation, Detailed": 3,
+        "State, Detailed": 3,
+        "County, Detailed": 11,
+        "Tract, Detailed": 11,
+        "Place, Detailed": 11,
+        "AIANNH, Detailed": 11,
+        "Nation, Regional": 50,
+        "State, Regional": 50,
+        "County, Regional": 50,
+        "Tract, Regional": 50,
+        "Place, Regional": 50,
     },
     {
         "zcdp": {

@@ -7,6 +7,7 @@ section 6.1 and Corollary 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, floor, isqrt, log, log1p, log10
@@ -56,6 +57,14 @@ def least_budget(definition: Definition, margin: int, stability: int) -> Fractio
         return margin_of_error(law(definition, budget, stability)) <= margin
 
     guess = stability * (HALF_Z_SQUARED / (margin + HALF) ** 2 if definition == "zcdp" else LN_20 / (margin + HALF))
+    return least(meets, guess)
+
+
+def least(meets: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
+    """Return the least budget that meets a target, rounded up at about the sixth digit of a guess.
+
+    Every budget above one that meets it must meet it too. Proved: one less in the last digit does not.
+    """
     unit = Fraction(10) ** (floor(log10(guess)) + 1 - DIGITS)
     low = high = ceil(guess / unit)
     step = 1

@@ -129,7 +129,7 @@ def times(matrix: FloatArray, x: FloatArray) -> FloatArray:
 def blue_nation(plan: Plan, information: Information) -> Blue:
     """Return the nation's estimate from its information; its total is the sum of the declared ones."""
     z, variance = estimates(plan, information)
-    if plan.product is UNITS:
+    if plan.product is UNITS or plan.free:
         return Blue(information.level, 0, z, variance)
     return Blue(information.level, 0, *tree.declared_total(z, variance, plan.invariants.state_totals.sum()))
 
@@ -142,7 +142,7 @@ def blue_states(plan: Plan, information: Information, nation: Blue | None = None
     z, variance = estimates(plan, information)
     first = first_children(plan, STATES, 0, len(plan.invariants.state_totals))[:-1]
     z, variance = np.add.reduceat(z, first), np.add.reduceat(variance, first)
-    if plan.product is not UNITS:
+    if plan.product is not UNITS and not plan.free:
         z, variance = tree.declared_total(z, variance, plan.invariants.state_totals)
     if nation is None:
         return Blue(STATES, 0, z, variance)

@@ -17,8 +17,6 @@ from spine.gls.grid import grid, signed
 from spine.top_down.histogram import OCCUPIED, PERSONS
 from spine.workload import FloatArray
 
-CHUNK = 512  # geounits worked on at once: memory
-
 
 @dataclass(frozen=True)
 class Columns:
@@ -38,20 +36,12 @@ class Columns:
 
     def sums(self, x: FloatArray) -> FloatArray:
         """Return the (n, K) columns of x, (n, types, signs, races)."""
-        by_type = x.reshape(len(x), x.shape[1], self.parts.shape[2]) @ self.parts.sum(axis=0).T
-        found: FloatArray = np.einsum("ntk,kt->nk", by_type, self.types)
-        return found
-
-    def sums_through(self, matrix: FloatArray, x: FloatArray) -> FloatArray:
-        """Return the (n, K) columns of matrix times x: (n, components, types, types) and (n, types, signs, races)."""
         found = np.empty((len(x), len(self)))
-        components, columns, width = self.parts.shape
-        for first in range(0, len(x), CHUNK):
-            part = slice(first, first + CHUNK)
-            rows = x[part].reshape(-1, width) @ self.parts.reshape(-1, width).T
-            moments = rows.reshape(-1, x.shape[1], components, columns)
-            weighted = np.einsum("kt,nrtu->nkru", self.types, matrix[part], optimize=True)
-            found[part] = np.einsum("nkru,nurk->nk", weighted, moments, optimize=True)
+        flat, cells = x.reshape(len(x), x.shape[1], self.parts.shape[2]), self.parts.sum(axis=0)
+        kinds, kind = np.unique(self.types, axis=0, return_inverse=True)
+        for number, tau in enumerate(kinds):  # most columns count all types
+            here = np.flatnonzero(kind.ravel() == number)
+            found[:, here] = np.einsum("ntc,t->nc", flat, tau) @ cells[here].T
         return found
 
     def variances(self, variance: FloatArray) -> FloatArray:

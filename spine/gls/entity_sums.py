@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.geography import BoolArray, IntArray
-from spine.gls.blue import Blue, SiblingSums
+from spine.gls.blue import Blue, SiblingSums, times
 from spine.gls.columns import Columns
 from spine.workload import FloatArray
 
@@ -99,7 +99,7 @@ def of_children(columns: Columns, given: SiblingSums, first: int, child: int, be
         pairs,
         weighted=weighted,
         straight=weight,
-        known=below.known[parts] + columns.sums_through(weight, given.z[at]),
+        known=below.known[parts] + columns.sums(times(weight, given.z[at])),
         spread=below.spread[parts] + columns.variances(weighted @ weight.swapaxes(-1, -2)),
     )
     return replace(found, cut=np.bincount(pairs.pair, below.cut, len(found.cut)).astype(np.int64))
@@ -159,7 +159,7 @@ def _regressed(
     only[row] = given.is_only_child[pairs.child[pairs.parts]]
     covariance = summed(weighted)  # 0 above an only child, whose z and V are 0
     weight = np.where(only[:, None, None, None], summed(straight), covariance @ given.below[above])
-    rest = summed(known) - columns.sums_through(covariance, given.b[above])
+    rest = summed(known) - columns.sums(times(covariance, given.b[above]))
     left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
     number, width = len(pairs.whole), len(columns)
     found = Regressed(
@@ -185,4 +185,4 @@ def entity_estimates(
     """
     at = top.geounit - states.first
     spread = top.spread + columns.variances(top.weight @ states.variance[at] @ top.weight.swapaxes(-1, -2))
-    return top.entity, top.known + columns.sums_through(top.weight, states.x[at]), np.sqrt(spread), top.cut
+    return top.entity, top.known + columns.sums(times(top.weight, states.x[at])), np.sqrt(spread), top.cut

@@ -224,16 +224,25 @@ def from_children(
         add_times(below[p], zs, b[p])
 
 
-def allowed_types(plan: Plan, given: Information) -> BoolArray:
-    """Return (geounits, types) whether a geounit has living quarters of a type."""
-    return np.ascontiguousarray(plan.invariants.allowed(given.level)[given.first : given.last])
+def allowed_types(plan: Plan, level: int, first: int, last: int) -> BoolArray:
+    """Return (geounits, types) whether a geounit has living quarters of a type; every type in blocks of a free plan."""
+    allowed = np.ascontiguousarray(plan.invariants.allowed(level)[first:last])
+    return np.ones_like(allowed) if plan.free and level == len(plan.spine.levels) - 1 else allowed
+
+
+def only_allowed(plan: Plan, given: Information) -> Information:
+    """Return information on the types that the geounits have: the others are known to be 0."""
+    allowed = allowed_types(plan, given.level, given.first, given.last)
+    precision = given.precision * (allowed[:, None, :, None] & allowed[:, None, None, :])
+    return Information(given.level, given.first, given.linear * allowed[:, :, None, None], precision)
 
 
 def combine_children(plan: Plan, parent: int, first: IntArray, given: Information) -> Information:
     """Return the children's information on the parents numbered from `parent`; first: as for `from_children`."""
     given, parents = ready(given), len(first) - 1
     b, below = np.zeros((parents, *given.linear.shape[1:])), np.zeros((parents, *given.precision.shape[1:]))
-    from_children(first, given.linear, given.precision, allowed_types(plan, given), b, below)
+    allowed = allowed_types(plan, given.level, given.first, given.last)
+    from_children(first, given.linear, given.precision, allowed, b, below)
     return Information(given.level - 1, parent, b, below)
 
 
@@ -272,5 +281,5 @@ def estimates(plan: Plan, given: Information) -> tuple[FloatArray, FloatArray]:
     """Return z = V h and V of geounits that are measured, or have something below them that is."""
     given = ready(given)
     z, variance = np.zeros(given.linear.shape), np.zeros(given.precision.shape)
-    solved(given.linear, given.precision, allowed_types(plan, given), z, variance)
+    solved(given.linear, given.precision, allowed_types(plan, given.level, given.first, given.last), z, variance)
     return z, variance

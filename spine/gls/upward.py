@@ -12,9 +12,11 @@ import numpy as np
 from spine.geography import IntArray
 from spine.gls.information import (
     Information,
+    allowed_types,
     combine_children,
     combine_states,
     information_joined,
+    only_allowed,
     own_information,
 )
 from spine.top_down import units
@@ -59,10 +61,12 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
     if plan.product is UNITS:
         linear, precision = combine_units(first_child, children.linear, children.precision)
         below = Information(level, first, linear, precision)
-    elif plan.spine.levels[level] == "US":
+    elif plan.spine.levels[level] == "US" and not plan.free:
         below = combine_states(plan, children)
     else:
         below = combine_children(plan, first, first_child, children)
+        if plan.free:  # the children have persons of types that the parent has not
+            below = only_allowed(plan, below)
     own = measured(plan, measure, level, first, last)
     return replace(own, linear=own.linear + below.linear, precision=own.precision + below.precision)
 
@@ -105,7 +109,7 @@ def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -
     answers = np.zeros((last - first, int(hierarchy.offsets[-1])))
     if given:
         answers = np.concatenate([np.asarray(given[query], float) for query in queries], axis=1)
-    allowed = np.ascontiguousarray(plan.invariants.allowed(level)[first:last])
+    allowed = allowed_types(plan, level, first, last)
     return own_information(plan.product, level, first, queries, hierarchy, answers, weight, allowed)
 
 

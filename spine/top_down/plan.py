@@ -39,6 +39,7 @@ class Plan:
     allocation: budget and shares alpha, for (at least) the spine's levels. invariants: declared, on the spine's levels.
     rounding: the production program's objective, or the L1 distance to the least-squares solution at every query.
     rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
+    free: whether estimates by `spine.gls` leave the declared totals and the zeros of blocks unused.
     """
 
     product: Product
@@ -47,6 +48,7 @@ class Plan:
     invariants: Invariants
     rounding: Rounding = "program"
     rows: int = 512
+    free: bool = False
 
     def __post_init__(self) -> None:
         for name in self.spine.levels:

@@ -7,7 +7,7 @@ unpublished and one disagrees with the table.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.states import STATES_US
-from tasks.inputs.synthetic_mark import MARK_FILE, Mark
+from tasks.inputs.marks import Mark, save_mark
 from tasks.lifecycle.digests import file_digest
 
 ROW_GROUP = 1 << 20
@@ -67,7 +67,7 @@ def make_example(folder: Path, rows: int, *, states: int = 51, counties: int = 6
     lines = [f"{name},{_published(at, int(of_state[at]))}" for at, name in enumerate(names)]
     made.totals.write_text("\n".join(["STATE,TOTAL", *lines]) + "\n")
     mark = Mark("das bottom-up example", version("das-flows"), seed, {TABLE: file_digest(made.table)})
-    (folder / MARK_FILE).write_text(json.dumps(asdict(mark), indent=2) + "\n")
+    save_mark(folder, mark)
     return made
 
 

@@ -142,7 +142,7 @@ def _consistent(
     """Return which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
     tabulated: Tabulated = load_object(run / TABULATED)
     within = plan.tolerance / plan.domain.grid
-    if not tabulated.synthetic:
+    if not tabulated.mark:
         return agree(noisy, group, totals.published, plan.mechanism.law, within)
     exact = np.zeros(totals.grouping.groups, np.int64)
     for cell, steps in _partitions(run, tabulated.partitions):

@@ -22,7 +22,7 @@ from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
-from tasks.lifecycle.manifest import GUARANTEE, SYNTHETIC, made_by, noise_law, write_manifest
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law, write_manifest
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES
 from tasks.lifecycle.workers import Workers
@@ -39,7 +39,7 @@ STATEMENTS_BOTTOM_UP = {
     "noisy_test": "Whether a published total agrees was judged on the noisy counts alone, by the margin of their sum's "
     "noise and the tolerance, so it is post-processing. Were all totals those of the data, any would be dropped with "
     f"probability {FALSE_ALARM} at most.",
-    "exact_test": "Whether a published total agrees was tested against the synthetic data itself.",
+    "exact_test": "Whether a published total agrees was tested against the marked data itself.",
 }
 
 
@@ -124,11 +124,11 @@ def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
     mechanism, domain = plan.mechanism, plan.domain
     statements = ["guarantee", "margins"] + ["clipping"] * plan.clip
     if plan.totals is not None:
-        statements += ["calibration", "exact_test" if tabulated.synthetic else "noisy_test"]
+        statements += ["calibration", "exact_test" if tabulated.mark else "noisy_test"]
     return {
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",
         "run": run.id,
-        **({"SYNTHETIC": SYNTHETIC} if tabulated.synthetic else {}),
+        **marked(tabulated.mark),
         "spent": {
             "definition": mechanism.spend.definition,
             "unit": "epsilon",

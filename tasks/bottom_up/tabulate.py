@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privacy.accounting.journal import MarkName
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import exists, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, write_findings
+from tasks.inputs.marks import Mark, mark_files, read_mark
 from tasks.inputs.records import (
     ChunkReport,
     RecordFile,
@@ -30,7 +32,6 @@ from tasks.inputs.records import (
     read_header,
     report_of,
 )
-from tasks.inputs.synthetic_mark import MARK_FILE, Mark, read_mark_file
 from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, read_object, remove, save_arrays, save_object
@@ -51,11 +52,11 @@ class Source(RecordFile):
 
 @dataclass(frozen=True)
 class Tabulated:
-    """The result that later stages need; the digests are confidential. synthetic: a mark covers the table."""
+    """The result that later stages need; the digests are confidential. mark: the one that covers the table."""
 
     input_digest: str
     records_digests: tuple[str, ...]
-    synthetic: bool
+    mark: MarkName | None
     partitions: int
 
 
@@ -78,7 +79,7 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         done: Tabulated = load_object(run / TABULATED)
         return done
     remove(run / "counts")  # of a try that came to no end: the table may be another since
-    with unchanged([table, _mark_path(table)]):
+    with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
     save_object(run / TABULATED, tabulated)
     return tabulated
@@ -97,7 +98,9 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     mark = read_table_mark(source.path)
     if mark is not None:
         mark.check({source.name: digest})
-    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark is not None, partitions)
+    return Tabulated(
+        sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark.name if mark else None, partitions
+    )
 
 
 def open_source(table: str, domain: Domain) -> Source:
@@ -117,15 +120,15 @@ def open_source(table: str, domain: Domain) -> Source:
     return Source(table, tuple(header), domain.columns, domain.delimiter, domain=domain)
 
 
-def _mark_path(table: str) -> str:
-    """Return the path of a table's mark: beside the table."""
+def mark_folder(table: str) -> str:
+    """Return the folder of a table, where its mark is."""
     folder, slash, _ = table.rpartition("/")
-    return f"{folder}{slash}{MARK_FILE}"
+    return folder if folder else slash or "."
 
 
 def read_table_mark(table: str) -> Mark | None:
     """Return the mark beside a table, None where there is none. Raises Refused when it is damaged."""
-    return read_mark_file(_mark_path(table))
+    return read_mark(mark_folder(table))
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:

@@ -13,6 +13,7 @@ from privacy.noise.laws import Law
 from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
+from tasks.inputs.names import check_names
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import path_in
@@ -36,6 +37,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if not exact:
             yield _check_laws(name, level, spent["definition"])
         yield from _check_tables(release, manifest, name)
+    yield from check_names(release, manifest["files"])
 
 
 def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:

@@ -17,6 +17,8 @@ AGES = {
     AGE23: AGE23_BINS,
 }
 LAST_AGE = 115
+TABLE_NAMES = {DETAILS[TOTAL]: "total"} | {DETAILS[at]: f"sex by {len(bins)} ages" for at, bins in AGES.items()}
+AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES.items()}  # where "sex by" is said
 
 
 def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:

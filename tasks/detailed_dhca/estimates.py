@@ -49,7 +49,7 @@ class PooledTotals:
 def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Estimate the published groups of a level; the tables of all levels must have been measured."""
     pieces = load_domain(run, level).pieces()
-    workers.map(f"estimates {level}", run, estimate_published, [(level, first, last) for first, last in pieces])
+    workers.map(f"estimates ({level.name})", run, estimate_published, [(level, first, last) for first, last in pieces])
 
 
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:

@@ -20,7 +20,7 @@ from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.configuration import REGION_TYPES, Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, SYNTHETIC, made_by, noise_law, spent, write_manifest
+from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, made_by, marked, noise_law, spent, write_manifest
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.parameters import configuration_digest
 
@@ -63,7 +63,7 @@ def describe_release(
         "region": jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
-        **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
+        **marked(validated.mark),
         "spent": None if truth else spent(planned_spend(parameters.configuration, jurisdiction)),
         "levels": {str(level): _level(run, level, published[level]) for level in published},
         **({"estimates": by_level} if estimated else {}),

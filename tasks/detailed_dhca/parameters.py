@@ -27,7 +27,7 @@ def _check_levels(configuration: Configuration, iterations: Iterations) -> list[
         try:
             stability = iterations.stability(level, configuration.max_race_codes)
         except ValueError as error:
-            findings.append(Finding(MAPPING_FILE, f"{level}: {error}"))
+            findings.append(Finding(MAPPING_FILE, f"{level.name}: {error}"))
             continue
         if configuration.budgets[level] == "Infinity":
             continue
@@ -36,5 +36,5 @@ def _check_levels(configuration: Configuration, iterations: Iterations) -> list[
             for budget in (budgets.total_only, budgets.stage_1, budgets.stage_2):
                 check_law(law(configuration.privacy_defn, budget, stability))
         except ValueError as error:
-            findings.append(Finding("config.json", f"{level}: {error}", budget_key(level)))
+            findings.append(Finding("config.json", f"{level.name}: {error}", budget_key(level)))
     return findings

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
 from tasks.inputs.files import exists
 from tasks.inputs.findings import MISSING, Finding
+from tasks.inputs.marks import GRF_FILE, PERSON_FILES
 from tasks.inputs.records import RecordFile, open_records
-from tasks.inputs.synthetic_mark import GRF_FILE, PERSON_FILES
 
 RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, 9))
 COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, "QSPAN")
@@ -23,6 +23,15 @@ PATTERNS = {
     "QRACE1": "[1-9][0-9]{3}",
     **dict.fromkeys(RACE_COLUMNS[1:], "[1-9][0-9]{3}|Null"),
     "QSPAN": "[1-9][0-9]{3}",
+}
+VALID = {  # the same in words, for findings
+    "QAGE": "whole numbers from 0 to 115",
+    "QSEX": "1 or 2",
+    "HOUSEHOLDER": "True or False",
+    **{name: f"{width} digits" for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True)},
+    "CENRACE": "2 digits",
+    **dict.fromkeys(("QRACE1", "QSPAN"), "4 digits, the first not 0"),
+    **dict.fromkeys(RACE_COLUMNS[1:], "4 digits, the first not 0, or Null"),
 }
 AGE23_BINS = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85)  # first ages
 CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin

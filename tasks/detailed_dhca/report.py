@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, WIDTHS
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES_NAMES, DETAILS, WIDTHS
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
@@ -30,9 +30,6 @@ DRAWN = Fraction(1, 10)  # of them, the one in the picture
 LEFT, RIGHT = 160, 740  # where the logarithmic axis of a picture runs
 MOST = 10**12  # that a picture draws; an infinite threshold is larger
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
-SHAPE_WORDS = {"total": "total", "age4": "4 ages", "age9": "9 ages", "age23": "23 ages"}
-REGION_WORDS = {"USA": "nation", "AIANNH": "AIANNH area"}
-LEVEL_WORDS = {1: "Regional", 2: "Detailed"}
 
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
@@ -51,19 +48,13 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
             REPORT,
             manifest=manifest,
             rows=rows,
-            shapes=SHAPE_WORDS,
+            shapes=AGES_NAMES,
             noise=None if truth else noise_chart(rows),
             sizes=None if truth else size_chart(rows),
             relative=[float(share) for share in RELATIVE],
             examples=[] if truth else list(_examples(out, levels, run.parameters.iterations.names)),
         )
     )
-
-
-def level_name(level: Level) -> str:
-    """Return a level in words: `county, Detailed`."""
-    bare = level.region_type.removeprefix("PR-")
-    return f"{REGION_WORDS.get(bare, bare.lower())}, {LEVEL_WORDS[level.iteration_level]}"
 
 
 def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
@@ -74,7 +65,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dic
         {name: queries.margin(detail, int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)} if queries else {}
     )
     return {
-        "name": level_name(level),
+        "name": level.name,
         "regions": facts["regions"],
         "iterations": facts["iterations"],
         "groups": facts["groups"],
@@ -112,7 +103,7 @@ def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Draw the size from which a group's total has a margin of at most a tenth of it, by its table."""
     place = RELATIVE.index(DRAWN)
-    series = {f"as {SHAPE_WORDS[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
+    series = {f"as {AGES_NAMES[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
     return _dots(rows, series, "persons in the group (a step to the right is ten times as many)")
 
 
@@ -166,7 +157,7 @@ def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> I
                 wanted = pc.and_(pc.equal(table["REGION_ID"], region), pc.equal(table["ITERATION_CODE"], code))
                 where = "" if level.region_type == "USA" else f" {region}"
                 cells = map(_cell, table.filter(wanted).to_pylist())
-                yield f"{names[code]}, {level_name(level)}{where}", pyramid(cells)
+                yield f"{names[code]}, {level.name}{where}", pyramid(cells)
                 break
 
 

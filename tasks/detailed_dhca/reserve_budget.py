@@ -8,7 +8,7 @@ from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import missing_data
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Configuration
-from tasks.inputs.synthetic_mark import read_mark
+from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.population_groups.parameters import configuration_digest

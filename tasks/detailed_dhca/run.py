@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from privacy.accounting.journal import MarkName
 from tasks.detailed_dhca.parameters import Parameters
 from tasks.detailed_dhca.person_file import CELLS, PersonFile
 from tasks.lifecycle.files import load_object
@@ -27,14 +28,14 @@ class Validated:
 
     `input_digest` and `records_digests` (of the file of person records, and of each state's persons) are confidential:
     they go to the ledger, the first into key derivation too, and are never shown or stored outside the confidential
-    directory. The rest is public. `synthetic` says that a mark covers the files; tasks/lifecycle/reservation.py decides
-    what a mark is worth.
+    directory. The rest is public. `mark` is the one that covers the files; tasks/lifecycle/reservation.py decides
+    what it is worth.
     """
 
     input_digest: str
     records_digests: tuple[str, ...]
     geography_digest: str
-    synthetic: bool
+    mark: MarkName | None
     blocks: int
 
 

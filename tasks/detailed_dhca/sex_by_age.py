@@ -23,7 +23,7 @@ from tasks.population_groups.exact_counts import read_exact_counts
 def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Measure the table of every group of a level."""
     pieces = load_domain(run, level).pieces()
-    workers.map(f"sex by age {level}", run, measure_tables, [(level, first, last) for first, last in pieces])
+    workers.map(f"sex by age ({level.name})", run, measure_tables, [(level, first, last) for first, last in pieces])
 
 
 def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> None:

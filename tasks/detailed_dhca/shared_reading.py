@@ -16,7 +16,7 @@ from tasks.detailed_dhca.parameters import Parameters
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
-from tasks.inputs.synthetic_mark import GRF_FILE, MARK_FILE, PERSON_FILES
+from tasks.inputs.marks import GRF_FILE, MARK_FILES, PERSON_FILES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import locked
@@ -43,7 +43,7 @@ class _Prepared:
 
 def data_files(data: str) -> list[str]:
     """Return the paths of the files that a run may read in its data directory."""
-    return [f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *PERSON_FILES, MARK_FILE)]
+    return [f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *PERSON_FILES, *MARK_FILES.values())]
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def suppression_threshold(run: DetailedRun, level: Level) -> int | None:
 def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Choose the groups of a level that are published."""
     pieces = load_domain(run, level).pieces()
-    workers.map(f"suppression {level}", run, keep_published, [(level, first, last) for first, last in pieces])
+    workers.map(f"suppression ({level.name})", run, keep_published, [(level, first, last) for first, last in pieces])
 
 
 def keep_published(run: DetailedRun, level: Level, first: int, last: int) -> None:

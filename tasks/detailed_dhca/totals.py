@@ -19,7 +19,8 @@ from tasks.population_groups.exact_counts import read_exact_counts
 def measure_totals(run: DetailedRun, workers: Workers, level: Level, *, estimates: bool = False) -> None:
     """Choose the detail of every group of a level."""
     pieces = load_domain(run, level).pieces()
-    workers.map(f"totals {level}", run, choose_details, [(level, first, last, estimates) for first, last in pieces])
+    calls = [(level, first, last, estimates) for first, last in pieces]
+    workers.map(f"totals ({level.name})", run, choose_details, calls)
 
 
 def choose_details(run: DetailedRun, level: Level, first: int, last: int, estimates: bool = False) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS, RACE_COLUMNS, PersonFile, malformed
+from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS, RACE_COLUMNS, VALID, PersonFile, malformed
 from tasks.inputs.block_codes import block_numbers, code_number, find_blocks
 from tasks.inputs.findings import Finding
 from tasks.inputs.records import Chunk, ChunkReport, RowChecks, all_outside, report_of
@@ -42,7 +42,7 @@ def check_and_encode(
     checks = RowChecks(file, table, file.states)
     columns = checks.columns
     for name in PATTERNS:
-        checks.fault("Invalid values found", name, columns[name].where(malformed(name)))
+        checks.fault(f"Invalid values found; valid are {VALID[name]}", name, columns[name].where(malformed(name)))
     count = len(checks.rows)
     codes = np.empty((9, count), np.uint16)
     is_code, is_null = np.empty((9, count), bool), np.empty((9, count), bool)

@@ -22,9 +22,10 @@ from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
+from tasks.inputs.marks import GRF_FILE, read_mark
+from tasks.inputs.names import names_in
 from tasks.inputs.record_digests import digests
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
-from tasks.inputs.synthetic_mark import GRF_FILE, read_mark
 from tasks.inputs.tables import empty
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
@@ -110,7 +111,7 @@ def _validate_data(
     if person_file is None:
         _refuse(run, findings)
     if cached is None:
-        _save(run, parameters, geography, person_file)
+        _save(run, parameters, geography, person_file, data)
     chunks = person_file.chunks
     others = (next_run.run,) if next_run and _prepare(next_run, parameters, data, parsed) else ()
     geography_digest = parsed.digest if parsed else None
@@ -130,7 +131,7 @@ def _validate_data(
         input_digest=_input_digest(person_digest, geography_digest),
         records_digests=(person_digest, *of_states),
         geography_digest=geography_digest,
-        synthetic=mark is not None,
+        mark=mark.name if mark else None,
         blocks=len(geography.blocks),
     )
 
@@ -153,7 +154,7 @@ def _prepare(next_run: NextRun, parameters: Parameters, data: str, parsed: Parse
     if geography is None or person_file is None:
         return False
     _clear(run)
-    _save(run, parameters, geography, person_file)
+    _save(run, parameters, geography, person_file, data)
     note_prepared(run, parameters, data, findings)
     return len(geography.blocks) > 0
 
@@ -235,10 +236,13 @@ def _person_file(
     return file, []
 
 
-def _save(run: DetailedRun, parameters: Parameters, geography: RegionMap | None, person_file: PersonFile) -> None:
+def _save(
+    run: DetailedRun, parameters: Parameters, geography: RegionMap | None, person_file: PersonFile, data: str
+) -> None:
     save_object(run.parameters_path, parameters)
     save_object(run.person_file_path, replace(person_file, blocks_known=geography is not None))
     if geography is not None:
+        save_object(run.names_path, names_in(data))
         save_region_map(run.geography_folder, geography)
 
 

@@ -21,6 +21,8 @@ REGION_TYPES: dict[Jurisdiction, tuple[str, ...]] = {
 }
 NATION_STATE = frozenset({"USA", "STATE", "PR-STATE"})
 ITERATION_LEVELS = (1, 2)
+REGION_NAMES = {"USA": "Nation", "AIANNH": "AIANNH"}  # other region types are their own words
+ITERATION_LEVEL_NAMES = {1: "Regional", 2: "Detailed"}
 
 
 class Level(NamedTuple):
@@ -40,11 +42,28 @@ class Level(NamedTuple):
         return "pr" if self.region_type.startswith("PR-") else "us"
 
     @property
+    def name(self) -> str:
+        """The level for people, `County, Detailed` or `PR-County, Detailed`; `str` gives its key in files."""
+        return f"{self.geography}, {self.iterations}"
+
+    @property
+    def iterations(self) -> str:
+        """The iteration level for people, `Regional` or `Detailed`."""
+        return ITERATION_LEVEL_NAMES[self.iteration_level]
+
+    @property
+    def geography(self) -> str:
+        """The region type for people, `County` or `PR-County`."""
+        bare = self.region_type.removeprefix("PR-")
+        return ("PR-" if self.jurisdiction == "pr" else "") + REGION_NAMES.get(bare, bare.capitalize())
+
+    @property
     def slug(self) -> str:
         """The level as a file name, `county-2`."""
         return f"{self.region_type.lower()}-{self.iteration_level}"
 
     def __str__(self) -> str:
+        """Return the level's key in config.json and manifest.json, `(COUNTY, 2)`."""
         return f"({self.region_type}, {self.iteration_level})"
 
 
@@ -177,7 +196,7 @@ class Configuration(BaseModel):
         """
         budget = self.budgets[level]
         if budget == "Infinity":
-            raise ValueError(f"the budget of {level} is infinite: only `das truth` takes infinite budgets")
+            raise ValueError(f"the budget of {level.name} is infinite: only `das truth` takes infinite budgets")
         return budget
 
 

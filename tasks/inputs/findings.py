@@ -10,6 +10,7 @@ from pathlib import Path
 
 SHOWN_VALUES = 1000  # the most distinct values a finding keeps, as the Bureau's program does
 LONGEST_VALUE = 100  # characters of each
+KEPT_LINES = 10  # the first of those where a rule was broken
 MISSING = "the file does not exist"
 NAMED = 3  # findings in public files that a refusal names
 
@@ -18,32 +19,37 @@ NAMED = 3  # findings in public files that a refusal names
 class Finding:
     """One rule broken in one column of one file.
 
-    `rows` and `first` (a line number, the header being line 1) and `values` describe person records and are
-    confidential: a finding is written to the confidential directory and printed to the curator's terminal, without
-    its values, and goes nowhere else.
+    `rows`, `lines` (the first ten, the header being line 1) and `values` describe person records and are confidential:
+    a finding is written to the confidential directory and printed to the curator's terminal, with the first line alone
+    and without values unless they are asked for, and goes nowhere else.
     """
 
     file: str
     rule: str
     column: str = ""
     rows: int = 1
-    first: int | None = None
+    lines: tuple[int, ...] = ()
     values: tuple[str, ...] = field(default=())
     warning: bool = False
 
+    @property
+    def first(self) -> int | None:
+        """The first line; None where the finding is of no line."""
+        return min(self.lines, default=None)
+
     def at(self, line_of: Callable[[int], int]) -> Finding:
-        """Return the finding with `line_of(first)` as its first line."""
-        return self if self.first is None else replace(self, first=line_of(self.first))
+        """Return the finding with `line_of(line)` in place of each line."""
+        return replace(self, lines=tuple(map(line_of, self.lines)))
 
     def below(self, lines: int) -> Finding:
-        """Return the finding with its line moved down by `lines`: those of the file above the part it was found in."""
+        """Return the finding with its lines moved down by `lines`: those of the file above the part it was found in."""
         return self.at(lambda line: line + lines)
 
     def merge(self, other: Finding) -> Finding:
         """Join with the same rule and column in another part of the same file."""
-        lines = [line for line in (self.first, other.first) if line is not None]
+        lines = tuple(sorted({*self.lines, *other.lines}))[:KEPT_LINES]
         values = tuple(sorted({*self.values, *other.values}))[:SHOWN_VALUES]
-        return replace(self, rows=self.rows + other.rows, first=min(lines, default=None), values=values)
+        return replace(self, rows=self.rows + other.rows, lines=lines, values=values)
 
 
 def kept(values: Iterable[str]) -> tuple[str, ...]:
@@ -88,5 +94,10 @@ def write_findings(path: Path, findings: Iterable[Finding]) -> None:
 
 
 def read_findings(path: Path) -> list[Finding]:
-    """Read what `write_findings` wrote."""
-    return [Finding(**{**item, "values": tuple(item["values"])}) for item in json.loads(path.read_text())]
+    """Read what `write_findings` wrote; version 0.1 kept of each finding the first line."""
+    findings = []
+    for item in json.loads(path.read_text()):
+        first = item.pop("first", None)
+        lines = item.pop("lines", [first] if first else [])
+        findings.append(Finding(**item | {"lines": tuple(lines), "values": tuple(item["values"])}))
+    return findings

@@ -25,7 +25,7 @@ from tasks.inputs.block_codes import (
 )
 from tasks.inputs.configuration import REGION_TYPES
 from tasks.inputs.findings import Finding, has_errors
-from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tasks.inputs.block_codes import has_digits
 from tasks.inputs.files import LONGEST_LINE, identity, open_file, read_bytes, read_lines, size_of, why
-from tasks.inputs.findings import MISSING, Finding, kept
+from tasks.inputs.findings import KEPT_LINES, MISSING, Finding, kept
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.record_digests import Sums
 from tasks.inputs.tables import DELIMITER, Column, check_header, empty, line_of_row, parse_rows, split_header
@@ -188,8 +188,8 @@ class RowChecks:
             if name:
                 column = self.columns[name]
                 values = kept(sorted({column.values[number] for number in np.unique(column.numbers[bad])}))
-            first = int(self.rows[bad.argmax()])
-            self.findings.append(Finding(self._file, rule, name, int(bad.sum()), first, values))
+            lines = tuple(self.rows[np.flatnonzero(bad)[:KEPT_LINES]].tolist())
+            self.findings.append(Finding(self._file, rule, name, int(bad.sum()), lines, values))
             np.logical_and(self.good, ~bad, out=self.good)
 
 

@@ -17,7 +17,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from tasks.inputs.files import LONGEST_LINE, count_newlines, read_bytes, why
-from tasks.inputs.findings import MISSING, Finding, kept, shown
+from tasks.inputs.findings import KEPT_LINES, MISSING, Finding, kept, shown
 
 DELIMITER = "|"
 PARSE_BYTES = 4 * LONGEST_LINE  # text that the parser takes at a time
@@ -42,9 +42,9 @@ def check_header(
     `show` says whether the rule may hold the names found: in a person file without a header they are a person.
     """
     if any("\r" in name for name in header):
-        return [Finding(file, STRAY_RETURN, first=1)]
+        return [Finding(file, STRAY_RETURN, lines=(1,))]
     if sum(len(name) + 1 for name in header) > HEADER_BYTES:
-        return [Finding(file, LONG_HEADER, first=1)]
+        return [Finding(file, LONG_HEADER, lines=(1,))]
     findings = []
     if missing := [name for name in columns if name not in header]:
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
@@ -53,7 +53,7 @@ def check_header(
     for rule, names in (("Columns that appear twice", doubled), ("Unexpected columns found", unknown)):
         if names:
             named = f"{rule}: {shown(names)}" if show else rule
-            findings.append(Finding(file, named, first=1, values=kept(names)))
+            findings.append(Finding(file, named, lines=(1,), values=kept(names)))
     return findings
 
 
@@ -73,7 +73,7 @@ def parse_rows(
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Parse the rows below a header into text columns, dictionary-encoded on request.
 
-    `first` of a finding counts lines within `body`, from 1. Rows of a wrong width are findings and left out; text that
+    A finding counts lines within `body`, from 1. Rows of a wrong width are findings and left out; text that
     is not UTF-8, or no text at all, leaves no table.
     """
     if not body:
@@ -109,8 +109,9 @@ def parse_rows(
     except pa.ArrowInvalid:
         return None, _unreadable(file, body)
     if bad_rows:
-        first = next(line for line, text in _lines(body) if not _fits(text, len(header), delimiter))
-        findings.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), first=first))
+        unfit = (line for line, text in _lines(body) if not _fits(text, len(header), delimiter))
+        lines = tuple(islice(unfit, KEPT_LINES))
+        findings.append(Finding(file, f"a row does not have {len(header)} columns", rows=len(bad_rows), lines=lines))
     return table.unify_dictionaries().combine_chunks(), findings
 
 
@@ -147,7 +148,7 @@ def _too_long(file: str, body: bytes) -> list[Finding]:
     while len(body) - start > LONGEST_LINE:
         end = body.rfind(b"\n", start, start + LONGEST_LINE + 1)
         if end < 0:
-            return [Finding(file, TOO_LONG, first=count_newlines(body[:start]) + 1)]
+            return [Finding(file, TOO_LONG, lines=(count_newlines(body[:start]) + 1,))]
         start = end + 1
     return []
 
@@ -157,7 +158,7 @@ def _stray_returns(file: str, body: bytes) -> list[Finding]:
     if b"\r" not in body or body.count(b"\r") == body.count(b"\r\n"):
         return []
     bad = [line for line, text in enumerate(body.split(b"\n"), start=1) if b"\r" in text.removesuffix(b"\r")]
-    return [Finding(file, STRAY_RETURN, rows=len(bad), first=bad[0])] if bad else []
+    return [Finding(file, STRAY_RETURN, rows=len(bad), lines=tuple(bad[:KEPT_LINES]))] if bad else []
 
 
 def _unreadable(file: str, body: bytes) -> list[Finding]:
@@ -168,7 +169,7 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
         except UnicodeDecodeError:
             bad.append(line)
     if bad:
-        return [Finding(file, "is not UTF-8 text", rows=len(bad), first=bad[0])]
+        return [Finding(file, "is not UTF-8 text", rows=len(bad), lines=tuple(bad[:KEPT_LINES]))]
     return [Finding(file, "cannot be parsed as a delimited table")]
 
 
@@ -245,5 +246,5 @@ def check_mask(file: str, table: pa.Table, column: str, rule: str, bad: Any, *, 
     if not mask.any():
         return []
     values = tuple(sorted(set(table[column].filter(pa.array(mask)).to_pylist())))
-    first = int(table[LINE][int(mask.argmax())].as_py())
-    return [Finding(file, f"{rule}: {shown(values)}", column, int(mask.sum()), first, kept(values), warning)]
+    lines = tuple(table[LINE].take(np.flatnonzero(mask)[:KEPT_LINES]).to_pylist())
+    return [Finding(file, f"{rule}: {shown(values)}", column, int(mask.sum()), lines, kept(values), warning)]

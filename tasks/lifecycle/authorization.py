@@ -20,7 +20,7 @@ AUTHORIZATION = "authorization"
 class Authorization:
     """Everything besides the secret that a run's noise depends on, fixed by the reservation.
 
-    journal: the head of the ledger's journal then, the digest of the run's reservation; None for synthetic data.
+    journal: the head of the ledger's journal then, the digest of the run's reservation; None for marked data.
     """
 
     input_digest: str

@@ -16,7 +16,7 @@ from privacy.accounting.conversions import epsilon, pure_to_rho
 from privacy.accounting.ledger import Examined, format_amount
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import BESIDE, MANIFEST, SIGNATURE, parse_exact, read_manifest, release_digest
+from tasks.lifecycle.manifest import BESIDE, MANIFEST, SIGNATURE, mark_of, parse_exact, read_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
 from tasks.lifecycle.signature import verifier
 
@@ -70,7 +70,7 @@ def check_made_by(manifest: Mapping[str, Any]) -> Check:
 
     Manifests of version 0.1 name neither.
     """
-    code, charged = manifest.get("code"), bool(manifest["spent"]) and "SYNTHETIC" not in manifest
+    code, charged = manifest.get("code"), bool(manifest["spent"]) and not mark_of(manifest)
     if code is None and "journal" not in manifest:
         return Check("code", "not named, as by version 0.1")
     named = code is not None and DIGEST.fullmatch(code["digest"])
@@ -98,9 +98,11 @@ def check_charge(release: Path, examined: Examined) -> Check:
     manifest = read_manifest(release)
     run, spent = manifest["run"], manifest["spent"]
     what = f"release {release}"
-    if "SYNTHETIC" in manifest or not spent:
-        known = run in examined.books.synthetic or "SYNTHETIC" not in manifest
-        return Check(what, "nothing was charged", () if known else (f"run {run} is not in the ledger as synthetic",))
+    mark = mark_of(manifest)
+    if mark or not spent:
+        known = mark is None or examined.books.marks.get(run) == mark
+        lacking = f"run {run} is not in the ledger as {str(mark).lower()}"
+        return Check(what, "nothing was charged", () if known else (lacking,))
     row = examined.rows.get(run)
     if row is None:
         return Check(what, "", (f"run {run} has no row: the ledger is older than the release, or another",))

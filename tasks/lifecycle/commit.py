@@ -19,7 +19,7 @@ from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.lifecycle.authorization import SECRET, is_truth
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, drop_unnamed, is_whole, read_manifest, release_digest
+from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, drop_unnamed, is_whole, mark_of, read_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
@@ -61,7 +61,7 @@ def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
 def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, charged: bool) -> Path:
     """Move the staged release to its place, end the run and return the place.
 
-    `charged`: whether the run has a row in the ledger; synthetic data and truth have none.
+    `charged`: whether the run has a row in the ledger; marked data and truth have none.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def finish_released(
             raise Failed(f"commit: {error}") from None
         row = None
     there, staged = is_released(run, out, folder), staging(run, out, folder)
-    if there and row is None and "SYNTHETIC" not in read_manifest(out / folder):
+    if there and row is None and mark_of(read_manifest(out / folder)) is None:
         raise _row_lost(run, ledger)
     if row is not None and row.status in ("sealed", "released"):
         there = there and release_digest(out / folder) == row.release_digest

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from typing import Any
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import epsilon
+from privacy.accounting.journal import MarkName
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import read_authorization
@@ -34,7 +36,36 @@ GUARANTEE = (
     "which is deleted with this release: the guarantee is computational."
 )
 NOT_PRIVATE = "NOT PRIVATE: these are exact counts, made by das truth. Never publish them."
-SYNTHETIC = "SYNTHETIC: made from synthetic data, which describes nobody. No budget was charged."
+MARKS: dict[MarkName, str] = {
+    "SYNTHETIC": "SYNTHETIC: made from synthetic data, which describes nobody. No budget was charged.",
+    "PUBLIC": "PUBLIC: made from published microdata, so the truth of this run is itself a published, noisy database. "
+    "No budget was charged.",
+}
+
+
+def marked(mark: MarkName | None) -> dict[str, str]:
+    """Return the manifest's entry about the mark of a run's data; none for data without one."""
+    return {mark: MARKS[mark]} if mark else {}
+
+
+def mark_facts(mark: MarkName | None) -> dict[str, bool]:
+    """Return what the description of measurements says about the mark of the data."""
+    return {"synthetic": mark == "SYNTHETIC", **({"public": True} if mark == "PUBLIC" else {})}
+
+
+def mark_in(facts: Mapping[str, Any]) -> MarkName | None:
+    """Return the mark that `mark_facts` describes; anybody may have written them."""
+    return "SYNTHETIC" if facts["synthetic"] is not False else "PUBLIC" if facts.get("public") is True else None
+
+
+def mark_of(manifest: Mapping[str, Any]) -> MarkName | None:
+    """Return the mark of the data that a release was made from: nothing was charged for it. None for other data."""
+    return next((mark for mark in MARKS if mark in manifest), None)
+
+
+def shown_marks(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what every page of a release says first: that it is not private, or made from marked data."""
+    return [str(manifest[name]) for name in ("NOT_PRIVATE", *MARKS) if name in manifest]
 
 
 def write_manifest(out: Path, manifest: dict[str, Any]) -> str:

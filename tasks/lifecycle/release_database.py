@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from tempfile import mkdtemp
 from weakref import finalize
 
@@ -30,3 +31,13 @@ class ReleaseDatabase:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
         self._end()
+
+
+def parquet(*paths: Path | str) -> str:
+    """Return the name of Parquet files, or of those of a pattern, in a SELECT."""
+    return f"read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = false)"
+
+
+def quoted(path: Path | str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + str(path).replace("'", "''") + "'"

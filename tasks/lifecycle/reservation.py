@@ -1,7 +1,7 @@
 """The reservation of a run's whole spend in the ledger, and with it the run's secret, in one act.
 
 A run that has a row goes on only with that row's secret, inputs, configuration and noise scheme. Anything else is a
-new run and a new spend. Synthetic data is charged nothing: `register_if_synthetic` alone decides what a mark is worth.
+new run and a new spend. Marked data is charged nothing: `register_if_marked` alone decides what a mark is worth.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
+from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
 from privacy.noise.laws import Definition
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
@@ -33,7 +34,7 @@ NO_ACCOUNT = "this data needs an account: give --account NAME (das ledger open N
 
 @dataclass(frozen=True)
 class Charging:
-    """Where a run's spend is charged. Public: a name and paths; no account for synthetic data, which is exempt.
+    """Where a run's spend is charged. Public: a name and paths; no account for marked data, which is exempt.
 
     `second_account`: charge persons even if another account was charged for them. `sign`: the publisher's private key,
     which signs the run's acts and its release.
@@ -54,8 +55,8 @@ class Input(Protocol):
     """What every system's validation returns about the input of a run; the digests are confidential."""
 
     @property
-    def synthetic(self) -> bool:
-        """Whether a mark covers the files."""
+    def mark(self) -> MarkName | None:
+        """The mark that covers the files, None where there is none."""
 
     @property
     def input_digest(self) -> str:
@@ -87,9 +88,9 @@ def precheck(
     request = _request(run.id, charging, states, definition, amount, given=given)
     ledger = charging.book
     try:
-        if given is not None and given.synthetic:
+        if given is not None and given.mark:
             if ledger.exists():
-                ledger.check_synthetic(request.digests)
+                ledger.check_marked(request.digests)
             return Fraction(0)
         check_named(request)
         row = ledger.row(run.id)
@@ -131,12 +132,12 @@ def authorize(
     *,
     entered_as: str | None = None,
 ) -> None:
-    """Charge the run's whole spend and make its secret; synthetic data is charged nothing.
+    """Charge the run's whole spend and make its secret; marked data is charged nothing.
 
     Called again for a run that has both, it changes nothing and checks everything.
 
     states: FIPS codes, each charged the amount. configuration_digest: of all that shapes the release besides the data.
-    entered_as: the run that the ledger knows, where this is one of its repetitions on synthetic data.
+    entered_as: the run that the ledger knows, where this is one of its repetitions on marked data.
 
     Raises
     ------
@@ -147,8 +148,8 @@ def authorize(
         where the ledger cannot be read or written now.
     """
     request = _request(entered_as or run.id, charging, states, definition, amount, configuration_digest, given)
-    if register_if_synthetic(request.run, charging.ledger, request.digests, marked=given.synthetic):
-        secret_digest, journal = _synthetic_secret(run, request), None
+    if register_if_marked(request.run, charging.ledger, request.digests, given.mark):
+        secret_digest, journal = _marked_secret(run, request), None
     else:
         row = _reserve(run, charging.book, request)
         secret_digest, journal = row.secret_digest, row.journal
@@ -179,16 +180,16 @@ def _request(
     )
 
 
-def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marked: bool) -> bool:
-    """Return whether a run's data is synthetic, so that nothing of it is charged or secret; if so, enter it as such.
+def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkName | None) -> bool:
+    """Return whether a run's data is marked, so that nothing of it is charged or secret; if so, enter it as such.
 
     A mark is a claim of whoever wrote it. It holds as long as the ledger does not contradict it: data that was charged
-    for is never synthetic, and data that was treated as synthetic, for which noise was drawn or exact counts were
-    shown at no charge, is never confidential again.
+    for is never synthetic or public, and data that was treated as either, for which noise was drawn or exact counts
+    were shown at no charge, is never confidential again.
 
-    `marked` says that a mark beside the data covers these very files (tasks/inputs/synthetic_mark.py); `digests` are
-    those of all that was read, of each file of records alone and of each state's records. A ledger is made where marked
-    data finds none.
+    `mark` is that of a file beside the data which covers these very files (tasks/inputs/marks.py); `digests` are those
+    of all that was read, of each file of records alone and of each state's records. A ledger is made where marked data
+    finds none.
 
     Raises
     ------
@@ -199,15 +200,15 @@ def register_if_synthetic(run_id: str, ledger: Path, digests: Set[str], *, marke
     """
     book = Ledger(ledger, code_names())
     try:
-        if marked:
-            book.enter_synthetic(run_id, digests)
+        if mark:
+            book.enter_marked(run_id, digests, mark)
         elif book.exists():
             book.check_confidential(digests)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:
         raise Refused(str(error)) from None
-    return marked
+    return mark is not None
 
 
 def check_named(request: Request) -> None:
@@ -253,8 +254,8 @@ def check_row(run: RunDirectory, row: Row, request: Request) -> None:
         )
 
 
-def _synthetic_secret(run: RunDirectory, request: Request) -> str:
-    """Return the secret of a run on synthetic data: the one that a prepared directory holds, or a fresh one.
+def _marked_secret(run: RunDirectory, request: Request) -> str:
+    """Return the secret of a run on marked data: the one that a prepared directory holds, or a fresh one.
 
     It protects nobody, yet a run id stays bound to its inputs as everywhere.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -50,16 +50,16 @@ def _mark(staged: Path) -> Path:
     return staged.with_name(f"{staged.name}.seen")
 
 
-def clear_staging(run: RunDirectory, out: Path, folder: str, *, but: str | None = None) -> None:
-    """Remove what a run has staged and not released, `but` one folder of it."""
+def clear_staging(run: RunDirectory, out: Path, folder: str, *, but: Collection[str] = ()) -> None:
+    """Remove what a run has staged and not released, `but` some folders of it."""
     staged = staging(run, out, folder)
     shutil.rmtree(drafts(staged), ignore_errors=True)
     for path in list(staged.iterdir()) if staged.is_dir() else []:
-        if path.is_dir() and path.name != but:
+        if path.is_dir() and path.name not in but:
             shutil.rmtree(path)
-        elif path.name != but:
+        elif path.name not in but:
             path.unlink()
-    if but is None:
+    if not but:
         shutil.rmtree(staged, ignore_errors=True)
 
 

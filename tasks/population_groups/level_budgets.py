@@ -20,8 +20,6 @@ from tasks.lifecycle.received import NotOfRelease, read_json
 from tasks.population_groups.iterations import Iterations, read_iterations
 
 MANIFEST = "manifest.json"  # as in tasks.detailed_dhca.manifest, whose import takes half a second
-GEOGRAPHIES = {"USA": "Nation", "STATE": "State", "COUNTY": "County", "TRACT": "Tract", "PLACE": "Place"}
-ITERATIONS = {1: "Regional", 2: "Detailed"}
 
 
 @dataclass(frozen=True)
@@ -37,22 +35,15 @@ class Setting:
     levels: Mapping[Level, LevelBudget]
 
 
-def paper_name(level: Level) -> str:
-    """Return a level as the papers write it, `(Nation, Detailed)`."""
-    puerto_rico = "PR-" if level.jurisdiction == "pr" else ""
-    region_type = level.region_type.removeprefix("PR-")
-    return f"({puerto_rico}{GEOGRAPHIES.get(region_type, region_type)}, {ITERATIONS[level.iteration_level]})"
-
-
 _NAMES = {
     "".join(name.casefold().split()).strip("()"): level
     for level in ALL_LEVELS
-    for name in (paper_name(level), str(level), level.slug)
+    for name in (level.name, str(level), level.slug)
 }
 
 
 def named_level(text: str) -> Level:
-    """Return the level of a name: `Nation, Detailed` as the papers write it, `USA, 2` as config.json does, or `usa-2`.
+    """Return the level of a name: `Nation, Detailed`, `(USA, 2)` as config.json has it, or `usa-2`.
 
     Raises
     ------
@@ -61,7 +52,7 @@ def named_level(text: str) -> Level:
     """
     level = _NAMES.get("".join(text.casefold().split()).strip("()"))
     if level is None:
-        names = ", ".join(paper_name(level) for level in ALL_LEVELS)
+        names = "; ".join(level.name for level in ALL_LEVELS)
         raise Refused(f"unknown population group level {text.strip()!r}: one of {names}")
     return level
 

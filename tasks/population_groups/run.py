@@ -1,7 +1,7 @@
 """The confidential directory of a SafeTab run, as far as both SafeTabs have it.
 
 ```
-prepared/                    parameters, geography/, coterminous, partitions
+prepared/                    parameters, geography/, names, coterminous, partitions
 counts/REGION_TYPE/NUMBER    exact counts of a partition of the blocks          confidential
 noisy/LEVEL/STAGE/FIRST      what a stage makes of a piece of a level, by the piece's first region
 ```
@@ -53,6 +53,11 @@ class SafeTabRun(RunDirectory):
     def geography(self) -> RegionMap:
         """The blocks and regions of the run."""
         return load_region_map(self.geography_folder)
+
+    @property
+    def names_path(self) -> Path:
+        """The file of the names that the geography has of its regions."""
+        return self / "prepared/names"
 
     @property
     def coterminous_path(self) -> Path:

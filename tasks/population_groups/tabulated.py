@@ -1,6 +1,6 @@
-"""The regions and iterations that a run tabulates, so that a reader of the release knows why a group has no row.
+"""The regions, with their names, and iterations that a run tabulates: by them a reader knows why a group has no row.
 
-Both come from public files alone. A group of a tabulated region and iteration that has no row was suppressed.
+All come from public files alone. A group of a tabulated region and iteration that has no row was suppressed.
 """
 
 from __future__ import annotations
@@ -11,21 +11,31 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.grf_c import RegionMap
-from tasks.population_groups.iterations import Iterations
+from tasks.inputs.names import write_names
+from tasks.inputs.regions import Region
+from tasks.lifecycle.files import load_object
+from tasks.population_groups.iterations import KINDS, Iterations
 from tasks.population_groups.run import SafeTabRun
 
 REGIONS_FILE, ITERATIONS_FILE = "tabulated/regions.csv", "tabulated/iterations.csv"
+HIERARCHY_FILE = "tabulated/hierarchy.csv"
 REGION_COLUMNS = ("REGION_TYPE", "REGION_ID")
+HIERARCHY_COLUMNS = ("ITERATION_CODE", "KIND", "REGIONAL_CODE")
 ITERATION_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "NATION_STATE", "SUB_STATE", "TOTAL_ONLY")
 
 
 def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> None:
-    """Write the regions and iterations of a run into OUT, pipe-delimited and sorted."""
-    _write(out / REGIONS_FILE, REGION_COLUMNS, _regions(run.geography, jurisdiction))
-    _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(run.parameters.iterations))
+    """Write the regions, their names and the iterations of a run into OUT, pipe-delimited and sorted."""
+    regions = dict.fromkeys(Region(*region) for region in _regions(run.geography, jurisdiction))
+    _write(out / REGIONS_FILE, REGION_COLUMNS, ((region.type, region.id) for region in regions))
+    write_names(out, load_object(run.names_path), regions.__contains__)
+    iterations = run.parameters.iterations
+    _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(iterations))
+    rows = ((code, *above) for code, above in sorted(hierarchy(iterations).items()))
+    _write(out / HIERARCHY_FILE, HIERARCHY_COLUMNS, rows)
 
 
-def _regions(geography: RegionMap, jurisdiction: Jurisdiction) -> Iterable[Sequence[object]]:
+def _regions(geography: RegionMap, jurisdiction: Jurisdiction) -> Iterable[tuple[str, str]]:
     return ((name, region_id) for name in REGION_TYPES[jurisdiction] for region_id in geography.region_ids[name])
 
 
@@ -40,6 +50,20 @@ def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:
     }
     for code in sorted(level):
         yield code, iterations.names[code], level[code], code in nation.codes, code in below.codes, code in total_only
+
+
+def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
+    """Return the kind of each iteration (KINDS), and the Regional one that has all codes of a Detailed one, or ""."""
+    found: dict[str, tuple[str, str]] = {}
+    for granularity in (iterations.nation_state, iterations.sub_state):
+        for kind in KINDS:
+            regional, detailed = (granularity.maps[kind, level] for level in ITERATION_LEVELS)
+            found |= {granularity.codes[number]: (kind, "") for number in set(regional[regional >= 0].tolist())}
+            for number in set(detailed[detailed >= 0].tolist()):
+                above = set(regional[detailed == number].tolist())
+                whole = granularity.codes[above.pop()] if len(above) == 1 and min(above) >= 0 else ""
+                found[granularity.codes[number]] = kind, whole
+    return found
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -18,7 +18,7 @@ from spine.settings import Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.blocks.columns import GRFC
 from tasks.inputs.blocks.geography import needed
 from tasks.inputs.files import read_bytes
-from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.tables import split_header
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.staging import SEE_SPINE

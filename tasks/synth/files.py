@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.synthetic_mark import GRF_FILE, Mark, write_mark
+from tasks.inputs.marks import GRF_FILE, Mark, write_mark
 from tasks.lifecycle.digests import StreamDigest
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import atomic_path

@@ -50,24 +50,47 @@ class Origins:
 
 
 def published_counts(path: Path) -> dict[str, float]:
-    """Return persons by iteration name from a table with the columns ITERATION_NAME and US_POP. Raises Refused.
+    """Return persons by iteration name from a table with the columns ITERATION_NAME and US_POP.
 
-    A count that is not a number was suppressed ("X") and counts as one person.
+    A suppressed count ("X") is one person. Raises Refused, also for a count that is no number and for a name twice.
     """
     try:
         with open_file(path, compression="infer") as file:
-            table = pd.read_csv(file, dtype=str, usecols=["ITERATION_NAME", "US_POP"])
+            table = pd.read_csv(file, dtype=str, usecols=["ITERATION_NAME", "US_POP"], keep_default_na=False)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {why(error)}") from error
     except ValueError as error:
         raise Refused(f"{path} is not a table of published counts (ITERATION_NAME, US_POP): {error}") from error
-    counts = pd.to_numeric(table["US_POP"], errors="coerce").fillna(1).clip(lower=1)
-    return dict(zip(table["ITERATION_NAME"].str.strip(), counts, strict=True))
+    names, counts = table["ITERATION_NAME"].str.strip(), table["US_POP"].str.strip()
+    if len(bad := table[~counts.str.fullmatch("[0-9]{1,10}|X")]):
+        name, count = bad.iloc[0]
+        raise Refused(f"{path}: US_POP of {name!r} is a whole number, or X where it was suppressed; not {count[:20]!r}")
+    if names.duplicated().any():
+        raise Refused(f"{path} counts {names[names.duplicated()].iloc[0]!r} twice")
+    return dict(zip(names, counts.where(counts != "X", "1").astype(float).clip(lower=1), strict=True))
 
 
-def follows(params: Path, counts: Mapping[str, float]) -> bool:
-    """Return whether published counts belong to this code list: they name some race iteration of the parameters."""
-    return not counts.keys().isdisjoint(_read(params, "race-characteristic-iterations.txt")["ITERATION_NAME"])
+def match(params: Path, counts: Mapping[str, float], path: Path) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the counts of a code list's groups, and the names of groups without one, which get one person each.
+
+    Raises Refused where the counts are of another list, more than half of the groups being without, or not of the
+    nation: groups that follow them would be nonsense.
+    """
+    _, race_groups, span_groups = _groups(params)
+    sums = {}
+    for kind, groups in (("race", race_groups), ("ethnicity", span_groups)):
+        names = set(groups.values())
+        if 2 * len(names - counts.keys()) > len(names):
+            known = len(names & counts.keys())
+            raise Refused(f"{path} counts {known} of the {len(names)} {kind} groups of {params}: it is of another list")
+        sums[kind] = sum(counts.get(name, 1.0) for name in names)
+    if not 1 / 2 <= sums["race"] / US_POPULATION <= 4 or sums["ethnicity"] > US_POPULATION:
+        raise Refused(
+            f"{path} counts {sums['race']:,.0f} race answers and {sums['ethnicity']:,.0f} Hispanic persons: it is not "
+            f"of the nation, which has {US_POPULATION:,} persons"
+        )
+    names = {*race_groups.values(), *span_groups.values()}
+    return {name: counts.get(name, 1.0) for name in names}, tuple(sorted(names - counts.keys()))
 
 
 def read_origins(
@@ -81,10 +104,7 @@ def read_origins(
     codes, and HISPANIC_SHARE of all persons are Hispanic.
     puerto_rico: 98.9% are Hispanic and 95.5% of these Puerto Rican, by the iterations' names where the list has one.
     """
-    codes, race, ethnicity, mapping = (_read(params, name) for name in PARAMETER_FILES)
-    code_list = codes["RACE_ETH_CODE"]
-    race_groups = _detailed_groups(mapping, race[race["ALONE"] == "False"])
-    span_groups = _detailed_groups(mapping, ethnicity)
+    code_list, race_groups, span_groups = _groups(params)
     race_weight = _weights(code_list, race_groups, counts)
     span_weight = _weights(code_list, span_groups, counts)
     is_race, is_hispanic = race_weight > 0, span_weight > 0
@@ -107,6 +127,13 @@ def read_origins(
         span_edges=edges(spans),
         most_codes=most_codes,
     )
+
+
+def _groups(params: Path) -> tuple[pd.Series, dict[str, str], dict[str, str]]:
+    """Return the code list, and the race group and ethnicity group of codes. Raises Refused."""
+    codes, race, ethnicity, mapping = (_read(params, name) for name in PARAMETER_FILES)
+    race_groups = _detailed_groups(mapping, race[race["ALONE"] == "False"])
+    return codes["RACE_ETH_CODE"], race_groups, _detailed_groups(mapping, ethnicity)
 
 
 def _read(params: Path, name: str) -> pd.DataFrame:

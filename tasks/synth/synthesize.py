@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from tasks.inputs.synthetic_mark import Mark
+from tasks.inputs.marks import Mark
+from tasks.inputs.names import Names, names_in, write_names
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks
 from tasks.synth.example_params import write_example_params
 from tasks.synth.files import Format, Part, new_folder, write_data
 from tasks.synth.nation import state_blocks
-from tasks.synth.origins import Origins, follows, published_counts, read_origins
+from tasks.synth.origins import Origins, match, published_counts, read_origins
 from tasks.synth.params import PUERTO_RICO, read_config, write_params
 from tasks.synth.proportions import apportion
 from tasks.synth.tallies import tallies
-
-SHARES_FILE = "ddhca_published_national.csv.gz"
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Made:
-    """What was made: its folders, its contents and its mark. shares: the published counts that it follows."""
+    """What was made: its folders, its contents and its mark.
+
+    shares: the published counts that it follows. uncounted: names of groups without one, which get a person each.
+    """
 
     data: Path
     params: Path
@@ -46,7 +48,17 @@ class Made:
     blocks: int
     states: list[str]
     shares: Path | None
+    uncounted: tuple[str, ...]
     mark: Mark
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Published counts of persons by group, their file, and the names of groups that it does not count."""
+
+    path: Path
+    counts: Mapping[str, float]
+    uncounted: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -56,11 +68,13 @@ class Land:
     people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
     blocks: number of blocks by state, of those that are made.
     blocks_of: the blocks of a state.
+    names: of its regions, where the geography has them.
     """
 
     people: Mapping[str, int]
     blocks: Mapping[str, int]
     blocks_of: Callable[[str], Blocks]
+    names: Names = field(default_factory=dict)
 
     @property
     def persons(self) -> int:
@@ -81,13 +95,12 @@ class Land:
 def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, shares: Path | None = None) -> Made:
     """Make persons over real geography, exactly its block populations: OUT/data and OUT/params.
 
-    table: docs/spec/files.md#block-tables. shares: published national counts; None: SHARES_FILE beside the table or
-    the parameters, if it is there and is of the same groups; else groups have the chances 1, 1/2, 1/3 ... in the
-    order of their codes.
+    table: docs/spec/files.md#block-tables. shares: published national counts (ITERATION_NAME, US_POP) of the groups;
+    None: groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
     Raises Refused, Failed.
     """
-    shares, counts = find_shares(shares, params, near=(table if table.is_dir() else table.parent, params.parent))
-    return _make("das synth", _land(read_blocks(table)), params, out, options, shares, counts)
+    land = replace(_land(read_blocks(table)), names=names_in(str(table)))
+    return _make("das synth", land, params, out, options, read_shares(shares, params))
 
 
 def synthesize_example(out: Path, options: Options) -> Made:
@@ -128,22 +141,12 @@ def synthesize_nation(
         if params is None:
             params = Path(bundled)
             write_example_params(params)
-        shares, counts = find_shares(shares, params, near=(params.parent,))
-        return _make("das synth nation", land, params, out, options, shares, counts)
+        return _make("das synth nation", land, params, out, options, read_shares(shares, params))
 
 
-def find_shares(
-    named: Path | None, params: Path, near: Sequence[Path]
-) -> tuple[Path | None, Mapping[str, float] | None]:
-    """Return the published counts to follow and their file: the one named, else SHARES_FILE in a folder `near`."""
-    for path in [named] if named else [folder / SHARES_FILE for folder in near]:
-        if named or path.is_file():
-            counts = published_counts(path)
-            if follows(params, counts):
-                return path, counts
-            if named:
-                raise Refused(f"{path} counts no race iteration of {params}: it belongs to another list")
-    return None, None
+def read_shares(path: Path | None, params: Path) -> Shares | None:
+    """Return the published counts that groups are to follow; None without a file. Raises Refused as `match` does."""
+    return None if path is None else Shares(path, *match(params, published_counts(path), path))
 
 
 def _make(
@@ -152,10 +155,10 @@ def _make(
     params: Path,
     out: Path,
     options: Options,
-    shares: Path | None = None,
-    counts: Mapping[str, float] | None = None,
+    shares: Shares | None = None,
 ) -> Made:
     config = read_config(params)
+    counts = shares.counts if shares else None
     countries = {island: _origins(params, counts, config, island) for island in (False, True)}
     blocks = sum(land.blocks.values())
     with new_folder(out, persons=land.persons, blocks=blocks, form=options.form) as folder:
@@ -170,7 +173,10 @@ def _make(
             threads=options.threads,
             wrote=lambda done: options.progress(done, land.persons),
         )
-    return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), shares, mark)
+        if land.names:
+            write_names(folder / "data", land.names, land.names.__contains__)
+    place, uncounted = (shares.path, shares.uncounted) if shares else (None, ())
+    return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), place, uncounted, mark)
 
 
 def _origins(params: Path, counts: Mapping[str, float] | None, config: Mapping[str, Any], island: bool) -> Origins:

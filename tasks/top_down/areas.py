@@ -18,10 +18,12 @@ from spine.settings import SpineSettings
 
 TABULATED = {"county": "County", "tract": "Tract", "cbg": "Block_Group"}  # family, as spine.entities calls it: level
 OFF_SPINE = ("place", "mcd", "aian")
-DIGITS = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4}  # of a public code
+WHOLE_STATE = "state"  # only where a run asks for it: elsewhere its parts are enough
+DIGITS = {"state": 2, "county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4}  # of a public code
 FOLDERS = {  # of a family in histograms/PRODUCT and margins/PRODUCT
     **{family: f"tabulation/{level}" for family, level in TABULATED.items()},
     **{family: f"entities/{family}" for family in OFF_SPINE},
+    WHOLE_STATE: "tabulation/State",
 }
 
 
@@ -41,9 +43,11 @@ class Areas(NamedTuple):
         return digits(self.codes, DIGITS[self.family])
 
 
-def areas(geography: Geography, settings: SpineSettings) -> Iterator[Areas]:
+def areas(geography: Geography, settings: SpineSettings, *, whole_state: bool = False) -> Iterator[Areas]:
     """Yield the areas of every family that a state has; of an area in several states, the part in this one."""
     for family in FOLDERS:
+        if family == WHOLE_STATE and not whole_state:
+            continue
         found = entities(geography, family, settings)
         if found is not None and not found.outside.all():
             number = np.where(found.outside, -1, np.cumsum(~found.outside) - 1)

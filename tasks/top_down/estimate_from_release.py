@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tasks.inputs.names import names_in
 from tasks.lifecycle.commit import check_out, commit
+from tasks.lifecycle.files import save_object
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
@@ -32,6 +35,7 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
         where the folder holds no such measurements, or not all of them; where OUT holds something.
     """
     open_published(run, folder, changes)
+    save_object(run.names_path, names_in(str(folder)))
     check_out(run, out, run.design.jurisdiction)
     build_spines(run, workers)
     validate_measurements(run, workers)
@@ -50,6 +54,7 @@ def release_from_files(
     Refused
         where the files have a fault: the findings are in the run's findings.json, and nothing is released.
     """
+    request = replace(request, keep_answers=request.changes.get("estimator") == "gls")
     for run, jurisdiction in zip(runs, inventory.jurisdictions or ("us",), strict=True):
         read_files(run, workers, inventory.only(jurisdiction), notes, request)
     return [release_prepared(run, workers, out) for run in runs]

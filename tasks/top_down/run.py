@@ -1,7 +1,7 @@
 """The confidential directory of a TopDown run: where each stage writes, and later stages read.
 
 ```
-prepared/   design, tables, validated
+prepared/   design, tables, names, validated
 prepared/codes      all blocks of the geography                                                 public
 prepared/blocks/SS  the state's blocks of the universe with their declared invariants           public
 prepared/spine/PRODUCT/SS    the spine of a state, with its shares                              public
@@ -21,9 +21,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from privacy.accounting.journal import MarkName
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
+from tasks.inputs.names import Names
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import atomic_path, load_object, open_array, read_object, save_arrays, save_object, stamp
 from tasks.lifecycle.run_directory import RunDirectory
@@ -43,7 +45,7 @@ class Validated:
 
     input_digest: str
     records_digests: tuple[str, ...]
-    synthetic: bool
+    mark: MarkName | None
     states: tuple[str, ...]
     nation: bool
     digests: dict[str, str]
@@ -96,6 +98,17 @@ class TopDownRun(RunDirectory):
         """Load the result of validation, which is written last."""
         validated: Validated = self._load("prepared/validated")
         return validated
+
+    @property
+    def names_path(self) -> Path:
+        """The file of the names that the geography has of its regions."""
+        return self / "prepared/names"
+
+    @property
+    def names(self) -> Names:
+        """Load the names that the geography has; none for measurements of which only the codes are published."""
+        names: Names = load_object(self.names_path) if self.names_path.exists() else {}
+        return names
 
     @property
     def product_states(self) -> list[tuple[ProductName, str]]:

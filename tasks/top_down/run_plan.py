@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
@@ -14,6 +15,7 @@ from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeomet
 from spine.allocations import Allocation
 from spine.geocodes import Kind
 from spine.noise import parameter, record_cost
+from spine.production import allocation
 from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import PRODUCTS as ENGINE_PRODUCTS
 from spine.top_down.queries import DETAILED, TOTAL, query_group
@@ -24,6 +26,7 @@ from tasks.lifecycle.errors import Refused
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Estimator = Literal["topdown", "gls"]
 ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
+Layout = Literal["parquet", "nmf", "both", "none"]  # of released measurements: our own, the Census Bureau's
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
 ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # their names in spine/
@@ -37,7 +40,8 @@ class Design:
     states: FIPS codes, () for all of the geography. nation: whether the US level is measured; None: if all 50 states
     and DC are there. settings, allocations: by product. estimator: the program's, or generalized least squares over the
     whole spine. microdata: Parquet with a row for each block and cell, or also text with a row for each record.
-    measurements: whether the noisy measurements are released.
+    measurements: the layouts in which the noisy measurements are released. pl94: whether the cells of the tables P1 to
+    P5 have margins too, and whole states. free: see `spine.top_down.Plan`.
     """
 
     jurisdiction: Jurisdiction
@@ -50,7 +54,19 @@ class Design:
     estimator: Estimator = "topdown"
     rounding: Literal["program", "l1"] = "program"
     microdata: Literal["parquet", "text"] = "parquet"
-    measurements: bool = True
+    measurements: Layout = "parquet"
+    pl94: bool = False
+    free: bool = False
+
+    @property
+    def has_own_layout(self) -> bool:
+        """Return whether the measurements are released as `measurements/`."""
+        return self.measurements in ("parquet", "both")
+
+    @property
+    def has_bureau_layout(self) -> bool:
+        """Return whether the measurements are released in the layout of the Bureau's files, as `nmf/`."""
+        return self.measurements in ("nmf", "both")
 
     def with_nation(self, states: tuple[str, ...]) -> bool:
         """Return whether a run over these states measures the US level."""
@@ -82,6 +98,11 @@ class Design:
         """Return the run's spend: for a person's record and a unit's together."""
         return sum((self.cost(product, nation) for product in self.products), Fraction(0))
 
+    @property
+    def special(self) -> dict[str, bool]:
+        """Return the choices for comparisons that are made; empty for most runs."""
+        return {name: True for name in ("pl94", "free") if getattr(self, name)}
+
     def digest(self) -> str:
         """Return one digest of the whole design."""
         content = {
@@ -95,7 +116,8 @@ class Design:
             "estimator": self.estimator,
             "rounding": self.rounding,
             "microdata": self.microdata,
-            "measurements": self.measurements,
+            "measurements": {"parquet": True, "none": False}.get(self.measurements, self.measurements),
+            **self.special,
         }
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -124,10 +146,32 @@ def check_allocation(product: ProductName, allocation: Allocation, settings: Spi
                 raise Refused(f"the allocation of {product}, level {level}: {error}") from None
 
 
+def check_bureau_layout(design: Design) -> None:
+    """Refuse a design whose measurements the layout of the Census Bureau's files cannot hold, before it is charged."""
+    if not design.has_bureau_layout:
+        return
+    if (design.kind, design.definition) != ("optimized", "zcdp"):
+        found = f"not of the spine {design.kind} under {design.definition}"
+        raise Refused(f"--measurements nmf is of the optimized spine under zcdp, {found}: choose parquet")
+    for product in design.products:
+        known = allocation(ENGINE[product], design.jurisdiction)
+        if design.settings[product].levels != tuple(known.levels):
+            raise Refused(f"--measurements nmf has the levels {', '.join(known.levels)} alone: choose parquet")
+        for level, queries in design.allocations[product].queries.items():
+            if strange := sorted(set(queries) - set(known.queries["Block"])):
+                raise Refused(f"--measurements nmf has no query {strange[0]}, which {level} asks: choose parquet")
+
+
 def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     """Return the noise of a query group in a geounit with this share (paper, Theorem 3)."""
     noise_parameter = parameter(allocation, share, alpha)
     return DiscreteGaussian(noise_parameter) if allocation.definition == "zcdp" else TwoSidedGeometric(noise_parameter)
+
+
+@lru_cache(maxsize=512)
+def variance(noise: Law) -> float:
+    """Return the variance of a law; cached, for a level has few."""
+    return noise.variance()
 
 
 def request_digest(design: Design, files: Mapping[str, str]) -> str:
@@ -140,7 +184,7 @@ class Tables:
     """The paths or URLs of the input.
 
     persons, units: None where the product is not released. geography: as `das spine` reads it. quarters, totals: the
-    declared invariants: living quarters by block, total population by state. mark: of SYNTHETIC.json, if there is one.
+    declared invariants: living quarters by block, total population by state. marks: the folder where a mark may be.
     """
 
     persons: str | None
@@ -148,7 +192,7 @@ class Tables:
     geography: str
     quarters: str
     totals: str
-    mark: str
+    marks: str
 
     def records(self, product: ProductName) -> str | None:
         """Return the path of the records of a product."""

@@ -12,6 +12,8 @@ from spine.geography import IntArray
 from spine.top_down import Estimates
 from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.arrow import text
+from tasks.inputs.names import write_names
+from tasks.inputs.regions import Region
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, write_table
 from tasks.lifecycle.workers import Workers
@@ -22,6 +24,7 @@ from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.measure.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
+from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import US, ProductName
@@ -29,7 +32,7 @@ from tasks.top_down.run_plan import US, ProductName
 
 def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
     """Write the whole release into its staging folder, beside the measurements; the manifest last."""
-    clear_staging(run, out, folder, but=FOLDER)
+    clear_staging(run, out, folder, but=(FOLDER, BUREAU_FOLDER))
     products = run.design.products
     if is_truth(run):  # exact counts: open to their owner only, as the release will be
         for path in (staged, drafts(staged)):
@@ -37,6 +40,11 @@ def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, sta
     if run.validated.nation:
         workers.map("release", run, write_nation, [(product, staged) for product in products])
     workers.map("release", run, write_state, [(*pair, staged) for pair in run.product_states])
+
+    def is_named(region: Region) -> bool:
+        return region.type == "AIANNH" or region.id[:2] in run.validated.states
+
+    write_names(staged, run.names, is_named)
     describe_release(run, staged, {product: describe_margins(run, product) for product in products})
 
 
@@ -59,7 +67,8 @@ def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path)
         write_margins(run, product, state, level, staged, name, codes, estimates)
     blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)
-    for family in areas(run.state(state).geography, run.design.settings[product]):
+    design = run.design
+    for family in areas(run.state(state).geography, design.settings[product], whole_state=design.pl94):
         area = family.of_block[blocks.row]
         inside = area >= 0
         entries = area[inside], blocks.cell[inside], blocks.count[inside]

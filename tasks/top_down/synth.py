@@ -7,18 +7,16 @@ is drawn from streams named by seed, state and county, so the same seed gives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from spine.entities import in_aian
 from spine.geocodes import digits
@@ -28,17 +26,14 @@ from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.synthetic_mark import GRF_FILE, QUARTERS_FILE, TOTALS_FILE, Mark, save_mark
+from tasks.inputs.marks import GRF_FILE, Mark, save_mark
+from tasks.inputs.names import names_in, write_names
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.input.records import COLUMNS, block_columns, person_columns, short_codes, unit_columns
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.input.records import block_columns, short_codes
+from tasks.top_down.input.write_inputs import Form, open_declared, open_records, write_totals
 
-Form = Literal["text", "parquet"]
-DECLARED = pa.schema([("tabblk", pa.string()), *((kind, pa.int64()) for kind in QUARTERS)])
-PLAIN = pa.csv.WriteOptions(quoting_style="none", quoting_header="none")
 RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group quarters below are for
 
 
@@ -127,17 +122,19 @@ def synthesize(
     codes = np.unique(geography.state).tolist()
     totals, units = {}, 0
     _write_geography(out / GRF_FILE, geography)
+    if given := names_in(source):
+        write_names(out, given, given.__contains__)
     with (
-        _records(out, "persons", form) as write_persons,
-        _records(out, "units", form) as write_units,
-        pa.csv.CSVWriter(out / QUARTERS_FILE, DECLARED, write_options=PLAIN) as declared,
+        open_records(out, "persons", form) as write_persons,
+        open_records(out, "units", form) as write_units,
+        open_declared(out) as declare,
     ):
         for state in codes:
             in_state = geography.take(geography.state == state)
             rng = np.random.default_rng([seed, state])
             native = in_aian(in_state, settings)
             quarters = living_quarters(populations(in_state, rng), native, rng)
-            declared.write_table(_declared(in_state, quarters.facilities))
+            declare(short_codes(in_state), quarters.facilities)
             block, status = units_of(quarters)
             write_units(in_state.geocode[block], status)
             units += len(block)
@@ -149,7 +146,7 @@ def synthesize(
                 write_persons(in_state.geocode[rows][block], cell)
                 totals[state] += len(block)
             progress(codes.index(state) + 1, len(codes))
-    (out / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))
+    write_totals(out, totals)
     names = sorted(path.name for path in out.iterdir())
     mark = Mark("das tda synth", version("das-flows"), seed, {name: file_digest(out / name) for name in names})
     save_mark(out, mark)
@@ -274,26 +271,6 @@ def _shared(rng: np.random.Generator, household: IntArray, chance: float, own: A
     return shared
 
 
-@contextmanager
-def _records(folder: Path, product: ProductName, form: Form) -> Iterator[Callable[[IntArray, IntArray], None]]:
-    """Open a file of records as text or Parquet; yield how to write those of these geocodes and cells (or statuses)."""
-    schema = pa.schema([(name, pa.string()) for name in COLUMNS[product]])
-    values = person_columns if product == "persons" else unit_columns
-
-    def write(geocode: IntArray, cell: IntArray) -> None:
-        for first in range(0, len(geocode), 1 << 20):
-            within = slice(first, first + (1 << 20))
-            columns = block_columns(geocode[within]) | values(cell[within])
-            writer.write_table(pa.table([columns[name] for name in schema.names], schema))
-
-    with (
-        pa.csv.CSVWriter(folder / f"{product}.txt", schema, write_options=PIPES)
-        if form == "text"
-        else pq.ParquetWriter(folder / f"{product}.parquet", schema, compression="zstd")
-    ) as writer:
-        yield write
-
-
 def units_of(quarters: Quarters) -> tuple[IntArray, IntArray]:
     """Return block and status of every unit, by block: occupied (0), vacant (1), group quarters (2)."""
     counts = np.column_stack(
@@ -301,13 +278,6 @@ def units_of(quarters: Quarters) -> tuple[IntArray, IntArray]:
     )
     slot = np.repeat(np.arange(counts.size), counts.ravel())
     return slot // 3, slot % 3
-
-
-def _declared(geography: Geography, facilities: IntArray) -> pa.Table:
-    """Return the rows of quarters.csv: the blocks with living quarters."""
-    there = np.flatnonzero(facilities.sum(axis=1))
-    code = text(digits(short_codes(geography)[there], 15)).cast(pa.string())
-    return pa.table([code, *facilities[there].T], DECLARED)
 
 
 def _write_geography(path: Path, geography: Geography) -> None:

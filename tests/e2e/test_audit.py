@@ -18,7 +18,7 @@ from e2e_runs import ACCOUNT, das, directory, go, open_account, settings_for
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Account, Ledger
-from tasks.inputs.synthetic_mark import write_mark
+from tasks.inputs.marks import write_mark
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, read_manifest
 from tasks.lifecycle.process import code_digest

@@ -36,7 +36,7 @@ from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger, Row
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.synthetic_mark import MARK_FILE, write_mark
+from tasks.inputs.marks import MARK_FILE, write_mark
 from tasks.lifecycle import manifest, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.errors import Failed, Refused
@@ -442,7 +442,7 @@ def test_data_that_was_run_under_a_mark_is_never_drawn_for_again(home: Home) -> 
     assert home.go() == home.place
     mark.unlink()
     again = home.settings.model_copy(update={"run_id": "again-us", "out": str(home.folder / "again")})
-    with pytest.raises(Refused, match="was run as synthetic before"):
+    with pytest.raises(Refused, match="was run as synthetic or public before"):
         home.go(settings=again)
     assert not (directory(again) / SECRET).exists()
     assert home.charges() == 0

@@ -89,7 +89,7 @@ def disks(
     ("name", "stage", "trouble", "says"),
     [
         slow("state", "validate", Disks.full, "validate: the disk is full"),
-        ("state", "measure_totals", Disks.full, "totals (USA, 1): the disk is full"),
+        ("state", "measure_totals", Disks.full, "totals (Nation, Regional): the disk is full"),
         slow("out", "stage_release", Disks.full, "release: the disk is full"),
         slow("out", "commit", Disks.read_only, "commit: Read-only file system"),
         slow(

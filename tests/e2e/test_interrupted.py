@@ -22,7 +22,7 @@ from forked_commands import Ended, ForkedCommands
 from top_down_inputs import country
 
 from flows.execution.run import CHECK
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)

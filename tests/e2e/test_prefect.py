@@ -279,7 +279,7 @@ def test_no_person_no_count_and_no_secret_is_known_outside_the_confidential_dire
     with sqlite3.connect(f"file:{office.folder}/prefect/prefect.db?mode=ro", uri=True) as database:
         stored = "\n".join(database.iterdump())
     database.close()
-    assert "totals (USA, 1)" in stored, "the database was read, and it holds logs"
+    assert "totals (Nation, Regional)" in stored, "the database was read, and it holds logs"
     assert "ValueError was raised" in stored
     assert found(words | counts(), stored) == []
     files = [path.read_bytes() for path in (office.folder / "prefect").rglob("*") if path.is_file()]
@@ -319,9 +319,10 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
 @pytest.mark.scheduled
 def test_every_stage_of_every_level_is_a_task_run(office: Office, scheduled: dict[str, dict[str, Any]]) -> None:
     for jurisdiction, run in scheduled.items():
-        levels = {"us": ("(USA, 1)", "(STATE, 2)", "(AIANNH, 2)"), "pr": ("(PR-STATE, 1)", "(PR-TRACT, 2)")}[
-            jurisdiction
-        ]
+        levels = {
+            "us": ("(Nation, Regional)", "(State, Detailed)", "(AIANNH, Detailed)"),
+            "pr": ("(PR-State, Regional)", "(PR-Tract, Detailed)"),
+        }[jurisdiction]
         expected = {f"{stage} {level}" for stage in ("totals", "sex by age", "suppression") for level in levels}
         once = {"validate", "population groups", "reserve budget", "coterminous", "spine", "release", "commit"}
         expected |= once

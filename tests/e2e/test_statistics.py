@@ -25,7 +25,7 @@ from scipy import stats
 from tasks.detailed_dhca.details import AGES, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.inputs.synthetic_mark import write_mark
+from tasks.inputs.marks import write_mark
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging

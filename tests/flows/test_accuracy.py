@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 
 from flows.reports.accuracy_charts import wilson
 from tasks.detailed_dhca.accuracy.report import STATEMENT
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
 
@@ -59,7 +59,7 @@ def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home
 @pytest.mark.slow
 def test_one_jurisdiction_in_a_terminal(example: Path, params: Path, tmp_path: Path) -> None:
     text = das(params, example / "data", tmp_path / "out", "--runs", 1, "--no-coterminous")
-    assert "(PR-STATE, 1)" in text
+    assert "PR-State, Regional" in text
     assert "accuracy.html" in text
     assert [place.name for place in (tmp_path / "out").iterdir()] == ["pr"]
     errors = pd.read_csv(tmp_path / "out/pr/errors.csv")

@@ -21,7 +21,7 @@ from flows.execution.settings import load_settings
 from flows.prefect_flows import bottom_up
 from privacy.accounting.ledger import Ledger, Request
 from tasks.bottom_up.example import Example, make_example
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
 from tests.flows.conftest import printed
@@ -300,7 +300,7 @@ def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(
     code, told, _ = das(*curve, "--json")
     assert (code, json.loads(told)["points"][0]["a1"]["expected"]) == (0, None)
     (made.table.parent / MARK_FILE).unlink()
-    refused("was run as synthetic before", *curve)
+    refused("was run as synthetic or public before", *curve)
     curve += ("--ledger", tmp_path / "other.sqlite")
     refused("--i-am-the-curator", *curve)
     assert das(*curve, "--i-am-the-curator")[0] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -300,3 +301,17 @@ def test_a_hostile_value_is_refused_or_found(release: Path) -> None:
 def test_every_value_of_a_manifest_may_be_hostile(release: Path) -> None:
     for number, path in enumerate(leaves(read_manifest(release))):
         check_with(release, path, HOSTILE[number % len(HOSTILE)])
+
+
+def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(das: Das, release: Path) -> None:
+    agrees = f"{release} agrees with its manifest: none of "
+    code, out, err = das("check", release)
+    assert (code, err, len(out.splitlines())) == (0, "", 3)
+    assert out.splitlines()[-1].startswith(agrees)
+    every = das("check", release, "--all")[1].splitlines()
+    assert every[-1].startswith(agrees)
+    assert len(every) > int(re.search(r"of (\d+) checks", every[-1])[1]) > 20
+    (release / "t1/usa-1.csv").unlink()
+    code, out, err = das("check", release)
+    assert (code, out.count("wrong"), out.count(" ok ")) == (1, 1, 0)
+    assert err.endswith("checks found a fault\n")

@@ -17,7 +17,7 @@ from tasks.detailed_dhca.queries import Queries
 from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS
 from tasks.lifecycle.manifest import spent
-from tasks.population_groups.level_budgets import MANIFEST, named_level, paper_name
+from tasks.population_groups.level_budgets import MANIFEST, named_level
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_the_comparison_paper_s_tables_stand_beside_recipe_and_exact_values(das)
     assert code == 0
     geometric, gaussian, losses = sections(out)
     nation = geometric[0]
-    assert (nation["level"], nation["target"], nation["recipe attains"]) == ("(Nation, Detailed)", "6", "7")
+    assert (nation["level"], nation["target"], nation["recipe attains"]) == ("Nation, Detailed", "6", "7")
     assert [nation[f"total, {which}"] for which in ("printed", "recipe", "least")] == ["4.27", "4.2796", "4.56903"]
     assert [gaussian[2][f"step 2, {which}"] for which in ("printed", "recipe", "least")] == [
         "0.143", "0.14287", "0.130396",
@@ -78,7 +78,7 @@ def test_own_targets_gamma_and_stability(das):
     data = json.loads(out)
     assert code == 0
     nation, county = data["budgets"]["zcdp"]
-    assert (nation["level"], county["level"]) == ("(Nation, Detailed)", "(County, Detailed)")
+    assert (nation["level"], county["level"]) == ("Nation, Detailed", "County, Detailed")
     assert nation["budgets"]["total"]["recipe"] == pytest.approx(4 * 1.9208 / 9 / 0.8)
     assert "printed" not in nation["budgets"]["total"]
     pure = next(row for row in data["analyses"] if row["analysis"] == "pure")
@@ -98,7 +98,7 @@ def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     assert code == 0
     (nation,) = us["levels"]
     assert (nation["level"], nation["stability"], nation["margin"], nation["margin_total_only"]) == (
-        "(Nation, Detailed)", 9, 3, 3,
+        "Nation, Detailed", 9, 3, 3,
     )  # fmt: skip
     assert nation["least_of_other"] == pytest.approx(8.3189, abs=1e-4)
     assert (us["unbounded"], us["bounded"], pr["unbounded"]) == ("1067/500", "1067/250", "1")
@@ -206,4 +206,4 @@ def test_bad_manifests_are_refused_in_one_line(refused, tmp_path, manifest, mess
 
 def test_every_level_has_three_names():
     for level in ALL_LEVELS:
-        assert named_level(paper_name(level)) == named_level(str(level)) == named_level(level.slug) == level
+        assert named_level(level.name) == named_level(str(level)) == named_level(level.slug) == level

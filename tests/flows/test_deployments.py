@@ -16,7 +16,7 @@ import yaml
 from e2e_runs import ACCOUNT, open_account, real_data, settings_for
 from top_down_inputs import country
 
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 

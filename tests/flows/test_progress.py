@@ -61,7 +61,7 @@ def test_levels_that_report_at_once_share_a_bar(display: Progress) -> None:
 def test_a_tally_counts_pieces_for_as_long_as_it_watches() -> None:
     tally = Tally()
     with watched(tally):
-        for stage in ("validate", "totals (USA, 1)", "totals (USA, 2)"):
+        for stage in ("validate", "totals (Nation, Regional)", "totals (Nation, Detailed)"):
             report(stage, 0, 2)
             report(stage, 1, 2)
     report("validate", 2, 2)

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from dhca_faults import CANARY, FAULTS, PERSONS, Fault, field, good_inputs, headless
+from dhca_faults import CANARY, FAULTS, INVALID, PERSONS, Fault, field, good_inputs, headless
 from dhca_inputs import Inputs, configuration, edit
 from e2e_runs import ACCOUNT, das_process, open_account, reconfigure
 from pydantic import ValidationError
@@ -88,8 +88,8 @@ def test_the_table_has_a_line_for_each_finding(tmp_path: Path, refused: Refuse, 
     text = refused("does not pass validation", "validate", *inputs, findings=True)
     lines = [re.split(" {2,}", line.strip()) for line in text.splitlines()]
     assert [line for line in lines if line[0] in ("error", "warning")] == [
-        ["error", "person-records.txt", "QAGE", "1", "3", "Invalid values found"],
-        ["error", "person-records.txt", "QSEX", "1", "5", "Invalid values found"],
+        ["error", "person-records.txt", "QAGE", "1", "3", f"{INVALID}; valid are whole numbers from 0 to 115"],
+        ["error", "person-records.txt", "QSEX", "1", "5", f"{INVALID}; valid are 1 or 2"],
         ["warning", "person-records.txt", "TABBLKST", "2", "persons outside the states of US, left out"],
     ]
     assert "CANARY" not in text
@@ -111,7 +111,7 @@ def test_both_jurisdictions_are_checked(tmp_path: Path, das: Das) -> None:
     findings = [each for each in json.loads(out)["findings"] if each["column"] not in ("TABBLKST", "BLOCK")]
     assert code == 1
     assert sorted((finding["rule"], finding["rows"]) for finding in findings) == [
-        ("Invalid values found", 1),
+        (f"{INVALID}; valid are whole numbers from 0 to 115", 1),
         ("block is not in GRF-C", 1),
         ("codes that map to no iteration: ['4000']", 1),
     ]
@@ -477,6 +477,14 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("tune --total 1e-9", "the noise is too wide for the sampler"),
         ("tune --total 1e-9 --definition puredp", "the noise is too wide for the sampler"),
         ("tda run nowhere out --persons-budget 1/0", "--persons-budget 1/0: is not a number"),
+        (
+            "tda run nowhere out --measurements nmf --spine aian",
+            "--measurements nmf is of the optimized spine under zcdp, not of the spine aian under zcdp: choose parquet",
+        ),
+        (
+            "tda run nowhere out --measurements both --definition puredp --persons-budget 17 --units-budget 1",
+            "not of the spine optimized under puredp: choose parquet",
+        ),
         ("tda run nowhere out --units-budget 1e-90", "--units-budget 1e-90: it is a number from 1e-09"),
         ("ledger show", "there is no ledger"),
         ("ledger open a --definition zcdp --total much", "--total much is not a number"),

@@ -34,7 +34,7 @@ def state(tmp_path: Path) -> Path:
         settings = settings_for(tmp_path, run, state=tmp_path)
         with locked(directory(settings)):
             keep_settings(directory(settings), settings)
-    faults = [Finding("person-records.txt", "Invalid values found", "QAGE", 1, 7, ("9Q7Z",))]
+    faults = [Finding("person-records.txt", "Invalid values found", "QAGE", 12, (7, 9), ("9Q7Z",))]
     write_findings(tmp_path / "runs/refused-pr/findings.json", faults)
     for run in ("stopped-pr", "over-pr"):
         ledger.reserve(request(run), lambda: "digest")
@@ -74,7 +74,9 @@ def test_values_of_persons_are_shown_where_they_are_asked_for_only(das: Das, sta
         assert code == 0
         assert "Invalid values found" in out
         assert "9Q7Z" not in out + err
-        assert "9Q7Z" in das("runs", "show", "refused-pr", "--state", state, "--values", *as_json)[1]
+        out = das("runs", "show", "refused-pr", "--state", state, "--values", *as_json)[1]
+        assert "9Q7Z" in out
+        assert as_json or "person-records.txt QAGE line 7, 9 and 10 more: '9Q7Z'" in out
 
 
 def test_refused_runs_are_discarded_together_and_no_other(das: Das, state: Path) -> None:

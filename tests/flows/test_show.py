@@ -7,8 +7,6 @@ import json
 import random
 import shutil
 import socket
-import tempfile
-import zipfile
 from collections import Counter
 from contextlib import closing
 from fractions import Fraction
@@ -19,8 +17,6 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
-from hypothesis import given
-from hypothesis import strategies as st
 from show_release import entered, inputs, serving, urlopen, with_estimates
 from typer.testing import CliRunner
 
@@ -31,13 +27,12 @@ from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
 from flows.reports.show.detailed_dhca.release import CELLS, Release
 from flows.reports.show.detailed_dhca.search import one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
-from flows.reports.show.names import CODE_LISTS, DIGITS, GAZETTEERS, HEADER_LEVELS, read_names
 from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum
-from tasks.inputs.blocks.columns import PL94
 from tasks.inputs.configuration import Level
+from tasks.inputs.names import check_names
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
 
@@ -241,98 +236,44 @@ def test_names_and_codes_find_regions_and_iterations(release):
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def header_row(**values: str) -> str:
-    return "|".join(values.get(name, "") for name in PL94.positions)
+def test_a_release_has_the_names_of_2020_and_those_that_its_geography_has(released, tmp_path):
+    names = dict(line.split("|")[1:] for line in (released / "names.csv").read_text().splitlines()[1:])
+    assert names["01001"] == "Autauga County"
+    assert names["0100500"] == "Añasco town"  # of a file: without what would steer a terminal
+    assert "names.csv" in read_manifest(released)["files"]
+    title = json.loads(das(released, "--region", "anasco", "--iteration", "1002", "--json"))["title"]
+    assert title == "Iteration 1002, Añasco town"
+    assert "Autauga County,1002" in das(released, "--region", "Autauga", "--format", "csv")
+    copy = Path(shutil.copytree(released, tmp_path / "copy"))
+    with (copy / "names.csv").open("a") as file:
+        file.write("COUNTY|01001|Elsewhere\n")
+    (found,) = check_names(copy, {"names.csv": ""})
+    assert found.faults == ("1 lines are not a region's only line, with a name",)
+    assert json.loads(das(copy, "--json"))["changed"] == ["names.csv was changed"]
 
 
-def test_names_come_from_headers_gazetteers_and_what_was_kept(tmp_path, released):
-    rows = [
-        header_row(SUMLEV="050", GEOCOMP="00", GEOCODE="01001", NAME="Autauga County"),
-        header_row(SUMLEV="160", GEOCOMP="00", GEOCODE="0100500", NAME="Añasco"),
-        header_row(SUMLEV="250", GEOCOMP="00", AIANHH="0007", NAME="A Reservation (part)"),
-        header_row(SUMLEV="050", GEOCOMP="00", GEOCODE="72001", NAME="Adjuntas Municipio"),
-        header_row(SUMLEV="050", GEOCOMP="01", GEOCODE="01001", NAME="its urban part"),
-        header_row(SUMLEV="750", GEOCOMP="00", GEOCODE="010010001001000", NAME="Block 1000"),
-    ]
-    (tmp_path / "algeo2020.pl").write_bytes("\n".join(rows).encode("latin-1"))
-    with zipfile.ZipFile(tmp_path / "al2020.pl.zip", "w") as archive:
-        archive.write(tmp_path / "algeo2020.pl", "algeo2020.pl")
-    gazetteer = tmp_path / "2020_Gaz_counties_national.txt"
-    gazetteer.write_text("USPS\tGEOID\tNAME\tALAND   \nAL\t01003\tBaldwin County\t1\n")
-    # layouts of the Gazetteer: one a type, tracts without a name, the last column padded, bars since 2025
-    layouts = {
-        "2020_Gaz_cousubs_national.txt": "USPS\tGEOID\tANSICODE\tNAME\tALAND\nCT\t0900104720\t1\tBethel town\t1\n",
-        "2020_Gaz_aiannh_national.txt": "GEOID\tANSICODE\tNAME\tALAND \n2430R\t1\tNavajo Nation Reservation\t1\n",
-        "2025_Gaz_place_national.txt": "USPS|GEOID|GEOIDFQ|ANSICODE|NAME|ALAND\nAL|0100124|160|1|Abbeville city|1\n",
-        "2020_Gaz_tracts_national.txt": "USPS\tGEOID\tALAND\nAL\t01001020100\t9\n",
-        "2025_Gaz_aiannhrt_national.txt": "GEOID|GEOIDFQ|ANSICODE|NAME\n2430T|1|1|Navajo Trust Land\n",
-        "national_county2020.txt": "STATE|STATEFP|COUNTYFP|COUNTYNS|COUNTYNAME\nRI|44|007|1|Providence County\n",
+def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):
+    codes = {row[0]: (row[2] if len(row) == 6 else "", set(row[-1].split())) for row in (*RACE, *ETHNICITY)}
+    view = views.iterations(release)
+    assert [heading for heading, *_ in view.kinds] == ["Alone", "Alone or in any combination", "Hispanic or Latino"]
+    listed = {(above.code, one.code) for _, regional, _ in view.kinds for above, below in regional for one in below}
+    assert listed == {
+        (above, below)
+        for above in ("1001", "1002", "1003", "1004", "3001")
+        for below in set(codes) - {"0001", "0002", "3000", above}
+        if codes[above][0] == codes[below][0] and codes[below][1] <= codes[above][1]
     }
-    (tmp_path / "gazetteers").mkdir()
-    for name, text in layouts.items():
-        (tmp_path / "gazetteers" / name).write_text(text)
-    assert read_names([tmp_path / "gazetteers"]) == {
-        Region("COUSUB", "0900104720"): "Bethel town",
-        Region("AIANNH", "2430"): "Navajo Nation Reservation",
-        Region("PLACE", "0100124"): "Abbeville city",
-        Region("COUNTY", "44007"): "Providence County",
-    }
-    with pytest.raises(Refused, match="holds no names"):
-        read_names([tmp_path / "gazetteers/2020_Gaz_tracts_national.txt"])
-    expected = {
-        Region("COUNTY", "01001"): "Autauga County",
-        Region("PLACE", "0100500"): "Añasco",
-        Region("AIANNH", "0007"): "A Reservation",
-        Region("PR-COUNTY", "72001"): "Adjuntas Municipio",
-    }
-    assert read_names([tmp_path / "algeo2020.pl"]) == read_names([tmp_path / "al2020.pl.zip"]) == expected
-    assert read_names([gazetteer]) == {Region("COUNTY", "01003"): "Baldwin County"}
-    assert read_names([tmp_path]) == expected | read_names([gazetteer])
-    copy = tmp_path / "a copy of the release"
-    shutil.copytree(released, copy)
-    das(copy, "--names", tmp_path, "--keep-names", "--json")
-    assert json.loads(das(copy, "--region", "anasco", "--iteration", "1002", "--json"))["title"].endswith(", Añasco")
-    assert "Autauga County" in das(copy, "--region", "Autauga")
-    assert json.loads(das(copy, "--json"))["changed"] == []  # what is kept beside a release does not change it
-    with pytest.raises(Refused, match="holds no names"):
-        read_names([released])
+    assert views.iteration(release, "2001").regional.code == "1001"
+    assert [one.code for one in views.iteration(release, "3001").detailed] == ["3002", "3003"]
 
 
-LETTERS = st.characters(codec="latin-1", exclude_categories=["C", "Z"], exclude_characters="|")
-CODES = st.sampled_from(sorted(DIGITS)).flatmap(
-    lambda kind: st.tuples(st.just(kind), st.text("0123456789", min_size=DIGITS[kind], max_size=DIGITS[kind]))
-)
-NAMES = st.dictionaries(CODES, st.text(LETTERS, min_size=1, max_size=9), max_size=9)
-LEVEL_OF = {kind: level for level, kind in HEADER_LEVELS.items()}
-FILE_OF = {kind: word.strip("_") for word, kind in GAZETTEERS.items()}
-
-
-@given(names=NAMES)
-def test_every_layout_gives_the_names_that_were_written(names):
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        rows = [
-            header_row(SUMLEV=LEVEL_OF[kind], GEOCODE=code, AIANHH=code[:4], GEOCOMP="00", NAME=name)
-            for (kind, code), name in names.items()
-        ]
-        Path(one, "rigeo2020.pl").write_text("\n".join(rows))
-        lists = {kind: (codes, name) for kind, codes, name in CODE_LISTS}
-        for number, ((kind, code), name) in enumerate(names.items()):
-            header, row = ["USPS", "GEOID", "NAME", "ALAND  "], ["RI", code, name, "1"]
-            path = Path(two, f"{number}_Gaz_{FILE_OF[kind]}_national.txt")
-            if kind in lists and number % 2:
-                codes, of_name = lists[kind]
-                widths = {"STATEFP": 2, "COUNTYFP": 3, "AIANNHCE": 4}
-                parts, rest = [], code
-                for column in codes:
-                    parts, rest = [*parts, rest[: widths.get(column, 5)]], rest[widths.get(column, 5) :]
-                header, row = ["STATE", *codes, of_name], ["RI", *parts, name]
-                path = Path(two, f"st44_{number}.txt")
-            between = "|\t"[number % 4 == 0]
-            path.write_text("".join(between.join(line) + "\n" for line in (header, row)))
-        if names:
-            in_puerto_rico = lambda kind, code: code[:2] == "72" and kind not in ("AIANNH", "COUSUB")  # noqa: E731
-            expected = {Region("PR-" * in_puerto_rico(*key) + key[0], key[1]): name for key, name in names.items()}
-            assert read_names([Path(one)]) == read_names([Path(two)]) == expected
+def test_a_typing_error_finds_the_nearest_name_and_says_so(release):
+    found = views.find(release, "Autagua")
+    assert (found.nearest, found.regions[0].name) == ("autauga", "Autauga County")
+    assert views.find(release, "iteration 1002 in Albama").groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
+    assert views.find(release, "Xyzzyx").nearest == ""
+    with pytest.raises(NotThere, match=r"no region matches 'Autagua'; nearest: COUNTY/01001 Autauga County$"):
+        one_region(release, "Autagua")
 
 
 # -- over HTTP --------------------------------------------------------------------------------------------------------
@@ -415,11 +356,10 @@ def test_the_terminal_has_the_same_views(released, counts):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--region", "Atlantis"], "no region matches 'Atlantis'; --names gives"),
+        (["--region", "Atlantis"], "no region matches 'Atlantis'$"),
         (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
         (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001"),
         (["--scope", "Narnia"], "neither a state"),
-        (["--keep-names"], "--keep-names needs --names"),
     ],
 )
 def test_names_that_nobody_has_are_refused(released, words, said):

@@ -14,8 +14,6 @@ import pytest
 from show_release import copied_to, differences, enter, problems, serving, too_wide, urlopen, with_margins
 from top_down_inputs import read
 
-from flows.reports.show.geography import Region
-from flows.reports.show.names import write_names
 from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down import views
@@ -28,7 +26,6 @@ from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
 
 COUNTY = Geounit("tabulation", "County", "46", "46003")
-NAMES = {Region("COUNTY", "46003"): "Aurora County", Region("AIANNH", "2430"): "A Reservation"}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +35,7 @@ def place(top_down_released: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def release(place: Path) -> TopDownRelease:
-    return TopDownRelease(place, read_manifest(place), NAMES, Scope())
+    return TopDownRelease(place, read_manifest(place), Scope())
 
 
 @pytest.fixture(scope="module")
@@ -219,12 +216,15 @@ def test_pages_are_accessible(release, page, sized):
         assert (view, problems(browser), too_wide(browser)) == (view, [], False)
 
 
-def test_names_are_kept_and_a_copy_of_one_state_holds_no_other(place, tmp_path):
-    own = tmp_path / "own"
-    shutil.copytree(place, own)
-    write_names(own, NAMES)
-    assert json.loads(das(own, "--region", "Aurora", "--json"))["title"] == "Aurora County"
-    das(own, "--scope", "46", "--export", tmp_path / "copy")
+def test_a_release_has_its_names_and_a_copy_of_one_state_holds_no_other(place, release, tmp_path):
+    names = (place / "names.csv").read_text().splitlines()
+    assert names[1] == "AIANNH|2430|A Reservation"
+    assert {name.split("|")[1][:2] for name in names[2:]} == {"23", "46"}
+    assert json.loads(das(place, "--region", "Aurora", "--json"))["title"] == "Aurora County"
+    assert views.find(release, "resrvation").nearest == "reservation"
+    with pytest.raises(Refused, match=r"no geounit matches 'Aurorra'; nearest: .*46003 Aurora County"):
+        das(place, "--region", "Aurorra")
+    das(place, "--scope", "46", "--export", tmp_path / "copy")
     assert "Aurora County" in (tmp_path / "copy/static/index.js").read_text()
     assert {path.name.split("-")[3] for path in (tmp_path / "copy").glob("geounit-*.html")} == {"46"}
     assert "one state" in (tmp_path / "copy/index.html").read_text()

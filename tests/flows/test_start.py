@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from flows.commands.run import SPINE, STAGES
+from flows.commands.runner import Outcome, interrupted, left
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from tasks.lifecycle.errors import Failed
 
 ONE_WORKER = ClusterSettings(workers=1)
 
@@ -78,3 +83,19 @@ def test_two_jurisdictions_that_are_refused_alike_say_it_once(
     code, _, said = das("run", tmp_path / "params", tmp_path / "data", tmp_path / "out")
     assert code == 1
     assert len(said.partition("refused: ")[2].splitlines()) == 1, said
+    assert "\nRun " not in said, "no run begins where the account is not named"
+
+
+def test_an_interrupted_command_names_every_run_that_it_leaves(tmp_path: Path) -> None:
+    """Also one that stopped before, while the next went on."""
+    common = {"params": "p", "data": "d", "out": "o", "state": str(tmp_path)}
+    us, pr = (DetailedDhcaSettings.new(**common, jurisdiction=name, run_id=f"a-{name}") for name in ("us", "pr"))
+    stopped = Outcome(us, problem=Failed("the disk is full"))
+    for outcomes, named in (([], ["us", "pr"]), ([stopped], ["us", "pr"]), ([Outcome(us, release="o/us")], ["pr"])):
+        assert re.findall(r"das run --resume a-(\w+)", interrupted(left([us, pr], outcomes))) == named
+
+
+def test_the_program_says_its_version_and_python_starts_it_as_well() -> None:
+    words = [sys.executable, "-m", "flows.cli", "--version"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert told == f"das-flows {version('das-flows')}\n"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from e2e_runs import das as das_here
 from typer.testing import CliRunner
 
 from flows.cli import app
-from tasks.inputs.synthetic_mark import read_mark
+from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
+from tasks.synth.origins import _groups
 
 runner = CliRunner()
 BLOCKS = "STATE,COUNTY,TRACT,BLOCK,POP\n44,001,000100,1000,25\n"
@@ -133,3 +137,34 @@ def test_bad_input_is_refused_in_one_line(words: list[str], message: str, exampl
         das(*(word.format(**places) for word in words))
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_shares_that_do_not_fit_are_refused_and_gaps_are_warned_of(example: Path, tmp_path: Path) -> None:
+    """A table that lies beside the blocks is not taken: groups have made-up shares unless --shares names one."""
+    params, csv, blocks = example / "params", tmp_path / "ddhca_published_national.csv.gz", tmp_path / "blocks.csv"
+    blocks.write_text(BLOCKS)
+    _, race, spans = _groups(params)
+    race_names, span_names = sorted(set(race.values())), sorted(set(spans.values()))
+    whole = dict.fromkeys(race_names, 400_000_000 // len(race_names)) | dict.fromkeys(span_names, 1_000_000)
+
+    def synth(counts: Mapping[str, object], *options: str | Path) -> str:
+        rows = [f'"{name}",{count}' for name, count in counts.items()]
+        csv.write_bytes(gzip.compress("\n".join(["ITERATION_NAME,US_POP", *rows, ""]).encode()))
+        code, text = das(blocks, params, tmp_path / f"out-{uuid4()}", *options)
+        assert code == 0
+        return text
+
+    shares = ("--shares", csv)
+    assert "groups      follow" in synth(whole, *shares)
+    assert "made-up shares" in synth(whole)
+    gap = {name: count for name, count in whole.items() if name != race_names[0]}
+    assert f"has no count of these groups, which get one person each: {race_names[0]}" in synth(gap, *shares)
+    few = {name: count for name, count in whole.items() if name in (race_names[0], *span_names)}
+    for counts, message in (
+        (few, f"counts 1 of the {len(race_names)} race groups"),
+        (whole | dict.fromkeys(race_names, 10), "is not of the nation"),
+        (whole | {race_names[0]: "1.5e3"}, "is a whole number, or X where it was suppressed; not '1.5e3'"),
+        (whole | {f" {race_names[0]}": 1}, "twice"),
+    ):
+        with pytest.raises(Refused, match=message):
+            synth(counts, *shares)

@@ -18,7 +18,7 @@ from top_down_inputs import HERE, begin, country, design, finish
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.ledger import Ledger
 from privacy.noise.randomness import RunSecret
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate_from_release import release_estimate

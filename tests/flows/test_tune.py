@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from fractions import Fraction
 from functools import partial
 
 import openpyxl
 import pytest
 from dhca_inputs import Inputs, configuration, write_config
 
+from privacy.accounting.composition import LevelBudget
+from privacy.analyses.tuning import level_laws
+from privacy.noise.margins import margin_of_error
 from tasks.inputs.configuration import BUDGET_KEYS
 
 
@@ -34,7 +38,7 @@ def test_production(das):
     data = told(das)
     assert (data["unbounded"]["budget"], data["bounded"]["budget"]) == ("618/125", "1236/125")  # 4.944, 9.888
     assert data["unbounded"]["epsilon"] == pytest.approx(25.3628184, abs=1e-6)
-    county = level(data, "(County, Detailed)")
+    county = level(data, "County, Detailed")
     assert county["margins"]["count"] == 11
     assert county["margins_of_estimates"] == {"total": 10, "age4": 23, "age9": 27, "age23": 30}
     assert county["margin_by_recipe"] == 10  # floor(1.96 sigma) falls short of 95%
@@ -43,7 +47,7 @@ def test_production(das):
     assert county["suppression"][2]["suppressed"] == pytest.approx(0.535571, abs=1e-6)
     assert county["suppression"][2]["bias"] / 21 == pytest.approx(0.22877, abs=1e-5)
     assert [len(data["levels"]), list(data["trade_off"])] == [11, ["9"]]
-    assert not level(data, "(Nation, Detailed)")["suppressible"]
+    assert not level(data, "Nation, Detailed")["suppressible"]
 
 
 def test_tables_agree_with_json(das):
@@ -56,10 +60,10 @@ def test_tables_agree_with_json(das):
     found, estimates, sizes, suppressed, bias, loss, curve = (
         {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]} for table in tables
     )
-    county = "(County, Detailed)"
-    assert (found[county]["count of step 2"], found[county]["T1 at age23"]) == ("11", "75")
-    assert (estimates[county]["age23, count"], estimates[county]["age23, estimate"]) == ("75", "30")
-    assert sizes[county]["sex by age9"] == "1,980"
+    county = "County, Detailed"
+    assert (found[county]["count of step 2"], found[county]["total of 23 ages"]) == ("11", "75")
+    assert (estimates[county]["23 ages, count"], estimates[county]["23 ages, estimate"]) == ("75", "30")
+    assert sizes[county]["sex by 9 ages"] == "1,980"
     assert suppressed[county]["n = T"] == "0.535571"
     assert (bias[county]["n = T"], bias[county]["eq. (13), n = T"]) == ("4.804", "4.474")
     assert (loss[county]["rho without it"], loss[county]["epsilon at 1e-10, without it"]) == ("4.785", "24.867")
@@ -75,13 +79,37 @@ def test_own_levels_multiplicity_total_and_switches(das):
     assert [row["on"] for row in data["levels"]] == [True, True, False]
     assert {row["stability"] for row in data["levels"]} == {4}
     assert data["unbounded"]["budget"] == "5"
-    off = level(data, "(Nation, Regional)")
+    off = level(data, "Nation, Regional")
     assert (off["with_it"]["budget"], off["without_it"]["budget"]) == ("7", "5")
+
+
+@pytest.mark.parametrize(
+    ("question", "stage", "cells"),
+    [
+        ("County, Detailed: total of 23 ages <= 20", "stage_2", 46),
+        ("county-2: T1 at age4 ≤ 20", "stage_2", 8),
+        ("(County, Detailed): step 1 total <= 33", "stage_1", 1),
+        ("USA, 1: TotalOnly total <= 3", "total_only", 1),
+    ],
+)
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+def test_solve_answers_with_the_least_budget(das, question, stage, cells, definition):
+    """One less in the sixth digit misses the margin, and the table has the same margin at that budget."""
+    options = ("--definition", definition, "--gamma", "1/5")
+    code, out, err = das("--solve", question, *options)
+    solved = json.loads(das("--solve", question, *options, "--json")[1])
+    assert (code, out.strip()) == (0, solved["budget"])
+    assert "the least" in err
+    budget, target = Fraction(out.strip()), int(question.split()[-1])
+    one_less = budget - Fraction(10) ** -len(out.strip().partition(".")[2])
+    for at, met in ((budget, True), (one_less, False)):
+        laws = level_laws(definition, LevelBudget(at, 9), Fraction(1, 5))
+        assert (margin_of_error(getattr(laws, stage), cells) <= target) is met
 
 
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):
     data = told(das, "--margin", 6)
-    nation, county = level(data, "(Nation, Detailed)"), level(data, "(County, Detailed)")
+    nation, county = level(data, "Nation, Detailed"), level(data, "County, Detailed")
     assert set(nation["sizes"].values()) == {0}
     assert set(county["sizes"].values()) == {None}
     assert county["least_budget_for_target"] == pytest.approx(0.406075 / 0.9, abs=1e-6)
@@ -92,9 +120,9 @@ def test_a_target_in_counts_and_the_budget_that_meets_it(das):
 
 def test_pure_dp_has_production_s_margins(das):
     data, gaussian = told(das, "--definition", "puredp"), told(das)
-    assert level(data, "(Nation, Detailed)")["margins"]["count"] == 3
-    assert level(data, "(County, Detailed)")["margins"]["count"] == 11
-    assert level(data, "(County, Regional)")["margins"]["count"] == 50  # Table 7's target; rho = .008 gives 49
+    assert level(data, "Nation, Detailed")["margins"]["count"] == 3
+    assert level(data, "County, Detailed")["margins"]["count"] == 11
+    assert level(data, "County, Regional")["margins"]["count"] == 50  # Table 7's target; rho = .008 gives 49
     assert data["unbounded"]["epsilon"] > gaussian["unbounded"]["epsilon"]
     assert "bias_by_eq_13" not in data["levels"][2]["suppression"][0]
     code, text, _ = das("--definition", "puredp")
@@ -107,7 +135,7 @@ def test_a_configuration(das, tmp_path):
     data = told(das, path)
     assert len(data["levels"]) == 12
     assert (data["gamma"], data["race_codes"], data["zero_suppression_chance"]) == ("1/4", 3, "9999/10000")
-    assert level(data, "(County, Detailed)")["stability"] == 4
+    assert level(data, "County, Detailed")["stability"] == 4
     assert len(told(das, path, "--jurisdiction", "pr")["levels"]) == 8
     assert {row["stability"] for row in told(das, path, "--race-codes", 8)["levels"]} == {9}
 
@@ -124,7 +152,7 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
     code, _, err = das("--level", "County, Detailed=.159", "--html", page, "--xlsx", book)
     assert code == 0
     assert "tune.html" in err
-    assert "(County, Detailed)" in page.read_text()
+    assert "County, Detailed" in page.read_text()
     assert openpyxl.load_workbook(book).sheetnames[:3] == ["Tune", "Suppression", "Trade-off"]
 
 
@@ -156,6 +184,14 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("nowhere.json",), "nowhere.json cannot be read"),
         (("nowhere.json", "--definition", "zcdp"), "has its own levels and definition"),
         (("--html", "/nowhere/tune.html"), "cannot be written"),
+        (
+            ("--solve", "County"),
+            "a question is LEVEL: STATISTIC <= COUNTS",
+        ),
+        (("--solve", "County, Detailed: sex <= 3"), "unknown statistic 'sex': one of TotalOnly total;"),
+        (("--solve", "Village, Detailed: total of 4 ages <= 3"), "unknown population group level"),
+        (("--solve", "usa-1: step 1 total <= 0"), "from 1 to 1,000,000 counts, not 0"),
+        (("--solve", "usa-1: step 1 total <= 999999"), "takes a budget near 10^"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

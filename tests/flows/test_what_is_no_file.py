@@ -48,7 +48,7 @@ INPUTS = {
     "quarters": ("tda validate EX/tda --quarters EX/x", "x"),
     "state totals": ("tda validate EX/tda --totals EX/x", "x"),
     "TopDown allocation": ("tda run EX/tda EX/out --persons-allocation EX/x", "x"),
-    "names": ("show EX/released --names EX/x --region 44 --iteration 1", "x"),
+    "names": ("validate EX/params EX/data", "data/names.csv"),
     "release": ("check EX/released", "released/manifest.json"),
     "ledger": ("ledger show --ledger EX/x", "x"),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.commands.options import ExactOptions
-from flows.execution.runner import is_synthetic
+from flows.execution.runner import is_marked
 from flows.execution.settings import new_run_id
 from privacy.analyses.accuracy_curve import Simulation
 from tasks.bottom_up.domain import Domain, read_domain, read_totals
@@ -66,7 +66,7 @@ def _exact(table: str, domain: Domain, options: ExactOptions, *, curator: bool) 
     run = RunDirectory(options.home / "runs" / new_run_id("curve"))
     with options.leaving_nothing(run, "Exact histogram") as workers:
         tabulated = tabulate(run, workers, table, domain)
-        if not (is_synthetic(run.id, options.ledger_file, tabulated) or curator):
+        if not (is_marked(run.id, options.ledger_file, tabulated) or curator):
             raise Refused(
                 "the table is not marked synthetic, and its accuracy curve is not private: "
                 "only its curator may see it (--i-am-the-curator)"

@@ -41,7 +41,7 @@ def accuracy(
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
-    from flows.execution.repetitions import count_synthetic
+    from flows.execution.repetitions import count_marked
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.accuracy.errors import averaged, covered, measure_errors
@@ -58,7 +58,7 @@ def accuracy(
         settings = options.new_settings(TopDownSettings, f"{base}-{kind}", place, **own)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
-            count_synthetic(settings, workers)
+            count_marked(settings, workers)
             by_spine[kind] = measure_errors(run, workers, range(seeds), estimators)
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})

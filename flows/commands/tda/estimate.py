@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Group, RenderableType
@@ -54,6 +54,16 @@ def estimate(
         ),
     ] = None,
     mdf_text: TextOption = False,
+    count: Annotated[
+        Literal["pl94"] | None,
+        typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="24 counts"),
+    ] = None,
+    free: Annotated[
+        bool,
+        typer.Option(
+            "--free", help="With gls, leave declared totals and blocks' zeros unused: for das tda compare-gls."
+        ),
+    ] = False,
     inventory: Annotated[
         bool,
         typer.Option("--inventory", help="Of the Bureau's files: show which are there, and their columns."),
@@ -88,18 +98,24 @@ def estimate(
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
     from tasks.top_down.estimate_from_release import release_estimate, release_from_files
+    from tasks.top_down.measure.published import is_own_release
     from tasks.top_down.published_files.inventory import described, is_published_files, take_inventory
     from tasks.top_down.published_files.read_files import Request
 
-    changes = {
+    if (count or free) and estimator is not Estimator.gls:
+        raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
+    changes: dict[str, Any] = {
         **({} if estimator is None else {"estimator": estimator.value}),
         **({} if rounding is None else {"rounding": rounding}),
         **({"microdata": "text"} if mdf_text else {}),
+        **({"pl94": True} if count else {}),
+        **({"free": True} if free else {}),
     }
-    from_files = is_published_files(measurements)
-    if not from_files and (inventory or states or totals or geography or check_spine):
+    of_files = inventory or states or totals or geography or check_spine  # a release may have both layouts
+    from_files = is_published_files(measurements) and (bool(of_files) or not is_own_release(measurements))
+    if of_files and not from_files:
         raise Refused(
-            f"{measurements}: no folder such as US_Person_PL_PROD is in it, or one or two levels below; --inventory, "
+            f"{measurements}: no folder such as US_Person_PL_PROD is in it, or one to three levels below; --inventory, "
             "--only-state, --totals, --geography and --check-spine are for the Census Bureau's files"
         )
     if inventory:

@@ -45,8 +45,12 @@ def run(
     rounding: Annotated[Rounding, ROUND] = "program",
     mdf_text: TextOption = False,
     measurements: Annotated[
-        bool, typer.Option(help="Release the noisy measurements: once left out, they are gone for good.")
-    ] = True,
+        Literal["parquet", "nmf", "both", "none"],
+        typer.Option(
+            help="Release the noisy measurements: parquet, das-flows' layout; nmf, that of the Census Bureau's files; "
+            "both; or none: once left out, they are gone for good."
+        ),
+    ] = "parquet",
     *,
     inputs: InputOptions,
     options: RunOptions,

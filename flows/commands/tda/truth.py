@@ -40,7 +40,7 @@ def truth(
         **vars(inputs),
         spine=spine,
         microdata="text" if mdf_text else "parquet",
-        measurements=False,
+        measurements="none",
     )
     with options.leaving_nothing(settings.directory, "Truth") as workers:
         place = release_truth(settings, workers, curator=curator)

@@ -28,6 +28,7 @@ from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.release_pages import NotThere, ReleasePages, anybodys
 from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import shown_marks
 from tasks.lifecycle.received import NotOfRelease, read_in
 from tasks.pages import style
 
@@ -106,7 +107,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "title": manifest["release"],
         "run": manifest["run"],
         "digest": shown.digest,
-        "marks": [manifest[mark] for mark in ("NOT_PRIVATE", "SYNTHETIC") if mark in manifest],
+        "marks": shown_marks(manifest),
         "changed": list(check.changed),
         "checked": check.words,
         "report": REPORT in manifest["files"],

@@ -9,7 +9,6 @@ from typing import Any
 
 from flows.reports.show.caveats import caveat
 from flows.reports.show.database import Database, quoted
-from flows.reports.show.names import Names
 from flows.reports.show.paging import Page, limit, page_asked, page_of
 from flows.reports.show.release_pages import NotThere, ReleasePages, Table, View
 from flows.reports.show.scope import Scope
@@ -69,11 +68,9 @@ class Marginal(View):
 class BottomUpPages(ReleasePages):
     """The views of a bottom-up release by their addresses; it has no scopes."""
 
-    def __init__(
-        self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
-    ) -> None:
-        if scope != Scope() or names or params:
-            raise Refused("--names, --params and --scope are for releases of the Detailed DHC-A")
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], params: Path | None, scope: Scope) -> None:
+        if scope != Scope() or params:
+            raise Refused("--params and --scope are for releases of the Detailed DHC-A")
         super().__init__(folder, manifest, scope)
         self._database = Database(folder, manifest["files"])
         stems = (PurePosixPath(name).stem for name in manifest["files"])

@@ -1,14 +1,17 @@
-"""Words of names and queries, compared without case and accents."""
+"""Words of names and queries, compared without case and accents; a typing error finds the nearest words."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import TypeVar
 
 from flows.reports.show.release_pages import NotThere
 
 FEW = 8  # matches that a refusal names
+ALIKE = 0.7  # of two words: twice their common letters over all their letters
 Found = TypeVar("Found")
 # Words of a query that name neither a region nor an iteration.
 SMALL = "how many much people persons who are is live lives living in of the a".split()  # noqa: SIM905
@@ -33,11 +36,39 @@ def matches(wanted: Sequence[str], text: str) -> bool:
     return all(any(word.startswith(want) for word in words) for want in wanted)
 
 
-def only(found: Sequence[Found], what: str, text: str, name: Callable[[Found], str], hint: str = "") -> Found:
-    """Return the only match of a text. Raises NotThere for none, with the hint, or several, with their names."""
+class Vocabulary:
+    """The words of all names that a search knows."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._words = sorted({word for text in texts for word in words_of(text)})
+
+    def corrected(self, text: str) -> str:
+        """Return a query with the nearest known word for each that begins none; "" where none is wrong, or too wrong.
+
+        A word with a digit is a code, and SMALL words name nothing: both stay.
+        """
+        found = [self._nearest(word) for word in words_of(text)]
+        return "" if None in found or found == words_of(text) else " ".join(filter(None, found))
+
+    def _nearest(self, word: str) -> str | None:
+        place = bisect_left(self._words, word)
+        known = place < len(self._words) and self._words[place].startswith(word)
+        if known or word in SMALL or not word.isalpha():
+            return word
+        alike = [one for one in self._words if one[0] == word[0] or one[-2:] == word[-2:]]
+        return next(iter(get_close_matches(word, alike, 1, ALIKE)), None)
+
+
+def only(
+    search: Callable[[str], Sequence[Found]], what: str, text: str, name: Callable[[Found], str], words: Vocabulary
+) -> Found:
+    """Return the only match of a text. Raises NotThere for none, with the nearest, or several, with their names."""
+    found = search(text)
     if len(found) == 1:
         return found[0]
     if not found:
+        nearest = search(words.corrected(text))
+        hint = f"; nearest: {'; '.join(map(name, nearest[:FEW]))}" if nearest else ""
         raise NotThere(f"no {what} matches {text!r}{hint}")
     more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
     raise NotThere(f"several {what}s match {text!r}: {'; '.join(map(name, found[:FEW]))}{more}")

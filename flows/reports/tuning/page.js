@@ -159,8 +159,8 @@ function drawCurve(level, stability) {
   const at = (budget, share, cells) => marginOfError(law(state.definition, budget * share, stability), cells);
   const step2 = 1 - state.gamma;
   const series = [
-    ["TotalOnly", "e", "2 3", 1, 1], ["count", "a", "none", step2, 1], ["T1 at age4", "b", "6 3", step2, 8],
-    ["T1 at age9", "c", "8 3 2 3", step2, 18], ["T1 at age23", "d", "none", step2, 46],
+    ["TotalOnly", "e", "2 3", 1, 1], ["count", "a", "none", step2, 1], [`total of ${state.ages.age4}`, "b", "6 3", step2, 8],
+    [`total of ${state.ages.age9}`, "c", "8 3 2 3", step2, 18], [`total of ${state.ages.age23}`, "d", "none", step2, 46],
   ].map(([name, colour, dash, share, cells]) => (
     { name, colour, dash, points: budgets.map((budget) => [budget, at(budget, share, cells)]).filter(([, margin]) => margin > 0) }));
   const x = { label: `budget of the level (${unit()}), stability ${stability}`, low, high: most, log: true };
@@ -175,7 +175,7 @@ function drawSizes(found) {
   const levels = state.levels.filter((level) => level.on);
   const values = (name) => levels.map((level) => found.get(level).sizes[name] || null);
   const series = [["total", "a", "circle"], ["age4", "b", "square"], ["age9", "c", "diamond"], ["age23", "d", "triangle"]]
-    .map(([name, colour, shape]) => ({ name, colour, shape, values: values(name) }));
+    .map(([name, colour, shape]) => ({ name: state.ages[name], colour, shape, values: values(name) }));
   const all = series.flatMap((one) => one.values).filter((value) => value !== null);
   const low = all.length ? 10 ** Math.floor(Math.log10(Math.min(...all))) : 1;
   const high = all.length ? 10 ** Math.ceil(Math.log10(Math.max(...all) + 1)) : 10;

@@ -13,9 +13,9 @@ from flows.reports.tuning.plan import Plan
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
+from tasks.detailed_dhca.details import AGES_NAMES
 from tasks.inputs.configuration import Level
 from tasks.pages import render
-from tasks.population_groups.level_budgets import paper_name
 
 
 def page(plan: Plan) -> str:
@@ -25,7 +25,7 @@ def page(plan: Plan) -> str:
     scripts = {name: text.replace('"use strict";\n', "") for name, text in scripts.items()}
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")
-    return render("flows.reports.tuning", "page.html", source=plan.source, start=start, **scripts)
+    return render("flows.reports.tuning", "page.html", source=plan.source, start=start, ages=AGES_NAMES, **scripts)
 
 
 def _start(plan: Plan) -> dict[str, Any]:
@@ -37,9 +37,10 @@ def _start(plan: Plan) -> dict[str, Any]:
         "relative": plan.relative,
         "chance": float(plan.chance),
         "delta": float(plan.delta),
+        "ages": AGES_NAMES,
         "levels": [
             {
-                "name": paper_name(level),
+                "name": level.name,
                 "slug": level.slug,
                 "on": level not in plan.off,
                 "suppressible": not level.nation_or_state,

@@ -70,7 +70,7 @@ class Plan:
     def without(self, names: Sequence[str]) -> Plan:
         """Return the plan with these levels off."""
         off = frozenset(map(named_level, names))
-        if missing := [str(level) for level in off if level not in self.levels]:
+        if missing := [level.name for level in off if level not in self.levels]:
             raise Refused(f"a level to switch off has no budget: {missing[0]}")
         if off == set(self.levels):
             raise Refused("all levels are off")

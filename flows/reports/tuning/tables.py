@@ -7,17 +7,15 @@ from fractions import Fraction
 from typing import Any
 
 from flows.reports.figures import near, up
+from tasks.detailed_dhca.details import AGES_NAMES, TABLE_NAMES
 from tasks.pages.text_table import TextTable
 
 MARGINS = {
     "total_only": "TotalOnly total",
     "step_1": "step 1 total",
     "count": "count of step 2",
-    "total_at_age4": "T1 at age4",
-    "total_at_age9": "T1 at age9",
-    "total_at_age23": "T1 at age23",
+    **{f"total_at_{name}": f"total of {AGES_NAMES[name]}" for name in ("age4", "age9", "age23")},
 }
-SIZES = {"total": "total", "age4": "sex by age4", "age9": "sex by age9", "age23": "sex by age23"}
 AT = ("0", "T/2", "T", "3T/2", "2T")
 
 
@@ -37,18 +35,18 @@ def _margins(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) 
         budget = near(Fraction(level["budget"]))
         rows.append([level["level"], budget, str(level["stability"]), *figures, str(level["margin_by_recipe"])])
     notes = [
-        "Exact, in counts. A count of step 2 is a total published alone or a sex-by-age cell, T1 a sum of cells.",
+        "Exact, in counts. A count of step 2 is a total published alone or a sex-by-age cell. The total of 4, 9 or 23 "
+        "ages is a sum of cells.",
         "recipe: floor(1.96 sigma), or eq. (35) of the comparison paper; it can be too small by one.",
     ]
     return TextTable(f"Margins of error at 95%: {answers['source']}", columns, rows, notes)
 
 
 def _estimates(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
-    totals = ("total", "age4", "age9", "age23")
-    columns = [f"{name}, {kind}" for name in totals for kind in ("count", "estimate")]
+    columns = [f"{name}, {kind}" for name in AGES_NAMES.values() for kind in ("count", "estimate")]
     rows = []
     for level in measured:
-        counts = [level["margins"]["count"], *(level["margins"][f"total_at_{name}"] for name in list(SIZES)[1:])]
+        counts = [level["margins"]["count"], *(level["margins"][f"total_at_{name}"] for name in list(TABLE_NAMES)[1:])]
         pairs = zip(counts, level["margins_of_estimates"].values(), strict=True)
         rows.append([level["level"], *(str(margin) for pair in pairs for margin in pair)])
     notes = ["An estimate (das run --estimates) combines both noisy answers. Near a threshold its margin is wider."]
@@ -62,10 +60,10 @@ def _estimates(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]
 def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> TextTable:
     relative = "relative" in answers["target"]
     target = Fraction(next(iter(answers["target"].values())))
-    columns = ["level", *SIZES.values(), "TotalOnly total", *([] if relative else [f"least {answers['unit']}"])]
+    columns = ["level", *TABLE_NAMES.values(), "TotalOnly total", *([] if relative else [f"least {answers['unit']}"])]
     rows = []
     for level in measured:
-        sizes = [level["sizes"][name] for name in (*SIZES, "total_only")]
+        sizes = [level["sizes"][name] for name in (*TABLE_NAMES, "total_only")]
         need = [] if relative else [up(level["least_budget_for_target"], 6)]
         rows.append([level["level"], *("never" if size is None else f"{size:,}" for size in sizes), *need])
     if relative:

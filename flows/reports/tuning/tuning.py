@@ -25,7 +25,6 @@ from privacy.noise.laws import UNITS, DiscreteGaussian
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
 from tasks.inputs.configuration import Level
-from tasks.population_groups.level_budgets import paper_name
 
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
@@ -44,7 +43,7 @@ def answers(plan: Plan) -> dict[str, Any]:
             switch = switched[level]
             levels.append(
                 {
-                    "level": paper_name(level),
+                    "level": level.name,
                     "on": level in on,
                     "budget": str(budget),
                     **_level(plan, level, plan.level_budget(level)),

@@ -16,20 +16,21 @@ from flows.reports.tuning.workbook_noise import Inputs, Noise, NoiseSheet
 from flows.reports.tuning.workbook_sheet import EXP, IF, INT, IS_NUMBER, LN, MAX, ROUND_UP, SQRT, Formula, Sheet
 from flows.reports.tuning.workbook_sums import SumsSheet
 from privacy.analyses.tuning import CELLS
+from tasks.detailed_dhca.details import AGES_NAMES, TABLE_NAMES
 from tasks.inputs.configuration import Level
-from tasks.population_groups.level_budgets import paper_name
 
+TABLES = ("age4", "age9", "age23")
 FIRST = 14  # the row of the first level
 COLUMNS = {
     "level": "level", "is": "is", "budget": "budget (rho or epsilon)", "own": "own stability (or empty)",
     "stability": "stability",
     "total_only": "margin: TotalOnly", "step_1": "margin: step 1", "count": "margin: count of step 2",
-    "recipe": "the paper's margin of a count", "total_at_age4": "margin: T1 at age4",
-    "total_at_age9": "margin: T1 at age9", "total_at_age23": "margin: T1 at age23",
-    "estimate_total": "estimate's margin: total", "estimate_age4": "estimate's margin: T1 at age4",
-    "estimate_age9": "estimate's margin: T1 at age9", "estimate_age23": "estimate's margin: T1 at age23",
-    "size_total_only": "from: TotalOnly", "size_total": "from: total", "size_age4": "from: sex by age4",
-    "size_age9": "from: sex by age9", "size_age23": "from: sex by age23", "threshold": "suppressed up to T",
+    "recipe": "the paper's margin of a count",
+    **{f"total_at_{name}": f"margin: total of {AGES_NAMES[name]}" for name in TABLES},
+    "estimate_total": "estimate's margin: total",
+    **{f"estimate_{name}": f"estimate's margin: total of {AGES_NAMES[name]}" for name in TABLES},
+    "size_total_only": "from: TotalOnly", "size_total": "from: total",
+    **{f"size_{name}": f"from: {TABLE_NAMES[name]}" for name in TABLES}, "threshold": "suppressed up to T",
     "with": "release with it", "without": "release without it",
     "epsilon_with": "epsilon with it", "epsilon_without": "epsilon without it",
 }  # fmt: skip
@@ -37,7 +38,7 @@ _AT = {name: number for number, name in enumerate(COLUMNS)}
 NOTES = (
     "Change the yellow cells. Margins in counts, at 95%; sizes in persons; epsilons at delta, unbounded neighbours.",
     "Noise laws are exact and discrete (sheets Noise and Sums). A count of step 2 is a total published alone or a "
-    "sex-by-age cell; T1 is the sum of 8, 18 or 46 cells.",
+    "sex-by-age cell; the total of 4, 9 or 23 ages is the sum of 8, 18 or 46 cells.",
     "Estimates (das run --estimates): a normal approximation, for zCDP only. das tune prints exact margins for both.",
     "A target as a share is margin / average count of a statistic (a cell has 1/8, 1/18 or 1/46 of the group). "
     "A target in counts is met at any size (0) or never. Nation and state are never suppressed.",
@@ -80,7 +81,7 @@ class _Workbook:
     def write(self) -> None:
         """Write all sheets."""
         self.sheet.headings(FIRST - 1, list(COLUMNS.values()))
-        levels = [(paper_name(level), self._level(row, level)) for row, level in enumerate(self.plan.levels, FIRST)]
+        levels = [(level.name, self._level(row, level)) for row, level in enumerate(self.plan.levels, FIRST)]
         self._spent()
         shown = next((i for i, level in enumerate(self.plan.levels) if not level.nation_or_state), 0)
         suppression_sheet(self.book, self.suppression, self.inputs, self.noise, levels, shown)
@@ -119,7 +120,7 @@ class _Workbook:
         def put(name: str, content: Formula | float | str, form: Any = None) -> Formula:
             return self.sheet.put(row, _AT[name], content, form)
 
-        put("level", paper_name(level))
+        put("level", level.name)
         state = put("is", "off" if level in plan.off else "on", form=self.yellow)
         self.sheet.sheet.data_validation(row, 1, row, 1, {"validate": "list", "source": ["on", "off"]})
         budget = put("budget", float(plan.levels[level]), form=self.yellow)
@@ -128,7 +129,7 @@ class _Workbook:
         stability = put("stability", IF(IS_NUMBER(own), own, MAX(2, inputs.race_codes) + 1))
         shares: dict[str, Formula | float] = {"total_only": 1, "step_1": inputs.gamma, "count": 1 - inputs.gamma}
         noise = {
-            name: self.noise.query(f"{paper_name(level)}, {COLUMNS[name]}", budget, share, stability)
+            name: self.noise.query(f"{level.name}, {COLUMNS[name]}", budget, share, stability)
             for name, share in shares.items()
         }
         margins = {name: put(name, query.margin) for name, query in noise.items()}
@@ -138,7 +139,7 @@ class _Workbook:
         put("recipe", IF(inputs.zcdp, INT(1.96 * SQRT(at) + 1e-9), geometric))
         for name, cells in CELLS.items():
             if name != "total":
-                put(f"total_at_{name}", self.sums.margin(f"{paper_name(level)}, {name}", cell, cells))
+                put(f"total_at_{name}", self.sums.margin(f"{level.name}, {name}", cell, cells))
             put(f"estimate_{name}", self._estimate(noise["step_1"], cell, cells))
             put(f"size_{name}", self._size(margins["count"], cells))
         put("size_total_only", self._size(margins["total_only"], 1))
@@ -146,7 +147,7 @@ class _Workbook:
         without = self.total - IF(state.equals("on"), budget, 0)
         for side, release in (("with", without + budget), ("without", without)):
             spent = put(side, release)
-            put(f"epsilon_{side}", self.loss.epsilon(f"{side} {paper_name(level)}", spent), self.figures)
+            put(f"epsilon_{side}", self.loss.epsilon(f"{side} {level.name}", spent), self.figures)
         return cell
 
     def _estimate(self, step_1: Noise, step_2: Noise, cells: int) -> Formula:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,15 +15,17 @@ from privacy.analyses.error_measures import ErrorSums, quantile_95
 from privacy.noise.margins import coverage
 from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
-from tasks.detailed_dhca.details import WIDTHS
+from tasks.detailed_dhca.details import TABLE_NAMES, WIDTHS
+from tasks.inputs.configuration import Level
 from tasks.lifecycle.errors import Refused
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
 
-WORKLOADS = (*NAMES, "TotalOnly")  # by detail
+WORKLOADS = (*NAMES, "TotalOnly")  # by detail, as in the CSV files
+TABLES = dict(zip(WORKLOADS, (*TABLE_NAMES.values(), "TotalOnly"), strict=True))  # the same for people
 COUNT_OF = ("table", "sex", "cell")  # by statistic
 OF = ("count", "estimate")
-LEVEL = {"level": "({REGION_TYPE}, {ITERATION_LEVEL})"}
+LEVEL = {"level": "{LEVEL}"}
 MEASURES = {
     "counts": "{COUNTS:,}",
     "95% of errors within ±": "{ERROR_95:,}",
@@ -33,10 +35,10 @@ MEASURES = {
     "bias": "{BIAS:+z.2f}",
     "RMSE": "{RMSE:.2f}",
 }
-OF_LEVEL = {**LEVEL, "workload": "{WORKLOAD}", "noise of": "{NOISE_OF}", "share of groups": "{PROPORTION:.2%}"}
+OF_LEVEL = {**LEVEL, "table": "{TABLE}", "noise of": "{NOISE_OF}", "share of groups": "{PROPORTION:.2%}"}
 OF_LEVEL |= MEASURES | {"suppressed in level": "{SUPPRESSED:.2%}"}
 OF_GAIN = LEVEL | {
-    "workload": "{WORKLOAD}",
+    "table": "{TABLE}",
     "count of a": "{COUNT_OF}",
     "counts": "{COUNTS_COUNT:,}",
     "RMSE of counts": "{RMSE_COUNT:.2f}",
@@ -50,9 +52,10 @@ OF_GAIN = LEVEL | {
     "counts within": "{COVERAGE_COUNT:.2%}",
     "estimates within": "{COVERAGE_ESTIMATE:.2%}",
 }
-OF_SIZE = {**LEVEL, "true size": "{SIZE}", "workload": "{WORKLOAD}", "count of a": "{COUNT_OF}"}
+OF_SIZE = {**LEVEL, "true size": "{SIZE}", "table": "{TABLE}", "count of a": "{COUNT_OF}"}
 OF_SIZE |= {"noise of": "{NOISE_OF}", "of": "{OF}"} | MEASURES
-SHARES = {**LEVEL, "true size": "{SIZE}", "groups": "{GROUPS:,}", **{name: f"{{{name}:.2%}}" for name in WORKLOADS}}
+SHARES = {**LEVEL, "true size": "{SIZE}", "groups": "{GROUPS:,}"}
+SHARES |= {words: f"{{{name}:.2%}}" for name, words in TABLES.items()}
 SHARES |= {"suppressed": "{SUPPRESSED:.2%}"}
 ALL = "all"
 PAGE = "accuracy.html"
@@ -93,8 +96,8 @@ class Report:
 
     def tables(self) -> list[TextTable]:
         """Return what a person reads first: the errors by level and workload, and what estimates buy, if there are."""
-        levels = TextTable.filled("Errors by level and workload", OF_LEVEL, self.summary(), words=3)
-        gains = self.gains().to_dict("records")
+        levels = TextTable.filled("Errors by level and table", OF_LEVEL, in_words(self.summary()), words=3)
+        gains = in_words(self.gains().to_dict("records"))
         beside = [TextTable.filled("Counts and estimates", OF_GAIN, gains, words=3)] if gains else []
         return [levels, *beside]
 
@@ -107,6 +110,16 @@ def make_report(accuracy: Accuracy) -> Report:
     if accuracy.errors.counts.empty:
         raise Refused("no run published a single count: there are no errors to report")
     return Report(accuracy, error_table(accuracy), workload_table(accuracy))
+
+
+def in_words(rows: Iterable[dict[Any, Any]]) -> list[dict[Any, Any]]:
+    """Return rows of the CSV files with the level, the table and the donor's region type in words."""
+    words = []
+    for row in rows:
+        kind, level = row["REGION_TYPE"], row["ITERATION_LEVEL"]
+        donor = {"NOISE_OF": Level(row["NOISE_OF"], level).geography} if "NOISE_OF" in row else {}
+        words.append({**row, "LEVEL": Level(kind, level).name, "TABLE": TABLES.get(row.get("WORKLOAD", "")), **donor})
+    return words
 
 
 def size_name(size: int) -> str:
@@ -204,8 +217,8 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
         accuracy=report.accuracy,
         levels=levels,
         gains=gains,
-        errors=TextTable.filled("Errors by size, workload and kind of count", OF_SIZE, errors, words=6),
-        workloads=TextTable.filled("Workloads by size", SHARES, report.workloads.to_dict("records"), words=2),
+        errors=TextTable.filled("Errors by size, table and kind of count", OF_SIZE, in_words(errors), words=6),
+        workloads=TextTable.filled("Tables by size", SHARES, in_words(report.workloads.to_dict("records")), words=2),
         about=about,
         charts=charts,
         statement=STATEMENT,

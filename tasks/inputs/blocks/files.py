@@ -11,10 +11,10 @@ import fsspec
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
 from tasks.inputs.files import digest_file, locate, locate_file
-from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
-ARCHIVE = re.compile(r"([a-z]{2}2020\.pl|BlockAssign_[^/]*)\.zip$", re.IGNORECASE)
+ARCHIVE = re.compile(r"([a-z]{2}2020\.n?pl|BlockAssign_[^/]*|\d{4}_Gaz_[^/]*)\.zip$", re.IGNORECASE)
 KINDS = (
     lambda path: path.partition("::")[0].rsplit("/", 1)[-1] == GRF_FILE,
     is_geographic_header,
@@ -32,7 +32,7 @@ def block_files(source: str) -> list[str]:
     Refused
         where it holds none of them.
     """
-    listed = _listed(source)
+    listed = list_files(source)
     if listed is None:
         return [source]
     for kind in KINDS:
@@ -44,7 +44,7 @@ def block_files(source: str) -> list[str]:
     )
 
 
-def _listed(source: str) -> list[str] | None:
+def list_files(source: str) -> list[str] | None:
     """Return the files in a directory and its archives, or in an archive; None where `source` is neither."""
     files, path = locate(source)
     if path.lower().endswith(".zip"):

@@ -6,7 +6,7 @@ are sums over parts of a geocode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +20,8 @@ from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
-from tasks.lifecycle.release_database import ReleaseDatabase
-from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, areas
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
+from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.gls.margin_tables import PLACES, Z, columns_of
 from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
 from tasks.top_down.run_plan import US
@@ -64,16 +64,6 @@ def check_counts(release: Path, manifest: Mapping[str, Any], product: str) -> It
 def histogram(path: Path) -> str:
     """Return the SELECT of a file of histograms as geounit, cell and count."""
     return f"SELECT geounit::VARCHAR AS geounit, cell::INT AS cell, count::BIGINT AS count FROM {parquet(path)}"
-
-
-def parquet(path: Path | str) -> str:
-    """Return the name of a Parquet file, or of those of a pattern, in a SELECT."""
-    return f"read_parquet({quoted(path)})"
-
-
-def quoted(path: Path | str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 def differing(database: duckdb.DuckDBPyConnection, one: str, other: str) -> int:
@@ -131,7 +121,8 @@ def _check_blocks(
         kind = "SELECT right(geounit, 16) AS geounit, cell = 'hu' AS cell, count FROM"
         own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {parquet(f'{mdf}.parquet')}"
         compared["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
-    for family, level in TABULATED.items():
+    whole = {WHOLE_STATE: "State"} if (folder / FOLDERS[WHOLE_STATE]).exists() else {}
+    for family, level in (TABULATED | whole).items():
         path = folder / FOLDERS[family] / f"{state}.parquet"
         compared[f"tabulation {level}"] = histogram(path), _sums(blocks, f"left(geounit, {DIGITS[family]})")
     if has_measurements(manifest):
@@ -193,24 +184,38 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: str)
                     faults.append(f"level {level}, state {state}: {which} have a law that is not in the manifest")
         yield Check(f"laws of the measurements of {product}", f"{number:,} measurements", tuple(faults))
         shares = {level: parse_exact(share) for level, share in entry["shares"].items() if level != US}
-        yield _check_paths(database, release, product, manifest["states"], shares)
+
+        def shares_in(level: str, state: str) -> str:
+            path = parquet(folder / level / f"{state}.parquet")
+            return f"SELECT DISTINCT geounit::VARCHAR AS geounit, share::VARCHAR AS share FROM {path}"
+
+        faults, blocks = check_paths(database, release, product, manifest["states"], shares, shares_in)
+        yield Check(f"shares along the paths of {product}", f"{blocks:,} blocks", tuple(faults))
 
 
-def _check_paths(
-    database: duckdb.DuckDBPyConnection, release: Path, product: str, states: list[str], shares: Mapping[str, Fraction]
-) -> Check:
-    """Check that the shares of every block and of the geounits above it sum to those of all levels."""
+def check_paths(
+    database: duckdb.DuckDBPyConnection,
+    release: Path,
+    product: str,
+    states: list[str],
+    shares: Mapping[str, Fraction],
+    shares_in: Callable[[str, str], str],
+) -> tuple[list[str], int]:
+    """Find paths to a block on which the shares of the geounits do not sum to those of all levels; count the blocks.
+
+    shares_in: the SELECT of geounit and share of a level of a state.
+    """
     total, faults, blocks = sum(shares.values(), Fraction(0)), [], 0
     *_, lowest = shares
     for state in states:
         columns, joins = [], []
         for number, level in enumerate(shares):
             joined = f"level{number}"
-            path = parquet(release / FOLDER / product / level / f"{state}.parquet")
             own = parquet(release / "invariants" / product / level / f"{state}.parquet")
             width = f"(SELECT coalesce(max(length(geounit)), 0) FROM {own})"
-            distinct = f"SELECT DISTINCT geounit::VARCHAR AS geounit, share::VARCHAR AS share FROM {path}"
-            joins.append(f"LEFT JOIN ({distinct}) AS {joined} ON {joined}.geounit = left(block.geounit, {width})")
+            joins.append(
+                f"LEFT JOIN ({shares_in(level, state)}) AS {joined} ON {joined}.geounit = left(block.geounit, {width})"
+            )
             columns.append(f"coalesce({joined}.share, '0')")
         block = parquet(release / "invariants" / product / lowest / f"{state}.parquet")
         paths = f"SELECT {', '.join(columns)}, count(*) FROM {block} AS block {' '.join(joins)} GROUP BY ALL"
@@ -219,12 +224,12 @@ def _check_paths(
             spent = sum(map(parse_exact, path_shares), Fraction(0))
             if spent != total:
                 faults.append(f"state {state}: the measurements of {count:,} blocks share {spent}, not {total}")
-    return Check(f"shares along the paths of {product}", f"{blocks:,} blocks", tuple(faults))
+    return faults, blocks
 
 
 def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
     """Check the margins of every level and family in the manifest."""
-    columns = columns_of(product)
+    columns = columns_of(product, bool(manifest["options"].get("pl94")))
     cell, column = np.nonzero(columns.cells)
     counted = pa.table({"cell": cell, "name": np.array(columns.names)[column]})
     with ReleaseDatabase() as database:

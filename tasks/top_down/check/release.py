@@ -13,10 +13,11 @@ from typing import Any
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
+from tasks.inputs.names import NAMES_FILE, check_names
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import PART, NotOfRelease
-from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED
+from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE
 from tasks.top_down.check.counts import (
     check_counts,
     check_margins,
@@ -24,6 +25,7 @@ from tasks.top_down.check.counts import (
     has_measurements,
     spine_files,
 )
+from tasks.top_down.check.measurement_files import check_measurement_files, measurement_files
 from tasks.top_down.measure.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
 from tasks.top_down.run_plan import US
 
@@ -47,8 +49,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield from check_counts(release, manifest, product)
         if "noise" in entry:
             yield from check_measurements(release, manifest, product)
+            yield from check_measurement_files(release, manifest, product)
         if "margins" in entry:
             yield from check_margins(release, manifest, product)
+    yield from check_names(release, manifest["files"])
 
 
 def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:
@@ -132,10 +136,14 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the optional files: of entities, which not every state has, and of margins."""
+    """Yield the optional files: names; of entities, whole states and margins; in the Bureau's layout."""
+    yield NAMES_FILE
     for product, entry in manifest["products"].items():
+        yield from measurement_files(manifest, product)
         for state in manifest["states"]:
-            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in OFF_SPINE)
+            yield from (
+                f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in (*OFF_SPINE, WHOLE_STATE)
+            )
             if "margins" in entry:
                 folders = (*entry["geounits"], *FOLDERS.values())
                 yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)

@@ -21,6 +21,7 @@ from tasks.lifecycle.files import complete, load_object, save_object, unless_don
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import plan_of
 from tasks.top_down.measure.measuring import open_measuring
+from tasks.top_down.published_files.answers import states_at_hand
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
 
@@ -57,10 +58,14 @@ def descend(run: TopDownRun, workers: Workers, descent: type[Descent] = Descent)
     if run.validated.nation:
         nations = [(product, descent) for product in run.design.products]
         workers.map("estimate states", run, estimate_nation, nations)
-    workers.map("estimate states", run, estimate_state, [(*pair, descent) for pair in run.product_states])
-    for stage, level, lowest in (("estimate tracts", "County", "Tract"), ("estimate blocks", "Tract", "Block")):
-        calls = [(*batch, level, lowest, descent) for batch in all_batches(run, level, lowest)]
-        workers.map(stage, run, estimate_below, calls)
+    for states in states_at_hand(run, workers):
+        pairs = [(product, state) for product, state in run.product_states if state in states]
+        workers.map("estimate states", run, estimate_state, [(*pair, descent) for pair in pairs])
+        for stage, level, lowest in (("estimate tracts", "County", "Tract"), ("estimate blocks", "Tract", "Block")):
+            calls = [
+                (*batch, level, lowest, descent) for batch in all_batches(run, level, lowest) if batch[1] in states
+            ]
+            workers.map(stage, run, estimate_below, calls)
 
 
 def batches(spine: Spine, level: str, lower: str) -> list[tuple[int, int]]:

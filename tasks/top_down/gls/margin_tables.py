@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spine.geography import BoolArray, IntArray
@@ -27,6 +28,7 @@ from spine.workload import FloatArray
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
 from tasks.top_down.areas import FOLDERS
+from tasks.top_down.gls.pl94_cells import pl94_cells
 from tasks.top_down.input.geography import geounits
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
@@ -56,9 +58,9 @@ WITHOUT = (
 )
 
 
-@lru_cache(maxsize=2)
-def columns_of(product: ProductName) -> Columns:
-    """Return the totals and table cells that get a margin."""
+@lru_cache(maxsize=4)
+def columns_of(product: ProductName, pl94: bool = False) -> Columns:
+    """Return the totals and table cells that get a margin; pl94: and then the cells of the tables P1 to P5."""
     from spine.gls.columns import occupied_column, person_columns
 
     if product == "units":
@@ -74,14 +76,16 @@ def columns_of(product: ProductName) -> Columns:
             *((f"race: {name}", types, both, both, cells) for name, cells in by_race),
             *((f"voting age by race: {name}", types, (1,), both, cells) for name, cells in by_race),
             *((f"group quarters: type {t}", (t,), both, both, races) for t in types[1:]),
+            *(pl94_cells() if pl94 else ()),
         ]
     )
 
 
 def count_columns(histograms: Histograms, columns: Columns) -> IntArray:
     """Return the columns of histograms, (geounits, columns)."""
-    sums = np.zeros((len(histograms), len(columns)), np.int64)
-    np.add.at(sums, histograms.row, columns.cells[histograms.cell] * histograms.count[:, None])
+    shape = len(histograms), len(columns.cells)
+    counts = sp.csr_array((histograms.count, histograms.cell, histograms.starts), shape=shape)
+    sums: IntArray = (counts @ sp.csr_array(columns.cells)).toarray()
     return sums
 
 
@@ -94,7 +98,7 @@ def save_level(
     run: TopDownRun, product: ProductName, state: str, level: str, found: Blue, batch: int | None = None
 ) -> None:
     """Save the margins of a batch of geounits, under its first geounit or the number of the batch."""
-    columns = columns_of(product)
+    columns = columns_of(product, run.design.pl94)
     arrays = {"estimate": columns.sums(found.x), "error": np.sqrt(columns.variances(found.variance))}
     number = found.first if batch is None else batch
     save_arrays(margins_folder(run, product, state, level) / f"{number:07d}", arrays)
@@ -149,10 +153,10 @@ def write_margins(
     margins = load_margins(run, product, state, level)
     if margins is None:
         return
-    columns, (n, width) = columns_of(product), margins.estimate.shape
+    columns, (n, width) = columns_of(product, run.design.pl94), margins.estimate.shape
     rows = np.arange(n) if margins.area is None else margins.area
-    column = pa.array(np.tile(np.arange(width, dtype=np.int8), n))
-    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(product, margins.cut).ravel())
+    column = pa.array(np.tile(np.arange(width, dtype=np.int8 if width < 128 else np.int16), n))
+    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(columns, margins.cut).ravel())
     table = pa.table(
         {
             "geounit": geounits(codes[rows], np.repeat(np.arange(n), width)),
@@ -181,16 +185,18 @@ def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
             cut = np.concatenate([part.cut for part in found])
             mean = np.round(error.mean(axis=0), PLACES).tolist()
             row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
-            rows.append({**row, "mean_standard_error": dict(zip(columns_of(product).names, mean, strict=True))})
+            names = columns_of(product, run.design.pl94).names
+            rows.append({**row, "mean_standard_error": dict(zip(names, mean, strict=True))})
     return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
-def is_covered(product: ProductName, cut: IntArray) -> BoolArray:
+def is_covered(columns: Columns, cut: IntArray) -> BoolArray:
     """Return which counts have a margin: those whose released errors it covers (docs/top-down.md#margins-of-error).
 
-    cut: (n,) as in `Margins`. The result is (n, columns).
+    A cell of a table has one where it is such a count under another name. cut: (n,) as in `Margins`. The result is
+    (n, columns).
     """
-    names = columns_of(product).names
-    of_column = np.array([name.split(":")[0] in COVERED for name in names])
+    measured = columns.cells[:, [name.split(":")[0] in COVERED for name in columns.names]]
+    of_column = (columns.cells[:, :, None] == measured[:, None, :]).all(axis=0).any(axis=1)
     covered: BoolArray = (cut == 0)[:, None] & of_column[None]
     return covered

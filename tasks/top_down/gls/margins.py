@@ -61,7 +61,8 @@ def _meets_folder(run: TopDownRun, product: ProductName, state: str, family: str
 def _families(run: TopDownRun, product: ProductName, state: str) -> Iterator[tuple[str, IntArray]]:
     """Yield every family with the area of each block in the spine's order (-1 outside all)."""
     order = run.spine(product, state).order
-    for family in areas(run.state(state).geography, run.design.settings[product]):
+    design = run.design
+    for family in areas(run.state(state).geography, design.settings[product], whole_state=design.pl94):
         yield family.family, family.of_block[order]
 
 
@@ -99,7 +100,7 @@ def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, 
         from spine.gls.information import information_joined
         from spine.gls.upward import above, measured
 
-        plan, columns = measure.plan, columns_of(product)
+        plan, columns = measure.plan, columns_of(product, run.design.pl94)
         levels, families = plan.spine.levels, dict(_families(run, product, state))
         tract, group, block = (levels.index(name) for name in ("Tract", "Block_Group", "Block"))
         counties = _upper(run, product, state, plan, measure).counties
@@ -137,7 +138,7 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
         from spine.gls.blue import STATES, sibling_sums
         from spine.gls.entity_sums import entity_estimates, joined, of_children
 
-        plan, columns = measure.plan, columns_of(product)
+        plan, columns = measure.plan, columns_of(product, run.design.pl94)
         county = plan.spine.levels.index("County")
         upper = _upper(run, product, state, plan, measure)
         of_tracts = {family: _load_meets(run, product, state, family) for family, _ in _families(run, product, state)}

@@ -148,7 +148,7 @@ def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tup
         of_block = blocks.geography.state[spine.order]
         declared = invariants(spine, blocks.quarters[spine.order], blocks.totals, of_block)
     allocation = design.allocations[product]
-    return Plan(PRODUCTS[ENGINE[product]], spine, allocation, declared, design.rounding, ROWS)
+    return Plan(PRODUCTS[ENGINE[product]], spine, allocation, declared, design.rounding, ROWS, design.free)
 
 
 def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:

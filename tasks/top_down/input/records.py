@@ -139,9 +139,12 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
     """Validate the records, and return the keys of those without a fault."""
     columns = checks.columns
     for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
-        checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(partial(has_digits, width)))
+        rule = f"Invalid values found in {name}; valid are {width} digits"
+        checks.fault(rule, name, ~columns[name].where(partial(has_digits, width)))
     for name, domain in DOMAINS[product].items():
-        checks.fault(f"Invalid values found in {name}", name, ~columns[name].where(domain.__contains__))
+        through = "or" if len(domain) == 2 else "to"
+        rule = f"Invalid values found in {name}; valid are {domain[0]} {through} {domain[-1]}"
+        checks.fault(rule, name, ~columns[name].where(domain.__contains__))
     for rule, name, bad in _CONTRADICTIONS[product](columns):
         checks.fault(rule, name, bad)
     row = np.zeros(len(checks.rows), np.int64)

@@ -103,7 +103,7 @@ def _by_block(file: str, geocode: IntArray, rule: str, column: str, bad: BoolArr
     rows = np.flatnonzero(bad)
     if len(rows):
         shown = tuple(geoid15(code) for code in geocode[rows[:SHOWN_VALUES]].tolist())
-        yield Finding(file, f"blocks with {rule}", column, len(rows), None, shown)
+        yield Finding(file, f"blocks with {rule}", column, len(rows), (), shown)
 
 
 assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)

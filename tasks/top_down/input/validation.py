@@ -12,6 +12,8 @@ from hashlib import sha256
 from spine.geography import IntArray
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
+from tasks.inputs.marks import Mark, mark_files, read_mark
+from tasks.inputs.names import names_in
 from tasks.inputs.record_digests import digests as state_digests
 from tasks.inputs.records import (
     STATE,
@@ -21,7 +23,6 @@ from tasks.inputs.records import (
     join_reports,
     open_records,
 )
-from tasks.inputs.synthetic_mark import Mark, read_mark_file
 from tasks.inputs.tables import empty
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
@@ -48,7 +49,7 @@ def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Char
         found = [Finding(file_name(path), MISSING) for path in missing]
         write_findings(run / "findings.json", found)
         raise Refused(f"the input does not pass validation{in_public(found, ())}")
-    if read_mark_file(tables.mark) is None and not is_truth(run):
+    if read_mark(tables.marks) is None and not is_truth(run):
         check_open(charging)
 
 
@@ -69,9 +70,10 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         remove(run / name)
     save_object(run / "prepared/design", design)
     save_object(run / "prepared/tables", tables)
+    save_object(run.names_path, names_in(tables.geography))
     records = [path for product in design.products if (path := tables.records(product))]
-    with unchanged([tables.quarters, tables.totals, tables.mark, *records]):
-        mark = read_mark_file(tables.mark)
+    with unchanged([tables.quarters, tables.totals, *mark_files(tables.marks), *records]):
+        mark = read_mark(tables.marks)
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             amount = design.total(design.with_nation(blocks.states))
@@ -118,7 +120,7 @@ def _validate_records(
     return Validated(
         input_digest=_input_digest(digests, public),
         records_digests=(*digests.values(), *of_states),
-        synthetic=mark is not None,
+        mark=mark.name if mark else None,
         states=blocks.states,
         nation=design.with_nation(blocks.states),
         digests=public,
@@ -154,7 +156,7 @@ def _count(
 
 def _beside_mark(tables: Tables, public: dict[str, str]) -> dict[str, str]:
     """Return the digests of the public files in the folder of the mark, which it must cover."""
-    folder = tables.mark.rpartition("/")[0]
+    folder = tables.marks
     names = [file_name(path) for path in (tables.quarters, tables.totals) if path.rpartition("/")[0] == folder]
     return {name: public[name] for name in names}
 

@@ -22,7 +22,7 @@ from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.manifest import mark_facts, mark_in, parse_exact
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import spine_digest
@@ -64,7 +64,7 @@ def write_description(run: TopDownRun, staged: Path) -> None:
     design, validated = run.design, run.validated
     content = {
         "run": run.id,
-        "synthetic": validated.synthetic,
+        **mark_facts(validated.mark),
         "states": validated.states,
         "us_level": validated.nation,
         "spine_digest": spine_digest(run),
@@ -99,7 +99,7 @@ def read_description(folder: Path) -> Description:
         validated=Validated(
             input_digest="",
             records_digests=(),
-            synthetic=bool(content["synthetic"]),
+            mark=mark_in(content),
             states=tuple(map(str, content["states"])),
             nation=bool(content["us_level"]),
             digests=dict(content["public_files"]),

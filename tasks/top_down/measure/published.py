@@ -52,7 +52,7 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
         where the folder is none of such measurements.
     """
     try:
-        if not (folder / SETTINGS_FILE).exists() and (folder / FOLDER / SETTINGS_FILE).exists():
+        if not (folder / SETTINGS_FILE).exists() and is_own_release(folder):
             folder = path_in(folder, f"{FOLDER}/{SETTINGS_FILE}").parent
         description = read_description(folder)
         parts = [read_blocks(folder, state) for state in description.validated.states]
@@ -70,11 +70,16 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
             f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
         )
     geography, quarters = zip(*parts, strict=True)
-    save_object(run / "prepared/design", replace(description.design, measurements=False, **changes))
+    save_object(run / "prepared/design", replace(description.design, measurements="none", **changes))
     save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(run / PUBLISHED, (folder.resolve(), description.spine_digest))
     save_object(run / "prepared/validated", description.validated)
     return description.run
+
+
+def is_own_release(folder: Path) -> bool:
+    """Return whether a folder has measurements in das-flows' own layout, as a release has."""
+    return (folder / FOLDER / SETTINGS_FILE).exists()
 
 
 def _joined(parts: Sequence[Geography]) -> Geography:

@@ -9,7 +9,7 @@ noisy/PRODUCT/SS/published/LEVEL/kind       (geounits,) which of them each geoun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -24,12 +24,14 @@ from spine.top_down import PRODUCTS as ENGINE_PRODUCTS
 from spine.top_down import NoisyAnswers, query_group
 from spine.top_down.queries import TOTAL
 from spine.workload import FloatArray
-from tasks.inputs.findings import Finding
-from tasks.lifecycle.files import atomic_path, load_object, open_array
+from tasks.inputs.findings import Finding, has_errors
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
+from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import codes_of, plan_of
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.inventory import LEVELS, Inventory, Part
-from tasks.top_down.published_files.rows import Codes, Rows, read_rows
+from tasks.top_down.published_files.rows import Codes, Rows, as_codes, read_rows
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, PRODUCTS, US, ProductName
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 Variances = tuple[float, ...]  # by query, 0 for none
+BLOCKS_AT_HAND = 400_000  # of a nation, whose answers are mapped at once: of persons 2 GB
 INVENTORY = "prepared/published_files"  # of a run that estimates from such files
 QUERIES: dict[ProductName, tuple[str, ...]] = {
     name: tuple(allocation(ENGINE[name], "us").queries["Block"]) for name in PRODUCTS
@@ -80,8 +83,24 @@ class _TooWide(Exception):
     """A number does not fit the array."""
 
 
-def map_answers(run: TopDownRun, product: ProductName, state: str, level: str) -> tuple[list[Finding], list[Kind]]:
-    """Save the answers of a level of a state; return the findings, and the distinct rows of variances."""
+def map_answers(
+    run: TopDownRun, product: ProductName, state: str, level: str, keep: bool
+) -> tuple[list[Finding], list[Kind]]:
+    """Save the answers of a level of a state; return the findings, and the distinct rows of variances.
+
+    keep: False to validate the answers and drop them, to be mapped again by `states_at_hand`.
+    """
+    found = _map_answers(run, product, state, level)
+    if not keep:
+        _values(run, product, state, level).unlink()
+    return found
+
+
+def _values(run: TopDownRun, product: str, state: str, level: str) -> Path:
+    return answers_folder(run, product, state, level) / "values.npy"
+
+
+def _map_answers(run: TopDownRun, product: ProductName, state: str, level: str) -> tuple[list[Finding], list[Kind]]:
     inventory: Inventory = load_object(run / INVENTORY)
     parts = inventory.of(product, level, "DPQuery", state)
     codes = level_codes(run, product, state, level)
@@ -98,11 +117,10 @@ def map_answers(run: TopDownRun, product: ProductName, state: str, level: str) -
 
 
 def level_codes(run: TopDownRun, product: ProductName, state: str, level: str) -> Codes:
-    """Return the sorted geocodes of a level."""
+    """Return the geocodes of a level, in the order of the spine."""
     if state == US:
         return np.array([b""], "S1")
-    digits = np.ascontiguousarray(codes_of(run, product, state)[LEVELS.index(level)])
-    return digits.view(f"S{digits.shape[1]}").ravel()
+    return as_codes(codes_of(run, product, state)[LEVELS.index(level)])
 
 
 def _map(
@@ -112,9 +130,10 @@ def _map(
     width = max(column.stop for column in at.values())
     values = np.lib.format.open_memmap(folder / "values.npy", "w+", kind, (len(codes), width))
     variances = np.zeros((len(codes), len(at)), np.float32)
+    order = np.argsort(codes)
     for part in parts:
         for rows in read_rows(part, shapes(product), faults):
-            _scatter(rows, part.name, codes, list(at.values()), values, variances, faults)
+            _scatter(rows, part.name, codes, order, list(at.values()), values, variances, faults)
     values.flush()
     distinct, first, row, number = np.unique(
         variances, axis=0, return_index=True, return_inverse=True, return_counts=True
@@ -129,10 +148,17 @@ def _map(
 
 
 def _scatter(
-    rows: Rows, file: str, codes: Codes, at: list[slice], values: NDArray[Any], variances: FloatArray, faults: Faults
+    rows: Rows,
+    file: str,
+    codes: Codes,
+    order: IntArray,
+    at: list[slice],
+    values: NDArray[Any],
+    variances: FloatArray,
+    faults: Faults,
 ) -> None:
-    """Write a batch of rows to their places."""
-    place = np.minimum(np.searchsorted(codes, rows.code), len(codes) - 1)
+    """Write a batch of rows to their places among the codes, which `order` sorts."""
+    place = order[np.minimum(np.searchsorted(codes, rows.code, sorter=order), len(codes) - 1)]
     there = codes[place] == rows.code
     faults.add(file, "a geounit that has no Constraint row", rows.code[~there].tolist())
     key = place * len(at) + rows.query
@@ -154,6 +180,38 @@ def _scatter(
             raise _TooWide
         values[place[own], columns] = taken
         variances[place[own], query] = rows.variance[own]
+
+
+def states_at_hand(run: TopDownRun, workers: Workers) -> Iterator[tuple[str, ...]]:
+    """Yield the states of a run in groups whose answers can be read until the next group is asked for.
+
+    One group, unless the published files of a nation were read: then about a large state at a time, so that the scratch
+    is a part of the nation's. Raises Failed where a file changed meanwhile.
+    """
+    dropped = [
+        (product, state, level)
+        for product, state in (run.product_states if is_from_files(run) else ())
+        for level in LEVELS
+        if not _values(run, product, state, level).exists()
+    ]
+    groups: list[list[str]] = [[]]
+    blocks = 0
+    for state in run.validated.states:
+        own = len(run.spine(run.design.products[0], state).starts[-1]) if dropped else 0
+        if groups[-1] and blocks + own > BLOCKS_AT_HAND:
+            groups, blocks = [*groups, []], 0
+        groups[-1].append(state)
+        blocks += own
+    for states in groups:
+        calls = [call for call in dropped if call[1] in states]
+        for call in calls:
+            remove(answers_folder(run, *call))
+        read = workers.map("read answers", run, map_answers, [(*call, True) for call in calls])
+        if has_errors(finding for found, _ in read for finding in found):
+            raise Failed("estimate: the published files changed while they were read")
+        yield tuple(states)
+        for call in calls:
+            _values(run, *call).unlink()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import make_spine
 from tasks.top_down.published_files.answers import INVENTORY, level_codes
 from tasks.top_down.published_files.inventory import LEVELS, Inventory
+from tasks.top_down.published_files.rows import as_codes
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -37,7 +38,7 @@ def compare_geocodes(run: TopDownRun, product: ProductName, state: str) -> Compa
     largest = largest_numbers(spine, geography, settings)
     made = geocodes(spine, geography, settings, design.kind, largest)[-1]
     read = level_codes(run, product, state, LEVELS[-1])[np.argsort(run.spine(product, state).order)]
-    own = np.ascontiguousarray(made).view(f"S{made.shape[1]}").ravel()[np.argsort(spine.order)]
+    own = as_codes(made)[np.argsort(spine.order)]
     same = read == own
     county, at = np.unique(geography.county, return_inverse=True)
     equal, blocks = np.bincount(at, same).astype(int).tolist(), np.bincount(at).tolist()

@@ -17,14 +17,15 @@ from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import HOUSEHOLD, TYPES
 from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.inventory import LEVELS, Inventory
+from tasks.top_down.published_files.inventory import LEVELS, Inventory, Part
+from tasks.top_down.published_files.origin import read_order
 from tasks.top_down.published_files.rows import Codes, read_rows
 from tasks.top_down.run_plan import US, ProductName
 
 UNITS_OF_BOUND = 99_999  # the program's upper bound of persons is this many in every unit or facility
-LOWER, UPPER, TOTAL = "hhgq_total_lb", "hhgq_total_ub", "total"
+LOWER, UPPER, NO_MINORS, TOTAL = "hhgq_total_lb", "hhgq_total_ub", "nurse_nva_0", "total"
 CONSTRAINTS: dict[ProductName, dict[str, tuple[int, ...]]] = {
-    "persons": {LOWER: (TYPES,), UPPER: (TYPES,), "nurse_nva_0": (1,), TOTAL: (1,)},
+    "persons": {LOWER: (TYPES,), UPPER: (TYPES,), NO_MINORS: (1,), TOTAL: (1,)},
     "units": {TOTAL: (1,)},
 }
 PUBLIC = 16  # digits of a block's public code
@@ -33,8 +34,9 @@ PUBLIC = 16  # digits of a block's public code
 class Geounits(NamedTuple):
     """The geounits of a product in a state.
 
-    codes: for each level, top first, the sorted (geounits, width) ASCII digits. quarters: (blocks, 8) living quarters
-    in this order; of units only the housing units. totals: of the roots, where they are declared; else None.
+    codes: for each level, top first, (geounits, width) ASCII digits, in the order of the spine: sorted, or as das-flows
+    had them. quarters: (blocks, 8) living quarters in this order; of units only the housing units. totals: of the
+    roots, where they are declared; else None.
     """
 
     codes: tuple[NDArray[np.uint8], ...]
@@ -89,11 +91,34 @@ def read_geounits(inventory: Inventory, product: ProductName, state: str, faults
         return None
     root = found[0].values.get(TOTAL)
     totals = None if root is None or (root[:, 0] < 0).any() else root[:, 0]
-    geounits = Geounits(tuple(_digits(level.codes) for level in found), quarters, totals)
+    order = _order(inventory.of(product, LEVELS[-1], "Constraint", state), blocks, faults)
+    codes = _digits(blocks.codes)[order]
+    geounits = Geounits(tuple(_above(codes, width) for width in widths), quarters[order], totals)
     _check_blocks(geounits, blocks, faults)
     if product == "persons":
         _note_tightened(found[0], state, faults)
     return geounits
+
+
+def _above(blocks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    """Return the digits of the geounits above blocks that are in the order of the spine."""
+    return blocks[_begins(blocks[:, :width]), :width]
+
+
+def _order(parts: list[Part], blocks: _Level, faults: Faults) -> IntArray:
+    """Return the order of the spine, as numbers of sorted blocks: theirs, or that of the run that wrote the files."""
+    written = {part.state: part.order for part in parts if part.order}
+    if not written:
+        return np.arange(len(blocks.codes))
+    orders: list[IntArray] = []
+    for state, order in sorted(written.items()):
+        first, last = np.searchsorted(blocks.codes, [f"{state}".encode(), f"{state}:".encode()]).tolist()
+        try:
+            orders.append(first + read_order(order, last - first))
+        except ValueError:
+            faults.add(parts[0].name, "the footer's order is none of its blocks: export the files anew")
+            return np.arange(len(blocks.codes))
+    return np.concatenate(orders)
 
 
 def read_national_total(inventory: Inventory, product: ProductName, faults: Faults) -> int | None:

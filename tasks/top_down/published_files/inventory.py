@@ -21,6 +21,7 @@ from spine.settings import Jurisdiction
 from tasks.inputs.files import locate_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published_files.faults import Faults
+from tasks.top_down.published_files.origin import ORDER, ORIGIN, Origin, read_origin
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 
 Rows = Literal["DPQuery", "Constraint"]
@@ -34,6 +35,7 @@ AXES: dict[ProductName, set[str]] = {"persons": {"hhgq", "votingage", "hispanic"
 DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
 _PRODUCT: dict[str, ProductName] = {"Person": "persons", "Unit": "units"}
 _DATA_SET = re.compile(r"(US|PR)_(Person|Unit)_PL_PROD")
+_FOLDER = {product: word for word, product in _PRODUCT.items()}
 _OTHER = re.compile(r"(US|PR)_\w+_PROD")
 _STATE = re.compile(r"State=([0-9]{1,3})")
 
@@ -49,7 +51,10 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Part:
-    """A part file. state: flag and FIPS code, three digits; "" for the US. columns: their types by name."""
+    """A part file. state: flag and FIPS code, three digits; "" for the US. columns: their types by name.
+
+    origin, order: what the footer of a file holds that das-flows wrote (origin.py).
+    """
 
     path: Path
     name: str
@@ -60,6 +65,8 @@ class Part:
     state: str
     rows: int
     columns: dict[str, str]
+    origin: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,12 @@ class Inventory:
         return tuple(name for name in both if any(part.jurisdiction == name and part.state for part in self.parts))
 
     @property
+    def origin(self) -> Origin | None:
+        """Return the run of das-flows that wrote the files; None of the Bureau's. `take_inventory` checked it."""
+        written = {part.origin for part in self.parts}
+        return read_origin(written.pop()) if len(written) == 1 and written != {""} else None
+
+    @property
     def products(self) -> tuple[ProductName, ...]:
         """Return the products that are there."""
         return tuple(name for name in PRODUCTS if any(part.product == name for part in self.parts))
@@ -95,6 +108,11 @@ class Inventory:
     def states(self) -> tuple[str, ...]:
         """Return the states that are there, two digits."""
         return tuple(sorted({part.state[1:] for part in self.parts if part.state}))
+
+
+def data_set_name(jurisdiction: Jurisdiction, product: ProductName) -> str:
+    """Return the name of the folder of a data set."""
+    return f"{jurisdiction.upper()}_{_FOLDER[product]}_PL_PROD"
 
 
 def is_published_files(folder: Path) -> bool:
@@ -118,11 +136,11 @@ def take_inventory(folder: Path, states: tuple[int, ...] = ()) -> tuple[Inventor
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    """Yield the folder itself and those one and two levels below it."""
+    """Yield the folder itself and those up to three levels below it: OUT/us/nmf/US_Person_PL_PROD."""
     if not os.path.isdir(folder):  # False for what is no path, too
         return
     folders = [folder.resolve()]
-    for _ in range(3):
+    for _ in range(4):
         yield from folders
         folders = [path for above in folders if not _OTHER.fullmatch(above.name) for path in _folders(above)]
 
@@ -181,8 +199,7 @@ def _parts(
             name = str(file.relative_to(base))
             if (footer := _footer(file, name, faults)) is None:
                 continue
-            rows, columns = footer
-            part = Part(file, name, data_set.jurisdiction, data_set.product, level, kind, state, rows, columns)
+            part = Part(file, name, data_set.jurisdiction, data_set.product, level, kind, state, *footer)
             _check_columns(part, faults)
             yield part
 
@@ -195,12 +212,15 @@ def _files(folder: Path, name: str, faults: Faults) -> list[Path]:
         return []
 
 
-def _footer(file: Path, name: str, faults: Faults) -> tuple[int, dict[str, str]] | None:
-    """Return rows and columns of a file; None where it is no Parquet."""
+def _footer(file: Path, name: str, faults: Faults) -> tuple[int, dict[str, str], str, str] | None:
+    """Return rows, columns, origin and order of a file; None where it is no Parquet."""
     try:
         locate_file(str(file))  # refuses a pipe, which reading would never end
         metadata = pq.read_metadata(file)
-        return metadata.num_rows, {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
+        columns = {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
+        written = metadata.metadata or {}
+        origin, order = (written.get(key.encode(), b"").decode("utf-8", "replace") for key in (ORIGIN, ORDER))
+        return metadata.num_rows, columns, origin, order
     except OSError as error:
         faults.add(name, f"cannot be read: {why(error)}")
     except (pa.ArrowException, Refused):
@@ -235,12 +255,27 @@ def _check_levels(inventory: Inventory, states: tuple[int, ...], faults: Faults)
                 faults.add(f"{product}, State={state}", f"no Constraint rows of the level {level}")
     for jurisdiction in inventory.jurisdictions:
         own = inventory.only(jurisdiction)
+        _check_origin(own, jurisdiction.upper(), faults)
         for product in PRODUCTS:
             if product not in own.products:
                 faults.note(jurisdiction.upper(), f"there are no {product}: they are left out")
         if jurisdiction == "us" and not states and (missing := sorted(set(STATES_US) - set(own.states))):
             shown = f"{', '.join(missing[:8])}{' ...' if len(missing) > 8 else ''}"
             faults.note("US", f"{len(missing)} states are not there: {shown}")
+
+
+def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
+    """Find files of several origins; note those that das-flows wrote."""
+    first = own.parts[0]
+    if other := [part.name for part in own.parts if part.origin != first.origin]:
+        faults.add(other[0], f"was written by another run than {first.name}, or not by das-flows")
+        return
+    try:
+        if origin := own.origin:
+            marked = f", of {origin.mark.lower()} data" if origin.mark else ""
+            faults.note(name, f"measurements by das-flows, run {origin.run}{marked}: not the Census Bureau's")
+    except ValueError as error:
+        faults.add(first.name, f"has {error}")
 
 
 def described(inventory: Inventory) -> list[dict[str, object]]:

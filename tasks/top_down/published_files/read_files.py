@@ -22,7 +22,15 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import save_spine
-from tasks.top_down.published_files.answers import INVENTORY, Kind, level_codes, map_answers, measured_total, shares_of
+from tasks.top_down.published_files.answers import (
+    BLOCKS_AT_HAND,
+    INVENTORY,
+    Kind,
+    level_codes,
+    map_answers,
+    measured_total,
+    shares_of,
+)
 from tasks.top_down.published_files.check_spine import check_spine
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.geounits import read_national_total
@@ -35,6 +43,7 @@ from tasks.top_down.run_plan import ENGINE, US, Design, ProductName, file_name
 
 SOURCE = "prepared/source"
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
+OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
 WRONG_TOTAL = 10  # standard deviations between a declared and a measured population that no noise explains
 OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
@@ -44,13 +53,15 @@ class Request:
     """What a user adds to the files. totals: a file of declared populations; None for those of 2020.
 
     geography: block tables with places, county subdivisions and AIAN areas. changes: fields of the design. check_spine:
-    whether the files' geocodes are compared with those of a spine made of the geography.
+    whether the files' geocodes are compared with those of a spine made of the geography. keep_answers: False where
+    `states_at_hand` will map the answers again, so that a nation's need not be kept.
     """
 
     totals: str | None
     geography: str | None
     changes: Mapping[str, Any]
     check_spine: bool = False
+    keep_answers: bool = True
 
 
 class Reading(NamedTuple):
@@ -90,13 +101,16 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
     totals, source = _read_totals(reading)
     read = _read_states(reading)
     nation = _has_nation(reading, totals, read)
-    shares = _read_answers(reading, nation)
+    shares = _read_answers(reading, sum(state.blocks for state in read), nation)
     _save_design(reading, shares, nation)
     _give_shares(reading, totals, source)
-    validated = Validated("", (), False, inventory.states, nation, _digests(reading))
+    origin = inventory.origin
+    mark = origin.mark if origin is not None else None
+    validated = Validated("", (), mark, inventory.states, nation, _digests(reading))
     save_object(run / "prepared/validated", validated)
     facts: dict[str, Any] = {
-        "privacy": PRIVACY,
+        "privacy": PRIVACY if origin is None else OF_A_RUN.format(run=origin.run),
+        **({} if origin is None else {"measured_by": origin.run}),
         "state_totals": {state: totals[int(state)] for state in inventory.states},
         "state_totals_from": source,
         "us_level_used": nation,
@@ -114,7 +128,7 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
     """Save the declared populations; return them by state code, and their source."""
     states = reading.inventory.states
-    totals, source, faults = declared_totals(reading.request.totals)
+    totals, source, faults = declared_totals(reading.request.totals, reading.inventory.origin)
     missing = [state for state in states if int(state) not in totals]
     if missing or not states:
         faults = [
@@ -142,7 +156,7 @@ def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation:
     products = reading.inventory.products
     settings = {product: settings_for(ENGINE[product], reading.jurisdiction) for product in products}
     allocations = {product: shares[product].allocation for product in products}
-    options = {"nation": nation, "measurements": False, **reading.request.changes}
+    options = {"nation": nation, "measurements": "none", **reading.request.changes}
     design = Design(reading.jurisdiction, "optimized", products, settings, allocations, **options)
     save_object(reading.run / "prepared/design", design)
 
@@ -224,9 +238,13 @@ def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRea
     return used
 
 
-def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
-    """Map all answers into memory, and find the shares of each product."""
-    run, workers, inventory, _, _ = reading
+def _read_answers(reading: Reading, blocks: int, nation: bool) -> dict[ProductName, Shares]:
+    """Map all answers into memory, and find the shares of each product.
+
+    A nation's answers below the states are validated and dropped, if they are read once: by `topdown`, not by `gls`.
+    """
+    run, workers, inventory, request, _ = reading
+    keep = request.keep_answers or blocks <= BLOCKS_AT_HAND
     calls = [
         (product, state, level)
         for product in inventory.products
@@ -234,7 +252,9 @@ def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
         for state in inventory.states
     ]
     calls += [(product, US, US) for product in inventory.products] * nation
-    read: list[tuple[list[Finding], list[Kind]]] = workers.map("read answers", run, map_answers, calls)
+    read: list[tuple[list[Finding], list[Kind]]] = workers.map(
+        "read answers", run, map_answers, [(*call, keep or call[2] in (US, LEVELS[0])) for call in calls]
+    )
     reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:

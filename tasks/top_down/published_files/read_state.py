@@ -24,11 +24,12 @@ TOTALS, GEOGRAPHY = "prepared/totals", "prepared/geography"
 
 
 class StateRead(NamedTuple):
-    """A state's geounits as read: findings, the length of the geocodes by product and level, and its housing units."""
+    """A state's geounits as read: findings, the length of the geocodes by product and level, housing units, blocks."""
 
     findings: list[Finding]
     widths: dict[ProductName, tuple[int, ...]]
-    housing_units: int
+    housing_units: int = 0
+    blocks: int = 0
 
 
 def read_state(run: TopDownRun, state: str) -> StateRead:
@@ -38,7 +39,7 @@ def read_state(run: TopDownRun, state: str) -> StateRead:
     read = {product: read_geounits(inventory, product, state, faults) for product in inventory.products}
     found = {product: geounits for product, geounits in read.items() if geounits is not None}
     if len(found) < len(read):
-        return StateRead(faults.findings(), {}, 0)
+        return StateRead(faults.findings(), {})
     _compare_products(found, state, faults)
     first = found[inventory.products[0]]
     public = np.sort(first.public)
@@ -49,13 +50,13 @@ def read_state(run: TopDownRun, state: str) -> StateRead:
         geography = _geography(run, state, public, quarters, faults)
     except BadGeography as error:
         faults.add("geography", str(error))
-        return StateRead(faults.findings(), {}, 0)
+        return StateRead(faults.findings(), {})
     save_object(run / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
     for product, geounits in found.items():
         save_object(geounits_path(run, product, state), geounits.spine(public))
         save_arrays(codes_folder(run, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
     widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
-    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()))
+    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), len(public))
 
 
 def geounits_path(run: TopDownRun, product: ProductName, state: str) -> Path:

@@ -23,6 +23,12 @@ BATCH = 1 << 13  # rows read at once: some 2 million numbers
 _DHC_WORDS = re.compile("relgq|relship|sex|age_|pl94|popSehsd")
 
 
+def as_codes(digits: NDArray[np.uint8]) -> Codes:
+    """Return rows of ASCII digits, (rows, width), as one array of text; the US has no digits."""
+    rows, width = digits.shape
+    return np.ascontiguousarray(digits).view(f"S{width}").ravel() if width else np.zeros(rows, "S1")
+
+
 class Rows(NamedTuple):
     """Sound rows: geocode, number of the query, values as lists, variance and plb (NaN where the file has none)."""
 

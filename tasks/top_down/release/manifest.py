@@ -20,8 +20,8 @@ from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
     NOT_PRIVATE,
-    SYNTHETIC,
     made_by,
+    marked,
     noise_law,
     write_manifest,
 )
@@ -63,24 +63,28 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
     """
     design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
     from_files = is_from_files(run)
+    source = load_object(run / SOURCE) if from_files else {}
+    of_bureau = from_files and "measured_by" not in source
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
         "region": design.jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
-        **({"SYNTHETIC": SYNTHETIC} if validated.synthetic else {}),
-        **({"ESTIMATE": OF_FILES if from_files else ESTIMATE} if anew else {}),
-        **({"source": load_object(run / SOURCE)} if from_files else {}),
+        **marked(validated.mark),
+        **({"ESTIMATE": OF_FILES if of_bureau else ESTIMATE} if anew else {}),
+        **({"source": source} if from_files else {}),
         "spent": None if truth or anew else spent(run),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
         "products": {product: _product(run, product, margins.get(product)) for product in design.products},
-        "statements": {} if truth else _statements(from_files),
+        "statements": {} if truth else _statements(of_bureau),
         "options": {
             "estimator": design.estimator,
             "rounding": design.rounding,
             "microdata": design.microdata,
-            "measurements": design.measurements,
+            "measurements": design.has_own_layout,
+            **({"nmf": True} if design.has_bureau_layout else {}),
+            **design.special,
         },
         "public_files": validated.digests,
         "configuration_digest": request_digest(design, validated.digests),
@@ -92,9 +96,9 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
     write_manifest(staged, manifest)
 
 
-def _statements(from_files: bool) -> dict[str, str]:
-    """Return what a reader must know; of published files nothing about measurements by das-flows."""
-    return {name: text for name, text in STATEMENTS.items() if not (from_files and name in OF_OUR_MEASUREMENTS)}
+def _statements(of_bureau: bool) -> dict[str, str]:
+    """Return what a reader must know; of the Bureau's files nothing about measurements by das-flows."""
+    return {name: text for name, text in STATEMENTS.items() if not (of_bureau and name in OF_OUR_MEASUREMENTS)}
 
 
 def spent(run: TopDownRun) -> dict[str, Any]:

@@ -7,7 +7,6 @@ They are drawn again here: the same numbers as in estimation.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
 from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
 from tasks.top_down.measure.measuring import Answering, open_measuring
+from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import US, ProductName, law
+from tasks.top_down.run_plan import US, ProductName, law, variance
 
 SCHEMA = pa.schema(
     [
@@ -40,10 +40,16 @@ SCHEMA = pa.schema(
 
 def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
     """Write the noisy measurements of every level, state by state, into a staging folder that holds nothing else."""
-    design, validated = run.design, run.validated
+    design = run.design
     clear_staging(run, out, folder)
-    if not design.measurements:
-        return
+    if design.has_own_layout:
+        _write_own_layout(run, workers, staged)
+    if design.has_bureau_layout:
+        write_measurement_files(run, workers, staged)
+
+
+def _write_own_layout(run: TopDownRun, workers: Workers, staged: Path) -> None:
+    design, validated = run.design, run.validated
     files = [(*pair, level, staged) for pair in run.product_states for level in run.spine(*pair).levels]
     files += [(product, US, US, staged) for product in design.products] * validated.nation
     files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
@@ -100,9 +106,3 @@ def _variance(noise: Law) -> tuple[str, str]:
     """Return the exact parameter as numerator and denominator: sigma^2 of a discrete Gaussian, else the scale b."""
     exact = noise.parameter
     return str(exact.numerator), str(exact.denominator)
-
-
-@lru_cache(maxsize=512)
-def variance(noise: Law) -> float:
-    """Return the variance of a law; cached, for a level has few."""
-    return noise.variance()

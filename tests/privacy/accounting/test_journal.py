@@ -68,7 +68,7 @@ def test_every_act_is_in_the_journal_and_chained(tmp_path: Path) -> None:
     ledger.release("a", "5" * 64)
     ledger.reserve(request("c", "1/2"), secret)
     ledger.abandon("c")
-    ledger.enter_synthetic("d", {"6" * 64})
+    ledger.enter_marked("d", {"6" * 64})
     acts = ledger.acts()
     assert [(act["act"], act.get("run")) for act in acts] == [
         ("opened", None),
@@ -167,7 +167,7 @@ def test_no_other_ledger_is_taken_for_the_truth(ledger: Ledger, what: str) -> No
         lambda: ledger.reserve(request("c"), never),
         lambda: ledger.precheck(request("c")),
         lambda: ledger.open_account(Account("other", "zcdp", Fraction(5))),
-        lambda: ledger.enter_synthetic("c", {"7" * 64}),
+        lambda: ledger.enter_marked("c", {"7" * 64}),
         lambda: ledger.seal("b", "6" * 64),
         lambda: ledger.row("a"),
     ):

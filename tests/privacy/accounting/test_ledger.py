@@ -468,9 +468,9 @@ def test_a_ledger_of_0_1_is_taken_over(old: Ledger) -> None:
     assert old.spent("census") == {"01": 1, "02": Fraction(5, 3), "72": 1}
     old.seal("b", "5" * 64)
     with pytest.raises(LedgerError, match="charged for as confidential"):
-        old.enter_synthetic("d", {"111", "of another form"})
-    old.enter_synthetic("d", {"6" * 64, "7" * 64})
-    assert [run for run, _ in old.synthetic_runs()] == ["d"]
+        old.enter_marked("d", {"111", "of another form"})
+    old.enter_marked("d", {"6" * 64, "7" * 64})
+    assert [*old.marked_runs()] == ["d"]
     old.open_account(Account("other", "zcdp", Fraction(5)))
     with pytest.raises(LedgerError, match="charged to another account before, census"):
         old.reserve(request("e", account="other", input_digest="111"), never)

@@ -37,7 +37,7 @@ from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.findings import read_findings
-from tasks.inputs.synthetic_mark import MARK_FILE, Mark
+from tasks.inputs.marks import MARK_FILE, Mark
 from tasks.lifecycle.authorization import SECRET, read_authorization
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Failed, Refused
@@ -615,7 +615,7 @@ def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     assert ("SYNTHETIC" in manifest, "exact_test" in manifest["statements"]) == (True, True)
     assert (np.load(run / "noisy/00000/count.npy") != exact_counts(run, 0, domain.histogram.cells)).any()
     assert tables["histogram"]["COUNT"].type == pa.int64()
-    assert [entered for entered, _ in Ledger(tmp_path / "none").synthetic_runs()] == [run.id]
+    assert [*Ledger(tmp_path / "none").marked_runs()] == [run.id]
 
 
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):

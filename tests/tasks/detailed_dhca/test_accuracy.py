@@ -30,7 +30,7 @@ from tasks.detailed_dhca.accuracy.trials import open_trial, trial_directory
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.configuration import Level
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 
@@ -270,7 +270,7 @@ def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, 
             release_truth(settings_of(run, example, out=str(tmp_path / "out")), HERE, curator=curator)
     assert not (tmp_path / "out").exists()
     assert not list(run.path.rglob(SECRET))
-    assert ledger.synthetic_runs() == []
+    assert not ledger.marked_runs()
 
 
 def test_infinite_budgets_are_refused(example: Path, tmp_path: Path) -> None:

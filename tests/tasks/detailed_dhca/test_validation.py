@@ -41,13 +41,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.parameters import read_parameters
-from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS
+from tasks.detailed_dhca.person_file import AGE23_BINS, PATTERNS, VALID
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.reserve_budget import precheck_budget
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import _input_digest, validate
 from tasks.inputs.findings import Finding
-from tasks.inputs.synthetic_mark import write_mark
+from tasks.inputs.marks import write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
@@ -127,7 +127,7 @@ def test_the_values_are_in_the_curators_report(tmp_path: Path) -> None:
         )
     _, findings = validate_here(new_run(tmp_path), params, data)
     (error,) = errors(findings)
-    assert (error.rows, error.first, error.values) == (3, 3, ("300", "400", "700"))
+    assert (error.rows, error.lines, error.values) == (3, (3, 4, 7), ("300", "400", "700"))
 
 
 def test_a_person_file_without_header_shows_nobody(tmp_path: Path) -> None:
@@ -451,7 +451,9 @@ def naive_findings(lines: list[str], max_race_codes: int) -> set[tuple[str, str,
         if re.fullmatch("[0-9]{2}", person["TABBLKST"]) and person["TABBLKST"] not in ("01", "02"):
             continue
         rules = [
-            ("Invalid values found", name) for name in PERSON_COLUMNS if not re.fullmatch(PATTERNS[name], person[name])
+            (f"Invalid values found; valid are {VALID[name]}", name)
+            for name in PERSON_COLUMNS
+            if not re.fullmatch(PATTERNS[name], person[name])
         ]
         bad = {name for _, name in rules}
         for name in (*RACES, "QSPAN"):
@@ -646,12 +648,12 @@ def test_a_part_of_a_file_is_that_part(
 # The mark of synthetic data
 
 
-def test_marked_data_is_synthetic_and_a_mark_never_covers_other_data(tmp_path: Path) -> None:
+def test_marked_data_is_marked_and_a_mark_never_covers_other_data(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
     write_mark(data, generator="a test", version="1", seed=None)
     validated, _ = validate_here(new_run(tmp_path, "marked"), params, data)
     assert validated is not None
-    assert validated.synthetic
+    assert validated.mark == "SYNTHETIC"
     edit(data / "person-records.txt", lambda text: text.replace("\n30|", "\n31|", 1))
     with pytest.raises(Refused, match="changed or replaced"):
         validate(new_run(tmp_path, "changed"), HERE, str(params), str(data), "us")
@@ -661,7 +663,7 @@ def test_marked_data_is_synthetic_and_a_mark_never_covers_other_data(tmp_path: P
     (data / "SYNTHETIC.json").unlink()
     validated, _ = validate_here(new_run(tmp_path, "unmarked"), params, data)
     assert validated is not None
-    assert not validated.synthetic
+    assert validated.mark is None
 
 
 def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tasks.inputs import fast_grf_c, grf_c
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import LONGEST_LINE, digest_file
 from tasks.inputs.grf_c import COLUMNS, RegionMap, read_region_map
-from tasks.inputs.synthetic_mark import GRF_FILE
+from tasks.inputs.marks import GRF_FILE
 
 STATES = ("01", "02", "72")
 MORE = (*COLUMNS, "NAME")

@@ -12,7 +12,7 @@ import pytest
 from dhca_inputs import HERE, Inputs, cut_files, new_run, people, validate_here
 from top_down_inputs import country, design, tables
 
-from tasks.inputs.synthetic_mark import MARK_FILE
+from tasks.inputs.marks import MARK_FILE
 from tasks.top_down.input.validation import validate
 from tasks.top_down.run import TopDownRun
 

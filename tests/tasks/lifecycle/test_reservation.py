@@ -1,4 +1,4 @@
-"""What a mark of synthetic data is worth, whichever command asks."""
+"""What a mark of data is worth, whichever command asks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.reservation import register_if_synthetic
+from tasks.lifecycle.reservation import register_if_marked
 
-CHARGED, AS_SYNTHETIC = "charged for as confidential before", "run as synthetic before"
+CHARGED, AS_SYNTHETIC = "charged for as confidential before", "run as synthetic or public before"
 
 
 @pytest.fixture
@@ -28,7 +28,9 @@ def charge(book: Ledger, run: str, persons: str, geography: str = "g", account: 
 
 
 def worth(book: Ledger, run: str, persons: str, geography: str = "g", *, marked: bool) -> bool:
-    return register_if_synthetic(run, book.path, {f"{persons} {geography}", *persons.split()}, marked=marked)
+    return register_if_marked(
+        run, book.path, {f"{persons} {geography}", *persons.split()}, mark="SYNTHETIC" if marked else None
+    )
 
 
 @pytest.mark.parametrize("geography", ["g", "another"])
@@ -36,7 +38,7 @@ def test_data_that_was_charged_is_never_synthetic(book: Ledger, geography: str) 
     charge(book, "a", "persons")
     with pytest.raises(Refused, match=CHARGED):
         worth(book, "b", "persons", geography, marked=True)
-    assert book.synthetic_runs() == []
+    assert not book.marked_runs()
     assert worth(book, "b", "others", geography, marked=True)
 
 
@@ -73,7 +75,7 @@ def test_what_was_shown_of_one_file_is_never_confidential_in_another_run(book: L
 def test_a_run_is_entered_once_and_stays_with_its_data(book: Ledger) -> None:
     for _ in range(2):
         assert worth(book, "a", "persons", marked=True)
-    assert [run for run, _ in book.synthetic_runs()] == ["a"]
+    assert [*book.marked_runs()] == ["a"]
     with pytest.raises(Refused, match="began with other inputs"):
         worth(book, "a", "others", marked=True)
 
@@ -90,3 +92,14 @@ def test_without_its_ledger_no_mark_is_believed(tmp_path: Path) -> None:
     for marked in (True, False):
         with pytest.raises(Failed, match="cannot be used"):
             worth(Ledger(tmp_path), "a", "persons", marked=marked)
+
+
+def test_public_data_is_entered_as_such_and_kept_apart_from_charged_data_alike(book: Ledger) -> None:
+    assert register_if_marked("a", book.path, {"persons"}, "PUBLIC")
+    assert {run: mark for run, (_, mark) in book.marked_runs().items()} == {"a": "PUBLIC"}
+    assert book.examine().books.marks == {"a": "PUBLIC"}
+    with pytest.raises(ValueError, match=AS_SYNTHETIC):
+        charge(book, "b", "persons")
+    charge(book, "c", "others")
+    with pytest.raises(Refused, match=CHARGED):
+        register_if_marked("d", book.path, {"others"}, "PUBLIC")

@@ -123,7 +123,9 @@ def test_cenrace_numbers_the_63_combinations() -> None:
 
 def test_rhode_island_has_the_blocks_and_the_national_shares(das_data: Path, tmp_path: Path) -> None:
     production = das_data / "params-2020-production"
-    made = synthesize_blocks(das_data / "ri_blocks_2020.csv.gz", production, tmp_path / "ri", Options(form="parquet"))
+    table_of_blocks, shares = das_data / "ri_blocks_2020.csv.gz", das_data / "ddhca_published_national.csv.gz"
+    made = synthesize_blocks(table_of_blocks, production, tmp_path / "ri", Options(form="parquet"), shares)
+    assert (made.shares, made.uncounted) == (shares, ())
     assert made.persons == 1_097_379
     columns = [*BLOCK, "QRACE1", "QSPAN"]
     persons = pq.read_table(made.data / "person-records.parquet", columns=columns).to_pandas()

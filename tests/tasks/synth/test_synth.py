@@ -15,7 +15,7 @@ from dhca_inputs import check_mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.inputs.synthetic_mark import read_mark
+from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.synth import files as synth_files
 from tasks.synth.blocks import read_blocks

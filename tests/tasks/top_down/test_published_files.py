@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from e2e_runs import das
-from top_down_inputs import HERE, damage, read
+from top_down_inputs import damage, estimated, read
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
@@ -30,11 +30,8 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
-from tasks.top_down.estimate_from_release import release_from_files
-from tasks.top_down.published_files.inventory import LEVELS, take_inventory
-from tasks.top_down.published_files.read_files import Request
+from tasks.top_down.published_files.inventory import LEVELS
 from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
-from tasks.top_down.run import TopDownRun
 
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
@@ -45,23 +42,6 @@ LEVEL_NAMES = {"persons": "person", "units": "unit"}
 @pytest.fixture(scope="module")
 def sample(das_data: Path) -> Path:
     return das_data / "nmf-sample"
-
-
-def estimated(
-    folder: Path,
-    nmf: Path,
-    totals: Path | None,
-    geography: Path | None = None,
-    workers: Workers = HERE,
-    check_spine: bool = False,
-    **changes: str,
-) -> list[Path]:
-    inventory, notes = take_inventory(nmf)
-    runs = [TopDownRun(folder / "runs" / f"run-{name}") for name in inventory.jurisdictions or ("us",)]
-    for run in runs:
-        run.create()
-    request = Request(totals and str(totals), geography and str(geography), changes, check_spine)
-    return release_from_files(runs, workers, inventory, notes, request, folder / "out")
 
 
 def of_sample(folder: Path, sample: Path, name: str, nmf: Path | None = None, **options: Any) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pandas as pd
 import pytest
 from top_down_inputs import HERE, country, design, settings_with
 
-from flows.execution.repetitions import count_synthetic
-from tasks.inputs.synthetic_mark import MARK_FILE
+from flows.execution.repetitions import count_marked
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.accuracy.compare import LEVELS
 from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors
@@ -22,7 +23,7 @@ from tasks.top_down.synth import synthesize
 def measure(folder: Path, data: Path, made: Design, seeds: list[int]) -> Measured:
     settings = settings_with(folder, data, made, "accuracy")
     settings.directory.create()
-    count_synthetic(settings, HERE)
+    count_marked(settings, HERE)
     return measure_errors(settings.directory, HERE, seeds)
 
 
@@ -55,7 +56,10 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
         pd.testing.assert_series_equal(one, other)
     write_report(tmp_path, poor, margins["poor"], ["optimized"], ["topdown", "gls"], {"Data": "made up"})
     assert "<svg" in (tmp_path / "error.html").read_text()
-    assert "within the 95% margin" in (tmp_path / "board.svg").read_text()
+    board = (tmp_path / "board.svg").read_text()
+    assert "within the 95% margin" in board
+    assert "one draw of the noise" in board  # one seed
+    assert not {"+0%", "−0%"} & set(re.findall(r"[+−]\d+%", board))
 
 
 def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:

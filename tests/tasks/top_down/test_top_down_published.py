@@ -10,19 +10,26 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from top_down_inputs import HERE, begin, country, design, finish
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
-from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.check.release import checks
+from tasks.top_down.estimate.descent import estimate_below
+from tasks.top_down.estimate_from_release import release_estimate, release_from_files
 from tasks.top_down.measure.measuring import Drawing
+from tasks.top_down.published_files import answers, read_files
+from tasks.top_down.published_files.inventory import take_inventory
+from tasks.top_down.published_files.read_files import Request
 from tasks.top_down.run import TopDownRun
 
 CASES = [
-    ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls"}),
+    ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls", "measurements": "both"}),
     pytest.param(
         "pr",
         ("72",),
@@ -36,6 +43,14 @@ def estimated(folder: Path, measurements: Path, **changes: str) -> Path:
     run = TopDownRun(folder / "runs" / "again")
     run.create()
     return release_estimate(run, HERE, measurements, folder / "out", changes)
+
+
+def estimated_from_files(folder: Path, nmf: Path, geography: Path | str, **changes: str) -> Path:
+    inventory, notes = take_inventory(nmf)
+    run = TopDownRun(folder / "runs" / "files")
+    run.create()
+    (place,) = release_from_files([run], HERE, inventory, notes, Request(None, str(geography), changes), folder / "out")
+    return place
 
 
 def contents(folder: Path, but: tuple[str, ...]) -> dict[str, bytes]:
@@ -54,6 +69,7 @@ def test_the_release_comes_out_again(
     data = country(tmp_path, states)
     staged = finish(begin(tmp_path / "run", data, design(jurisdiction, **options)), tmp_path / "run")  # type: ignore[arg-type]
     shutil.rmtree(tmp_path / "run/runs")
+    geography = shutil.copy(data / "GRF-C.txt", tmp_path)
     shutil.rmtree(data)
 
     def draws(*_: object) -> None:
@@ -61,7 +77,7 @@ def test_the_release_comes_out_again(
 
     monkeypatch.setattr(Drawing, "noise", draws)
     place = estimated(tmp_path / "again", staged / "measurements")
-    apart = ("manifest.json", "report.html", "measurements/")
+    apart = ("manifest.json", "report.html", "measurements/", "nmf/")
     assert contents(place, apart) == contents(staged, apart)
     assert not (tmp_path / "again/runs/again").exists()
     manifest, of_run = (json.loads((folder / "manifest.json").read_text()) for folder in (place, staged))
@@ -70,12 +86,91 @@ def test_the_release_comes_out_again(
     assert "SYNTHETIC" in manifest
     for product, told in manifest["products"].items():
         assert told["solved"] == of_run["products"][product]["solved"]
+    if jurisdiction == "us":
+        of_files = estimated_from_files(tmp_path / "files", staged, geography, estimator="gls")
+        assert contents(of_files, apart) == contents(staged, apart)
+        told = json.loads((of_files / "manifest.json").read_text())
+        assert (told["source"]["measured_by"], told["source"]["us_level_used"]) == ("run", True)
+        assert "Census Bureau" not in told["ESTIMATE"]
+        assert "SYNTHETIC" in told
+        assert told["spine"]["digest"] == of_run["spine"]["digest"]
+        assert not [check for check in checks(staged, of_run) if check.faults]
+        check_layout(staged)
+        check_a_nation_a_state_at_a_time(tmp_path, staged, geography, apart, monkeypatch)
+        check_finds_other_numbers(staged, of_run)
     if jurisdiction == "pr":
         other = estimated(tmp_path / "gls", staged, estimator="gls", rounding="program", microdata="text")
         assert (other / "margins/persons/County/72.parquet").exists()
         assert (other / "mdf/72_persons.txt").exists()
         name = "histograms/persons/Tract/72.parquet"
         assert contents(other, apart)[name] != contents(staged, apart)[name]
+
+
+def check_a_nation_a_state_at_a_time(
+    folder: Path, staged: Path, geography: str, apart: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """topdown maps a nation's answers twice, the second time state by state, and estimates the same."""
+    for module in (answers, read_files):
+        monkeypatch.setattr(module, "BLOCKS_AT_HAND", 1)
+    held = []
+
+    def watched(*given: Any) -> None:
+        run = given[0]
+        held.append(sorted({path.parts[-4] for path in run.path.glob("noisy/*/*/published/Block/values.npy")}))
+        estimate_below(*given)
+
+    monkeypatch.setattr("tasks.top_down.estimate.descent.estimate_below", watched)
+    again = estimated_from_files(folder / "by_state", staged, geography, estimator="topdown")
+    assert set(map(tuple, held)) == {("23",), ("46",)}
+    own = estimated(folder / "topdown", staged, estimator="topdown")
+    assert contents(again, apart) == contents(own, apart)
+
+
+def check_layout(staged: Path) -> None:
+    """One part file a folder; every geounit in Constraint; a scan of both kinds at once, as other readers make it."""
+    empty = 0
+    for level in sorted(staged.glob("nmf/*/*.parquet")):
+        own = staged / "invariants" / ("persons" if "Person" in str(level) else "units") / level.stem
+        geounits = {code for path in own.glob("*") for code in pq.read_table(path)["geounit"].to_pylist()}
+        parts = [path for path in level.glob("*/*") if path.is_dir()] or list(level.glob("*"))
+        for folder in parts:
+            files = list(folder.iterdir())
+            empty += not files
+            assert len(files) == 1 or (not files and folder.parent.name == "DPQuery")
+        schema = pq.read_schema(next(level.rglob("Constraint/**/*.parquet")))
+        table = pyarrow.dataset.dataset(level, schema, partitioning=None).to_table().to_pandas()
+        declared = table[table["sign"].notna()]
+        assert set(declared["geocode"]) == geounits
+        assert list(map(len, table["value"])) == list(map(np.prod, table["query_shape"]))
+        noisy = table[table["sign"].isna()]
+        order = (
+            noisy["geocode"].str[:3].map({code: at for at, code in enumerate(sorted(set(noisy["geocode"].str[:3])))})
+        )
+        assert noisy.assign(part=order).sort_values(["part", "geocode"], kind="stable").index.equals(noisy.index)
+    assert empty
+
+
+def check_finds_other_numbers(staged: Path, manifest: dict[str, Any]) -> None:
+    """`das check` compares the files with the invariants, the laws and the other layout."""
+    for kind, column, change, fault in (
+        (
+            "Constraint",
+            "value",
+            lambda values: [values[0] + 1, *values[1:]],
+            "rows of hhgq_total_lb are not what is declared",
+        ),
+        ("DPQuery", "value", lambda values: [values[0] + 1, *values[1:]], "answers are not those in measurements/"),
+        ("DPQuery", "variance", lambda variance: variance * 1.5, "answers have a law that is not in the manifest"),
+    ):
+        path = next(staged.glob(f"nmf/US_Person_PL_PROD/County.parquet/{kind}/State=023/*"))
+        before = path.read_bytes()
+        table = pq.read_table(path, partitioning=None)
+        rows = table.to_pylist()
+        rows[0][column] = change(rows[0][column])
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+        found = [line for check in checks(staged, manifest) if check.what == "nmf/ of persons" for line in check.faults]
+        assert any(f"level County, state 23: 1 {fault}" in line for line in found), found
+        path.write_bytes(before)
 
 
 @pytest.fixture(scope="module")

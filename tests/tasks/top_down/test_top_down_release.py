@@ -131,7 +131,7 @@ def _rows(path: Path, delimiter: str = ",") -> list[list[str]]:
 def test_truth_is_the_input(tmp_path: Path, two_states: Path) -> None:
     run = TopDownRun(tmp_path / "runs" / "truth")
     run.create()
-    made = design(microdata="text", measurements=False)
+    made = design(microdata="text", measurements="none")
     place = release_truth(settings_with(tmp_path, two_states, made, "truth"), HERE)
     assert place is not None
     for product in ("persons", "units"):

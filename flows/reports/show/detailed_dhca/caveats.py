@@ -23,6 +23,8 @@ CAVEATS = {
     "Their difference is exactly 0, which is no information about the noise.",
     "compare": "The two groups have independent noise, even where one region contains the other, so the margin is that "
     "of the exact law of their difference: in at least 95 of 100 runs two groups of equal size differ by no more.",
+    "iterations": "Regional iterations, and the Detailed ones in each: all their codes are in it. A person may "
+    "be in several, so they do not add up.",
     "find": "The release contains every region and iteration listed here. The page of a group has its count, or the "
     "reason why it has none.",
 }

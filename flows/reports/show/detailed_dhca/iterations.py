@@ -6,7 +6,7 @@ where they are given, and otherwise what was published tells, as far as it does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tasks.inputs.files import digest_file
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.iterations import ETHNICITY_COLUMNS, ETHNICITY_FILE, RACE_COLUMNS, RACE_FILE
-from tasks.population_groups.tabulated import ITERATION_COLUMNS
+from tasks.population_groups.tabulated import HIERARCHY_COLUMNS, ITERATION_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class Iteration:
         Whether that granularity tabulates it; None where nothing tells.
     total_only : bool or None
         Whether nation and state give only its total.
+    kind : str
+        `alone`, `combination` or `ethnicity`; "" where nothing tells.
+    regional : str
+        The code of the Regional iteration that a Detailed one is in; "" for none, or where nothing tells.
     """
 
     code: str
@@ -39,22 +43,30 @@ class Iteration:
     nation_state: bool | None
     sub_state: bool | None
     total_only: bool | None = None
+    kind: str = ""
+    regional: str = ""
 
     def tabulated(self, *, nation_or_state: bool) -> bool | None:
         """Return whether a level of that granularity tabulates it; None where nothing tells."""
         return self.nation_state if nation_or_state else self.sub_state
 
 
-def read_tabulated(path: Path) -> dict[str, Iteration]:
-    """Return the iterations of a release's own table."""
-    table, faults = read_table(str(path), path.name, ITERATION_COLUMNS)
+def read_tabulated(path: Path, hierarchy: Path | None = None) -> dict[str, Iteration]:
+    """Return the iterations of a release's own table, and where it has one, by its table of their hierarchy."""
+    above = {code: place for code, *place in _rows(hierarchy, HIERARCHY_COLUMNS)} if hierarchy else {}
+    iterations = {}
+    for code, name, level, *flags in _rows(path, ITERATION_COLUMNS):
+        nation_state, sub_state, total_only = (flag == "True" for flag in flags)
+        kind, regional = above.get(code, ("", ""))
+        iterations[code] = Iteration(code, name, int(level), nation_state, sub_state, total_only, kind, regional)
+    return iterations
+
+
+def _rows(path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
+    table, faults = read_table(str(path), path.name, columns)
     if table is None or faults:
         raise Refused(f"{path}: {faults[0].rule}")
-    iterations = {}
-    for row in table.to_pylist():
-        code, name, level, *flags = (row[column] for column in ITERATION_COLUMNS)
-        iterations[code] = Iteration(code, name, int(level), *(flag == "True" for flag in flags))
-    return iterations
+    return ([row[column] for column in columns] for row in table.to_pylist())
 
 
 def read_parameters(folder: Path, digests: Mapping[str, str]) -> dict[str, Iteration]:

@@ -14,7 +14,6 @@ from flows.reports.show.detailed_dhca.presenters import present_iteration, prese
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
 from flows.reports.show.geography import TITLES, Region
-from flows.reports.show.names import Names
 from flows.reports.show.paging import page_asked
 from flows.reports.show.release_pages import NotThere, ReleasePages, View
 from flows.reports.show.scope import Scope
@@ -24,11 +23,9 @@ from tasks.lifecycle.errors import Refused
 class DetailedDhcaPages(ReleasePages):
     """The views of a Detailed DHC-A release by their addresses."""
 
-    def __init__(
-        self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
-    ) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], params: Path | None, scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
-        self.release = Release(folder, manifest, names, params, scope)
+        self.release = Release(folder, manifest, params, scope)
         if any(level.region_type == "USA" for level in self.release.facts):
             self.nation = manifest["geography"]["states"]
 
@@ -39,6 +36,8 @@ class DetailedDhcaPages(ReleasePages):
                 return views.overview(self.release)
             case ["find"]:
                 return views.find(self.release, asked.get("q", ""))
+            case ["iterations"]:
+                return views.iterations(self.release)
             case ["region", kind, number]:
                 return views.region(
                     self.release,
@@ -91,6 +90,7 @@ class DetailedDhcaPages(ReleasePages):
         A group with a total alone is complete in the lists of its region and its iteration.
         """
         yield {"view": "overview"}
+        yield {"view": "iterations"}
         for region in sorted(self.release.regions):
             yield {"view": f"region/{region.key}"}
         listed = set()  # iterations; a list of one region adds nothing to an earlier list

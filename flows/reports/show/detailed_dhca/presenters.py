@@ -9,8 +9,9 @@ from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Rele
 from flows.reports.show.detailed_dhca.view_models import GroupItem, IterationItem, LevelRow, RegionItem, Status
 from flows.reports.show.geography import Region, title
 from flows.reports.show.release_pages import NotThere
-from tasks.detailed_dhca.report import LEVEL_WORDS, SHAPE_WORDS, SHAPES, level_name
-from tasks.inputs.configuration import Level
+from tasks.detailed_dhca.details import TABLE_NAMES
+from tasks.detailed_dhca.report import SHAPES
+from tasks.inputs.configuration import ITERATION_LEVEL_NAMES, Level
 
 NOTHING_OF_REGION = "Nothing was published for this region: all its groups were suppressed, or it was not in the run."
 
@@ -47,7 +48,7 @@ def present_region(release: Release, region: Region) -> RegionItem:
 
 def present_iteration(iteration: Iteration) -> IterationItem:
     """Return the row of an iteration."""
-    return IterationItem(iteration.code, iteration.name, LEVEL_WORDS[iteration.level])
+    return IterationItem(iteration.code, iteration.name, ITERATION_LEVEL_NAMES[iteration.level])
 
 
 def present_group(release: Release, region: Region, iteration: Iteration, published: Published | None) -> GroupItem:
@@ -64,7 +65,7 @@ def present_group(release: Release, region: Region, iteration: Iteration, publis
         low=count - margin,
         high=count + margin,
         relative=margin / count if count > 0 else None,
-        shape="sex by " * (published.shape != "total") + SHAPE_WORDS[published.shape],
+        shape=TABLE_NAMES[published.shape],
         estimate=published.estimate,
         estimate_margin=published.estimate_margin,
     )
@@ -76,7 +77,7 @@ def explain_missing(release: Release, region: Region, iteration: Iteration) -> t
     facts = release.levels.get(level)
     kinds = title(region.type, several=True)
     if facts is None:
-        return "not tabulated", f"The run did not measure {LEVEL_WORDS[iteration.level]} iterations for {kinds}."
+        return "not tabulated", f"The run did not measure {level.iterations} iterations for {kinds}."
     tabulated = iteration.tabulated(nation_or_state=level.nation_or_state)
     if tabulated is False:
         return "not tabulated", f"This iteration is not tabulated for {kinds}."
@@ -111,7 +112,7 @@ def present_level(facts: LevelFacts) -> LevelRow:
     published = facts.published
     return LevelRow(
         slug=facts.level.slug,
-        name=level_name(facts.level),
+        name=facts.level.name,
         regions=facts.regions,
         iterations=facts.iterations,
         groups=facts.groups,

@@ -17,7 +17,6 @@ from flows.reports.show.database import Database
 from flows.reports.show.detailed_dhca.iterations import Iteration, from_tables, read_parameters, read_tabulated
 from flows.reports.show.detailed_dhca.noise import Noise, read_law
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
-from flows.reports.show.names import Names, names_for
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
@@ -25,8 +24,9 @@ from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.pyramid import Cell
 from tasks.detailed_dhca.report import SHAPES
 from tasks.inputs.configuration import ALL_LEVELS, Level
+from tasks.inputs.names import Names, names_of_release
 from tasks.lifecycle.received import LARGEST_READ
-from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
+from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
 SEXES = {1: "male", 2: "female"}
@@ -80,8 +80,6 @@ class Release:
     ----------
     folder : Path
         The release.
-    names : Names, optional
-        Names of regions; those kept beside the release are added.
     params : Path, optional
         The parameters directory of the run, for the iterations' names.
     scope : Scope, optional
@@ -92,7 +90,6 @@ class Release:
         self,
         folder: Path,
         manifest: Mapping[str, Any],
-        names: Names | None = None,
         params: Path | None = None,
         scope: Scope | None = None,
     ) -> None:
@@ -102,7 +99,7 @@ class Release:
         self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
         self.names: Names = {
             region: name
-            for region, name in names_for(folder, names or {}).items()
+            for region, name in names_of_release(folder, manifest["files"]).items()
             if region.type.removeprefix(PUERTO_RICO) in TITLES
         }
         self._set_of = {
@@ -327,7 +324,8 @@ class Release:
 
     def _iterations(self, params: Path | None) -> dict[str, Iteration]:
         if ITERATIONS_FILE in self.manifest["files"]:
-            return read_tabulated(self._database.path(ITERATIONS_FILE, LARGEST_READ))
+            tables = [name for name in (ITERATIONS_FILE, HIERARCHY_FILE) if name in self.manifest["files"]]
+            return read_tabulated(*(self._database.path(name, LARGEST_READ) for name in tables))
         if params is not None:
             return read_parameters(params, self.manifest["parameter_files"])
         seen: dict[tuple[int, bool], set[str]] = {}

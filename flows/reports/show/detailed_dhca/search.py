@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.geography import Region
-from flows.reports.show.search import FEW, SMALL, matches, only, words_of
+from flows.reports.show.search import FEW, SMALL, Vocabulary, matches, only, words_of
 
 MOST_WORDS = 8  # of a query for a group
 
@@ -17,19 +17,20 @@ def one_region(release: Release, text: str) -> Region:
     kind, _, number = text.partition("/")
     if (region := Region(kind.upper(), number)) in release.regions or region in release.names:
         return region
-    return only(
-        regions_named(release, text),
-        "region",
-        text,
-        lambda region: f"{region.key} {release.name(region)}",
-        "" if release.names else "; --names gives regions their names",
-    )
+
+    def named(region: Region) -> str:
+        return f"{region.key} {release.name(region)}"
+
+    return only(partial(regions_named, release), "region", text, named, index_of(release).vocabulary)
 
 
 def one_iteration(release: Release, text: str) -> str:
     """Return the only iteration that matches a code or a name. Raises NotThere for none or several."""
-    found = iterations_named(release, text)
-    return only(found, "iteration", text, lambda code: f"{code} {release.iterations[code].name}")
+
+    def named(code: str) -> str:
+        return f"{code} {release.iterations[code].name}"
+
+    return only(partial(iterations_named, release), "iteration", text, named, index_of(release).vocabulary)
 
 
 def regions_named(release: Release, text: str) -> list[Region]:
@@ -54,10 +55,19 @@ def regions_named(release: Release, text: str) -> list[Region]:
 
 @dataclass(frozen=True)
 class Index:
-    """Regions by id, and in the order of answers the words of each region: of its name, of what contains it."""
+    """Regions by id, and in the order of answers the words of each region: of its name, of what contains it.
+
+    iterations: their names.
+    """
 
     by_id: dict[str, list[Region]]
     texts: dict[Region, tuple[str, str]]
+    iterations: tuple[str, ...]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words of all names."""
+        return Vocabulary([*(name for name, _ in self.texts.values()), *self.iterations])
 
 
 @lru_cache(maxsize=2)
@@ -78,7 +88,8 @@ def index_of(release: Release) -> Index:
     for region in regions:
         by_id.setdefault(region.id, []).append(region)
     regions.sort(key=lambda region: (region not in release.regions, _size(region)))
-    return Index(by_id, {region: (own(region), above(region.parent)) for region in regions})
+    iterations = tuple(one.name for one in release.iterations.values())
+    return Index(by_id, {region: (own(region), above(region.parent)) for region in regions}, iterations)
 
 
 def _size(region: Region) -> int:

@@ -171,8 +171,28 @@ class IterationView(GroupsView):
     chosen: str
     kinds: str
     by_type: Sequence[tuple[str, str, int, int | None, str]]
+    regional: IterationItem | None
+    detailed: Sequence[IterationItem]
     mapped: bool = False
     view: str = "iteration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iterations(View):
+    """All iterations by kind: a heading, the Regional ones with the Detailed ones in each, the others."""
+
+    kinds: Sequence[tuple[str, Sequence[tuple[IterationItem, Sequence[IterationItem]]], Sequence[IterationItem]]]
+    view: str = "iterations"
+
+    def table(self) -> Table:
+        """Return every iteration; the Regional one that it is in."""
+        rows = []
+        for kind, regional, others in self.kinds:
+            for one, detailed in regional:
+                rows += [[kind, one.code, one.name, one.level, "", ""]]
+                rows += [[kind, part.code, part.name, part.level, one.code, one.name] for part in detailed]
+            rows += [[kind, one.code, one.name, one.level, "", ""] for one in others]
+        return ["KIND", "ITERATION_CODE", "ITERATION_NAME", "LEVEL", "REGIONAL_CODE", "REGIONAL_NAME"], rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +272,10 @@ class Comparison(View):
 
 @dataclass(frozen=True, kw_only=True)
 class Found(View):
-    """The answers of a search; groups, as (key, name), only where no region and no iteration matches."""
+    """The answers of a search; groups, as (key, name), only where no region and no iteration matches.
+
+    nearest: the query that was answered, where nothing matches the one that was asked; else "".
+    """
 
     query: str
     regions: Sequence[RegionItem]
@@ -260,7 +283,7 @@ class Found(View):
     iterations: Sequence[IterationItem]
     iterations_total: int
     groups: Sequence[tuple[str, str]]
-    named: bool
+    nearest: str
     view: str = "find"
 
     def table(self) -> Table:

@@ -11,6 +11,7 @@ from flows.reports.show.detailed_dhca.age_measures import age_measures
 from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, total_difference
 from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
 from flows.reports.show.detailed_dhca.child_areas import groups_inside
+from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.presenters import (
     describe_law,
     explain_no_region,
@@ -23,12 +24,14 @@ from flows.reports.show.detailed_dhca.presenters import (
     regions_above,
 )
 from flows.reports.show.detailed_dhca.release import Release
-from flows.reports.show.detailed_dhca.search import groups_named, iterations_named, regions_named
+from flows.reports.show.detailed_dhca.search import groups_named, index_of, iterations_named, regions_named
 from flows.reports.show.detailed_dhca.view_models import (
     Comparison,
     Found,
     GroupItem,
     GroupView,
+    IterationItem,
+    Iterations,
     IterationView,
     Overview,
     RegionView,
@@ -38,9 +41,14 @@ from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
 from tasks.detailed_dhca.pyramid import pyramid
-from tasks.detailed_dhca.report import LEVEL_WORDS
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
+KINDS = {
+    "alone": "Alone",
+    "combination": "Alone or in any combination",
+    "ethnicity": "Hispanic or Latino",
+    "": "All iterations",
+}
 LISTED = 60  # regions named within a region
 FOUND = 40  # regions, and iterations, that a search lists
 
@@ -73,7 +81,7 @@ def region(
     rows = release.totals(region_type=region.type, region_id=region.id)
     level_of = {row.code: release.iterations[row.code].level for row in rows}
     counts = [
-        (LEVEL_WORDS[measured.iteration_level], Counter(level_of.values())[measured.iteration_level], facts.iterations)
+        (measured.iterations, Counter(level_of.values())[measured.iteration_level], facts.iterations)
         for measured, facts in release.levels.items()
         if measured.region_type == region.type
     ]
@@ -101,6 +109,22 @@ def region(
         asked={"q": query, "level": level, "sort": sort},
         counts=counts,
     )
+
+
+def iterations(release: Release) -> Iterations:
+    """Return all iterations by kind, the Detailed ones within their Regional ones, in the order of their codes."""
+    kinds = []
+    for kind, heading in KINDS.items():
+        own = sorted((one for one in release.iterations.values() if one.kind == kind), key=lambda one: one.code)
+        regional = [(present_iteration(one), _detailed(release, one)) for one in own if one.level == 1]
+        others = [present_iteration(one) for one in own if one.level > 1 and not one.regional]
+        kinds += [(heading, regional, others)] if own else []
+    return Iterations(title="Iterations by region of the world", reading=CAVEATS["iterations"], kinds=kinds)
+
+
+def _detailed(release: Release, regional: Iteration) -> list[IterationItem]:
+    """Return the Detailed iterations within a Regional one."""
+    return [present_iteration(one) for one in release.iterations.values() if one.regional == regional.code]
 
 
 def iteration(
@@ -137,6 +161,8 @@ def iteration(
         iteration=present_iteration(iteration),
         within=present_region(release, within) if within else None,
         chosen=chosen,
+        regional=present_iteration(release.iterations[iteration.regional]) if iteration.regional else None,
+        detailed=_detailed(release, iteration),
         kinds=title(chosen, several=True),
         by_type=[
             (kind, title(kind, several=True), published[kind], regions, address) for kind, regions, address in by_type
@@ -218,9 +244,16 @@ def compare(
 
 
 def find(release: Release, query: str) -> Found:
-    """Return the regions and iterations whose name or code matches a query."""
-    regions, iterations = regions_named(release, query), iterations_named(release, query)
-    groups = [] if regions or iterations else groups_named(release, query)
+    """Return the regions and iterations whose name or code matches a query, or its nearest, or else groups."""
+
+    def search(text: str) -> tuple[list[Region], list[str], list[tuple[Region, str]]]:
+        regions, iterations = regions_named(release, text), iterations_named(release, text)
+        return regions, iterations, [] if regions or iterations else groups_named(release, text)
+
+    regions, iterations, groups = search(query)
+    nearest = "" if regions or iterations or groups else index_of(release).vocabulary.corrected(query)
+    if nearest:
+        regions, iterations, groups = search(nearest)
     return Found(
         title=f"“{query}”" if query else "Find",
         reading=CAVEATS["find"],
@@ -233,5 +266,5 @@ def find(release: Release, query: str) -> Found:
             (f"{region.key}/{code}", f"{release.iterations[code].name}, {release.name(region)}")
             for region, code in groups
         ],
-        named=bool(release.names),
+        nearest=nearest if regions or iterations or groups else "",
     )

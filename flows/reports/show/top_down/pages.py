@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.names import Names
 from flows.reports.show.paging import page_asked
 from flows.reports.show.release_pages import NotThere, ReleasePages, View
 from flows.reports.show.scope import Scope
@@ -21,15 +21,13 @@ from tasks.lifecycle.errors import Refused
 class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
 
-    def __init__(
-        self, folder: Path, manifest: Mapping[str, Any], names: Names, params: Path | None, scope: Scope
-    ) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], params: Path | None, scope: Scope) -> None:
         if params:
             raise Refused("--params is for releases of the Detailed DHC-A")
         if scope.level is not None:
             raise Refused("--scope of a TopDown release is a state: 44, Rhode Island")
         super().__init__(folder, manifest, scope)
-        self.release = TopDownRelease(folder, manifest, names, scope)
+        self.release = TopDownRelease(folder, manifest, scope)
         if self.release.nation:
             self.nation = manifest["states"]
 
@@ -83,11 +81,11 @@ class TopDownPages(ReleasePages):
                 raise Refused("--table is a table of a geounit: name it by --region")
             return {"view": "overview"}
         found = only(
-            views.geounits_named(self.release, region),
+            partial(views.geounits_named, self.release),
             "geounit",
             region,
             lambda one: f"{one.key} {self.release.name(one)}",
-            "; give a code, or a name that --names provides",
+            views.vocabulary_of(self.release),
         )
         return {"view": f"geounit/{found.key}", "table": table or ""}
 

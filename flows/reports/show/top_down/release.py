@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from flows.reports.show.database import Database
-from flows.reports.show.names import Names, names_for
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geounit, plain_title, tabulation_above
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
+from tasks.inputs.names import names_of_2020, names_of_release
 from tasks.lifecycle.errors import Refused
 
 Place = TypeVar("Place")  # a Geounit, or its row in a view
@@ -79,14 +79,11 @@ class Margin:
 
 
 class TopDownRelease:
-    """A TopDown release, open for reading, or one state of it.
+    """A TopDown release, open for reading, or one state of it."""
 
-    `names` are added to those kept beside the release.
-    """
-
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], names: Names, scope: Scope) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest = folder, manifest
-        self.names = names_for(folder, names)
+        self.names = {**names_of_2020(), **names_of_release(folder, manifest["files"])}
         self.products: tuple[str, ...] = tuple(manifest["products"])
         self.scope = scope
         noise: list[Any] = next((facts["noise"] for facts in manifest["products"].values() if facts.get("noise")), [])

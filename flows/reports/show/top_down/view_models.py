@@ -123,7 +123,7 @@ class FoundGeounits(View):
     query: str
     geounits: Sequence[GeounitItem]
     total: int
-    named: bool
+    nearest: str
     view: str = "geounits"
 
     def table(self) -> Table:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from flows.reports.show.caveats import caveat
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
-from flows.reports.show.search import matches, words_of
+from flows.reports.show.search import Vocabulary, matches, words_of
 from flows.reports.show.top_down.geounits import KINDS, OFF_SPINE, TABULATION, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease, Totals
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
@@ -177,14 +178,17 @@ def _within(release: TopDownRelease, kind: str, state: str, code: str) -> Geouni
 
 def find(release: TopDownRelease, query: str) -> FoundGeounits:
     """Return the geounits whose name or code matches a query."""
-    found = geounits_named(release, query)
+    found, nearest = geounits_named(release, query), ""
+    if not found:
+        nearest = vocabulary_of(release).corrected(query)
+        found = geounits_named(release, nearest)
     return FoundGeounits(
         title=f"“{query}”" if query else "Find",
         reading=CAVEATS["find"],
         query=query,
         geounits=[present_geounit(release, one) for one in found[:FOUND]],
         total=len(found),
-        named=bool(release.names),
+        nearest=nearest if found else "",
     )
 
 
@@ -205,6 +209,13 @@ def geounits_named(release: TopDownRelease, text: str) -> list[Geounit]:
     own = [one for one in found if matches(wanted, release.name(one))]
     exact = [one for one in own if words_of(release.name(one)) == wanted]
     return [one for one in exact or own or found if release.exists(one)]
+
+
+@lru_cache(maxsize=2)
+def vocabulary_of(release: TopDownRelease) -> Vocabulary:
+    """Return the words of the names of a release's geounits."""
+    states = [STATES[state] for state in release.states if state in STATES]
+    return Vocabulary([*states, *(release.name(one) for one in _named(release))])
 
 
 def _of_code(release: TopDownRelease, code: str) -> Iterator[Geounit]:

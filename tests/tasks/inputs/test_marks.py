@@ -1,4 +1,4 @@
-"""Marks of synthetic data and the chunked digest under them."""
+"""Marks of synthetic and of public data, and the chunked digest under them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dhca_inputs import check_mark
 
-from tasks.inputs.synthetic_mark import MARK_FILE, read_mark, write_mark
+from tasks.inputs.marks import MARK_FILE, MARK_FILES, read_mark, write_mark
 from tasks.lifecycle import digests
 from tasks.lifecycle.errors import Refused
 
@@ -86,3 +86,19 @@ def test_only_whole_data_can_be_marked(data: Path, missing: str) -> None:
     with pytest.raises(Refused, match="holds no"):
         write_mark(data, generator="a test", version="1", seed=None)
     assert not (data / MARK_FILE).exists()
+
+
+def test_data_is_marked_public_or_synthetic_and_never_both(data: Path) -> None:
+    written = write_mark(data, generator="a test", version="1", seed=None, source="published by somebody: a.csv")
+    assert (written.name, written.file, read_mark(data)) == ("PUBLIC", "PUBLIC.json", written)
+    assert not (data / MARK_FILE).exists()
+    with (data / "GRF-C.txt").open("ab") as file:
+        file.write(b"9")
+    with pytest.raises(Refused, match=r"^GRF-C.txt is not the file that PUBLIC.json declares public"):
+        check_mark(written, data)
+    write_mark(data, generator="a test", version="1", seed=None)
+    with pytest.raises(Refused, match=r"two marks, SYNTHETIC.json and PUBLIC.json"):
+        read_mark(data)
+    (data / MARK_FILE).replace(data / MARK_FILES["PUBLIC"])
+    with pytest.raises(Refused, match=r"PUBLIC.json is damaged: it needs generator, version, seed, source and digests"):
+        read_mark(data)

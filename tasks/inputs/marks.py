@@ -1,0 +1,156 @@
+"""SYNTHETIC.json, PUBLIC.json: a mark beside data files that declares them made up, or published by somebody.
+
+Marked data (docs/spec/files.md#marks-of-data) costs no privacy budget, so a mark holds the digest of every file that it
+covers: a mark copied to other data, or data changed under a mark, is an error and never an exemption.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from privacy.accounting.journal import MarkName
+from tasks.inputs.files import read_bytes, why
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import atomic_path
+
+MARK_FILES: dict[MarkName, str] = {"SYNTHETIC": "SYNTHETIC.json", "PUBLIC": "PUBLIC.json"}
+MARK_FILE = MARK_FILES["SYNTHETIC"]
+PERSON_FILES = ("person-records.txt", "person-records.parquet")
+GRF_FILE = "GRF-C.txt"
+RECORD_FILES = ("persons.txt", "persons.parquet", "units.txt", "units.parquet")  # of the TopDown Algorithm
+MARKED_BY: dict[MarkName, str] = {
+    "SYNTHETIC": "mark it (das synth --mark DATA)",
+    "PUBLIC": "make the inputs again (das tda public)",
+}
+QUARTERS_FILE, TOTALS_FILE = "quarters.csv", "states.csv"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The contents of a mark.
+
+    generator: what made the data, e.g. `das synth nation`; `declared by its owner` for `das synth --mark`.
+    version: version of the generator; its output for a seed may change with it.
+    seed: seed of the generator; None when the data was declared.
+    digests: digest of each covered file (tasks.lifecycle.digests) by its name in the directory.
+    source: of public data, who published it and in which files; None of synthetic data.
+    """
+
+    generator: str
+    version: str
+    seed: int | None
+    digests: Mapping[str, str]
+    source: str | None = None
+
+    @property
+    def name(self) -> MarkName:
+        """Why the data is not charged: it is made up, or public."""
+        return "SYNTHETIC" if self.source is None else "PUBLIC"
+
+    @property
+    def file(self) -> str:
+        """The name of the mark's file."""
+        return MARK_FILES[self.name]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The contents of the mark's file."""
+        return {name: value for name, value in asdict(self).items() if name != "source" or value is not None}
+
+    def check(self, digests: Mapping[str, str]) -> None:
+        """Raise Refused unless every file of `digests` (by name) is covered and is what it was when marked."""
+        for name, digest in digests.items():
+            if name not in self.digests:
+                raise Refused(f"{self.file} does not cover {name}: {MARKED_BY[self.name]} or remove the mark")
+            if digest != self.digests[name]:
+                raise Refused(
+                    f"{name} is not the file that {self.file} declares {self.name.lower()}: it was changed or replaced"
+                )
+
+
+def parse_mark(text: str, file: str = MARK_FILE) -> Mark:
+    """Return the mark in the text of a mark's file. Raises Refused when it is not one."""
+    try:
+        mark = Mark(**json.loads(text))
+        if isinstance(mark.digests, dict) and isinstance(mark.source, str | None) and mark.file == file:
+            return mark
+    except (TypeError, ValueError, RecursionError):
+        pass  # neither JSON nor the fields
+    source = ", source" if file != MARK_FILE else ""
+    raise Refused(f"{file} is damaged: it needs generator, version, seed{source} and digests by file name")
+
+
+def mark_files(data: str | Path) -> list[str]:
+    """Return the paths that marks of a data directory have, by path or URL."""
+    return [f"{str(data).rstrip('/')}/{file}" for file in MARK_FILES.values()]
+
+
+def read_mark(data: str | Path) -> Mark | None:
+    """Return the mark of a data directory by path or URL; None where there is none.
+
+    Raises Refused where it is damaged, or where there are two.
+    """
+    found = []
+    for path in mark_files(data):
+        try:
+            found.append(parse_mark(read_bytes(path).decode("utf-8", "replace"), path.rsplit("/", 1)[-1]))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise Refused(f"{path} cannot be read: {why(error)}") from None
+    if len(found) > 1:
+        raise Refused(f"{data} has two marks, {' and '.join(MARK_FILES.values())}: remove the wrong one")
+    return found[0] if found else None
+
+
+def write_mark(
+    data: Path,
+    *,
+    generator: str,
+    version: str,
+    seed: int | None,
+    digests: Mapping[str, str] | None = None,
+    source: str | None = None,
+) -> Mark:
+    """Mark the data files of the directory `data`; the digests are computed unless the writer of the files has them.
+
+    Raises Refused as `data_files` does.
+    """
+    names = data_files(data)
+    mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names}, source)
+    save_mark(data, mark)
+    return mark
+
+
+def save_mark(data: Path, mark: Mark) -> None:
+    """Write a mark beside the files that it covers."""
+    with atomic_path(data / mark.file) as temporary:  # never through a named pipe or a link that has its name
+        temporary.write_text(json.dumps(mark.facts, indent=2) + "\n", "utf-8")
+
+
+def data_files(data: Path) -> list[str]:
+    """Return the names of the data files in a directory.
+
+    A directory with declared living quarters holds inputs of the TopDown Algorithm: records of persons, of units or
+    both, and the declared invariants; its geography may be elsewhere. Any other holds person records as text or
+    Parquet (or both), and GRF-C.txt.
+
+    Raises Refused when records, declared invariants or the geography are missing.
+    """
+    top_down = (data / QUARTERS_FILE).is_file()
+    names = RECORD_FILES if top_down else PERSON_FILES
+    records = [name for name in names if (data / name).is_file()]
+    if not records:
+        raise Refused(f"{data} holds no {'' if top_down else 'person '}records: {' or '.join(names)} is needed")
+    others = [QUARTERS_FILE, TOTALS_FILE] if top_down else [GRF_FILE]
+    for name in others:
+        if not (data / name).is_file():
+            raise Refused(f"{data} holds no {name}")
+    if top_down and (data / GRF_FILE).is_file():
+        others.append(GRF_FILE)
+    return [*records, *others]

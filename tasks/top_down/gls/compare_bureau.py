@@ -1,0 +1,188 @@
+"""Compare das-flows' unbiased estimates with the Census Bureau's, cell by cell of the tables P1 to P5.
+
+The Bureau's estimator uses all measurements that ours uses, and those of the DHC. The covariance of two such estimators
+is the variance of the better one, so that of their difference is s_ours^2 - s_theirs^2, and
+
+    z = (ours - theirs) / sqrt(s_ours^2 - s_theirs^2)
+
+has mean 0 and variance 1; s_ours is never below s_theirs. This holds for margins made without what the Bureau leaves
+out: the state totals and the zeros of blocks (`free`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+from scipy.stats import chi2
+
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, read_manifest
+from tasks.lifecycle.received import path_in
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
+from tasks.top_down.areas import FOLDERS
+from tasks.top_down.gls.bureau_estimates import WIDTHS, find_product, list_files, load_estimates
+from tasks.top_down.gls.margin_tables import MARGINS, PLACES
+from tasks.top_down.gls.pl94_cells import pl94_cells
+from tasks.top_down.published_files.moved_blocks import MOVED_BLOCKS
+
+APART = 4  # standard errors, of both together, beyond which two estimates of one count do not agree
+CHANCE = 1e-5  # that a query is called unlike N(0, 1) though it is not
+ROUNDED = 0.5001 * 10**-PLACES  # more than any rounding of our written estimates and standard errors
+SHARPEST = 0.05  # s_ours^2 - s_theirs^2 in units of s_ours, below which that rounding would show in z
+SUMS = (
+    "count(*) AS cells, count(DISTINCT geocode) AS geounits, count(z) AS with_z, avg(z) AS mean_z, "
+    "avg(z * z) AS mean_z2, avg(difference) AS mean_difference, sqrt(avg(difference * difference)) AS rms_difference, "
+    "avg(our_error) AS our_error, avg(their_error) AS their_error, "
+    "median(our_error / their_error) FILTER (their_error > 0) AS error_ratio, "
+    f"count(*) FILTER (their_error > our_error + {ROUNDED}) AS theirs_larger, "
+    f"count(*) FILTER (abs(difference) > {APART} * sqrt(our_error ** 2 + their_error ** 2) + {ROUNDED}) AS apart"
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found.
+
+    free: whether z is there. by_query: a row for each level and query; by_table: for each level and table. alike: in
+    by_query whether the mean of z squared is one that N(0, 1) gives. notes: about what was left out.
+    """
+
+    free: bool
+    by_query: pd.DataFrame
+    by_table: pd.DataFrame
+    notes: list[str]
+
+    @property
+    def unlike(self) -> pd.DataFrame:
+        """Return the queries whose z are not N(0, 1)."""
+        return self.by_query[self.by_query["alike"].eq(False)]
+
+    @property
+    def verdict(self) -> str:
+        """Return one sentence."""
+        cells, larger, apart = (int(self.by_query[name].sum()) for name in ("cells", "theirs_larger", "apart"))
+        faults = [f"{apart:,} estimates differ by more than {APART} standard errors"] if apart else []
+        if self.free:
+            faults += [f"{larger:,} of the Bureau's standard errors are above ours"] if larger else []
+            faults += [f"z of {len(self.unlike):,} queries is not N(0, 1)"] if len(self.unlike) else []
+        if faults:
+            return f"do not agree, of {cells:,} cells: {'; '.join(faults)}"
+        return f"agree in all {cells:,} cells" + (": z is N(0, 1), and no standard error is above ours" * self.free)
+
+
+def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -> Comparison:
+    """Compare the margins of a release with the Bureau's estimates; write every cell to a new folder `out`.
+
+    Raises
+    ------
+    Refused
+        where the release has no margins of the tables' cells, or the product is not as the Bureau made it.
+    """
+    release = margins.parent if margins.name == MARGINS and not (margins / MANIFEST).exists() else margins
+    manifest = read_manifest(release)
+    options, states = manifest.get("options", {}), manifest.get("states", [])
+    if not isinstance(options, dict) or not options.get("pl94") or "persons" not in manifest.get("products", {}):
+        raise Refused(
+            f"{release}: no margins of the cells of P1 to P5: make them with "
+            "das tda estimate NMF OUT --estimator gls --count pl94 --free"
+        )
+    free, notes = bool(options.get("free")), []
+    place = find_product(product, str(manifest["region"]).lower())
+    with ReleaseDatabase() as database:
+        database.execute(
+            "CREATE TABLE cells (level VARCHAR, geocode VARCHAR, query VARCHAR, ours DOUBLE, our_error DOUBLE, "
+            "theirs DOUBLE, their_error DOUBLE)"
+        )
+        for level in WIDTHS:
+            files = list_files(place, level, states)
+            if not files:
+                notes.append(f"{level}: the Bureau's estimates are not there")
+                continue
+            load_estimates(database, "theirs", level, files)
+            _load_ours(database, release, level, states)
+            notes += _join(database, level)
+        if not database.execute("SELECT count(*) FROM cells").fetchall()[0][0]:
+            raise Refused(f"{place}: no cell of the states {', '.join(states)} is in both")
+        notes += _moved(database)
+        database.execute(_scored(free))
+        by_query = _summed(database, "query")
+        by_table = _summed(database, "table_name")
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            database.execute(f"COPY (SELECT * EXCLUDE table_name FROM scored) TO {quoted(out / 'cells.parquet')}")
+            by_query.to_csv(out / "by_query.csv", index=False, float_format="%.6g")
+    return Comparison(free, by_query, by_table, notes)
+
+
+def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, states: list[str]) -> None:
+    """Make the table of our margins of a level's tabulation geounits."""
+    folder = FOLDERS[{"State": "state", "County": "county", "Tract": "tract"}[level]]
+    names = ", ".join(quoted(name) for name, *_ in pl94_cells())
+    rows = [
+        "SELECT geounit::VARCHAR AS geocode, count::VARCHAR AS query, estimate, standard_error "
+        f"FROM {parquet(path_in(release, f'{MARGINS}/persons/{folder}/{state}.parquet'))}"
+        for state in states
+    ]
+    database.execute(
+        f"CREATE OR REPLACE TABLE ours AS SELECT * FROM ({' UNION ALL '.join(rows)}) WHERE query IN ({names})"
+    )
+
+
+def _join(database: duckdb.DuckDBPyConnection, level: str) -> Iterator[str]:
+    """Add the cells that both have; yield a note about those that one lacks."""
+    database.execute(
+        f"INSERT INTO cells SELECT '{level}', geocode, query, ours.estimate, standard_error, theirs.estimate, std_dev "
+        "FROM ours JOIN theirs USING (geocode, query)"
+    )
+    for one, other, whose in (
+        ("ours", "theirs", "the Bureau's estimates lack"),
+        ("theirs", "ours", "the margins lack"),
+    ):
+        lacking = f"FROM {one} ANTI JOIN {other} USING (geocode, query)"
+        found = database.execute(f"SELECT count(*), count(DISTINCT geocode), min(geocode) {lacking}").fetchall()
+        cells, geounits, first = found[0]
+        if cells:
+            yield f"{level}: {whose} {cells:,} cells of {geounits:,} geounits, the first {first}"
+
+
+def _moved(database: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Yield a note where a tract has a block of water whose residents the published tables count elsewhere."""
+    tracts = {block[: WIDTHS["Tract"]] for pair in MOVED_BLOCKS for block in pair}
+    here = {code for (code,) in database.execute("SELECT DISTINCT geocode FROM cells WHERE level = 'Tract'").fetchall()}
+    if found := sorted(tracts & here):
+        yield (
+            f"Tract: {', '.join(found)} lost or got a block of water at tabulation: ours and the Bureau's estimates "
+            "are of the blocks as measured, the published tables are not"
+        )
+
+
+def _scored(free: bool) -> str:
+    """Return the SQL that makes the table of all cells with difference and, if free, z."""
+    spread = "our_error ** 2 - their_error ** 2"
+    z = f"CASE WHEN {spread} >= {SHARPEST} * our_error AND our_error > 0 THEN (ours - theirs) / sqrt({spread}) END"
+    return (
+        "CREATE TABLE scored AS SELECT *, ours - theirs AS difference, "
+        f"{z if free else 'NULL::DOUBLE'} AS z, 'P' || (substr(query, 2, 3)::INT)::VARCHAR AS table_name FROM cells"
+    )
+
+
+def _summed(database: duckdb.DuckDBPyConnection, by: str) -> pd.DataFrame:
+    """Return the sums of every level and query (or table)."""
+    order = "list_position(['State', 'County', 'Tract'], level)"
+    table = database.execute(f"SELECT level, {by}, {SUMS} FROM scored GROUP BY level, {by} ORDER BY {order}, {by}").df()
+    number, square = table["with_z"], table["with_z"] * table["mean_z2"]
+    inside = square.between(chi2.ppf(CHANCE / 2, number), chi2.isf(CHANCE / 2, number))
+    table["alike"] = inside.where(number > 0, None)
+    return table
+
+
+def described(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison for JSON; null where there is no z."""
+    rows = {"by_query": comparison.by_query, "by_table": comparison.by_table.drop(columns="alike")}
+    tables = {name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in rows.items()}
+    return {"verdict": comparison.verdict, "free": comparison.free, "notes": comparison.notes, **tables}

@@ -1,0 +1,57 @@
+"""Recognize files of published microdata by their header: which product, and which columns mean what.
+
+Five layouts are known: the 2020 PPMF and the microdata detail files of the redistricting program and of the DHC, for
+persons and units, and the demonstration PPMF of 2021 (docs/spec/files.md#published-microdata).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.inputs.block_codes import BLOCK_COLUMNS
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.run_plan import ProductName
+
+OTHER_NAMES = {"TABTRACTCE": "TABTRACT"}  # of the demonstration PPMF
+GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE", "SDUNILEA", "SDSECLEA", "SDELMLEA", "COUSUBFS", "PLACEFS")
+NEEDED_GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE")
+CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # each by one column, the first that is there
+    "persons": (("RTYPE",), ("GQTYPE_PL", "GQTYPE"), ("VOTING_AGE", "QAGE"), ("CENHISP",), ("CENRACE",)),
+    "units": (("RTYPE",), ("HH_STATUS", "VACS")),
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns that are read of a file.
+
+    block: state, county, tract and block. values: of each record. quarters: of units, the column with the type of group
+    quarters; None where there is none. geography: the codes of areas.
+    """
+
+    product: ProductName
+    block: tuple[str, ...]
+    values: tuple[str, ...]
+    quarters: str | None
+    geography: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read as numbers."""
+        return (*self.block, *self.values, *((self.quarters,) if self.quarters else ()))
+
+
+def recognize(file: str, header: Sequence[str]) -> Layout:
+    """Return the layout of a file with this header. Raises Refused where a column is missing."""
+    names = set(header)
+    product: ProductName = "persons" if "CENRACE" in names else "units"
+    block = tuple(name if name in names else OTHER_NAMES.get(name, name) for name in BLOCK_COLUMNS)
+    values = [next((name for name in choice if name in names), " or ".join(choice)) for choice in CHOICES[product]]
+    if missing := [name for name in (*block, *values) if name not in names]:
+        raise Refused(
+            f"{file} is no published microdata of persons or units: read as {product}, it has no column "
+            f"{', '.join(missing)}"
+        )
+    quarters = next((name for name in ("GQTYPE", "GQTYPE_PL") if product == "units" and name in names), None)
+    return Layout(product, block, tuple(values), quarters, tuple(name for name in GEOGRAPHY if name in names))

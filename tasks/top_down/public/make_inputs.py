@@ -1,0 +1,222 @@
+"""Make inputs of a TopDown run from published microdata, or keep its counts by block and cell; marked public.
+
+Living quarters and state totals are invariant in the program, so those of its microdata are the ones it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from spine.geography import BoolArray, IntArray
+from spine.top_down.histogram import PERSONS, TYPES
+from tasks.inputs.marks import GRF_FILE, Mark, save_mark
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.staging import PIPES
+from tasks.top_down.input.public_input import read_quarters
+from tasks.top_down.input.records import block_columns
+from tasks.top_down.input.write_inputs import open_declared, open_records, write_totals
+from tasks.top_down.public.moved_blocks import into_universe
+from tasks.top_down.public.read_microdata import CELLS, OCCUPIED, UNTYPED, VACANT, Microdata, read_microdata
+from tasks.top_down.run_plan import file_name
+
+NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"
+NO_GEOGRAPHY = "no codes of places, county subdivisions and AIAN areas: give --geography to das tda run"
+COUNTS = {"persons": "persons-counts.parquet", "units": "units-counts.parquet"}
+ENTRIES = pa.schema([("block", pa.int64()), ("cell", pa.int16()), ("count", pa.int32())])
+ROWS = 1 << 22  # records that are spread out at once
+
+
+@dataclass
+class Made:
+    """The folder that `das tda public` made, its numbers of records and blocks, and what there is to know of it."""
+
+    data: Path
+    persons: int = 0
+    units: int = 0
+    blocks: int = 0
+    states: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+def make_inputs(
+    sources: Sequence[str],
+    data: Path,
+    *,
+    publisher: str,
+    states: Collection[int] = (),
+    universe: str | None = None,
+    histograms: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Made:
+    """Write inputs made of published microdata to the new folder DATA, and mark it public.
+
+    publisher: who published the microdata. states: only these, where any are named. universe: a file of declared
+    living quarters; records of a block that it lacks go back to the block in water that they were moved from.
+    histograms: write counts by block and cell in place of inputs, a replicate of `das tda accuracy`.
+
+    Raises
+    ------
+    Refused
+        where DATA holds something, a file cannot be read or is no microdata, or its records contradict each other.
+    """
+    if data.exists() and any(data.iterdir()):
+        raise Refused(f"{data} is not empty: choose an empty or a new folder")
+    blocks_there = _universe(universe) if universe else None
+    data.mkdir(parents=True, exist_ok=True)
+    with _scratch(data) as folder:
+        found = read_microdata(sources, folder / "counts", states, progress, areas=not histograms)
+        made = Made(data, found.rows["persons"], found.rows["units"])
+        made.states = tuple(f"{state:02d}" for state in found.states)
+        write = _write_counts if histograms else _write_records
+        write(found, made, blocks_there)
+    names = sorted(path.name for path in data.iterdir())
+    source = f"declared published by {publisher}: {', '.join(map(file_name, sources))}"
+    digests = {name: file_digest(data / name) for name in names}
+    save_mark(data, Mark("das tda public", version("das-flows"), None, digests, source))
+    return made
+
+
+@contextmanager
+def _scratch(data: Path) -> Iterator[Path]:
+    """Yield a folder beside the inputs; where they are not finished, what was written of them is removed."""
+    try:
+        with TemporaryDirectory(prefix=".public-", dir=data) as folder:
+            yield Path(folder)
+    except BaseException:
+        for path in data.iterdir():
+            path.unlink()
+        raise
+
+
+def _universe(path: str) -> IntArray:
+    blocks, _, findings = read_quarters(path)
+    if findings:
+        raise Refused(f"{path}: {findings[0].rule}")
+    return blocks
+
+
+def _write_counts(found: Microdata, made: Made, universe: IntArray | None) -> None:
+    """Write the counts by block and cell of every product."""
+    blocks: set[int] = set()
+    for product, name in COUNTS.items():
+        with pq.ParquetWriter(made.data / name, ENTRIES, compression="zstd") as writer:
+            for state in found.states:
+                block, cell, count = found.counts(product, state)  # type: ignore[arg-type]
+                block = block if universe is None else into_universe(block, universe)
+                table = pa.table([block, cell.astype(np.int16), count.astype(np.int32)], ENTRIES)
+                writer.write_table(table)
+                blocks.update(np.unique(block).tolist() if product == "units" else ())
+    made.blocks = len(blocks)
+
+
+def _write_records(found: Microdata, made: Made, universe: IntArray | None) -> None:
+    """Write records, declared living quarters and totals, and the codes of the blocks' areas, state by state."""
+    totals: dict[int, int] = {}
+    areas = []
+    with (
+        open_records(made.data, "persons") as write_persons,
+        open_records(made.data, "units") as write_units,
+        open_declared(made.data) as declare,
+    ):
+        for state in found.states:
+            persons, units = (_moved(found.counts(product, state), universe) for product in CELLS)
+            blocks = np.unique(units[0])
+            quarters = _quarters(blocks, persons, units)
+            declare(blocks, quarters)
+            _spread(write_persons, *persons)
+            status = np.where(units[1] >= UNTYPED, 2, np.where(units[1] == VACANT, 1, 0))
+            _spread(write_units, units[0], status, units[2])
+            totals[state] = int(persons[2].sum())
+            made.blocks += len(blocks)
+            if found.geography:
+                areas.append(_grf(found.areas(state), universe))
+    write_totals(made.data, totals)
+    if areas:
+        pa.csv.write_csv(pa.concat_tables(areas), made.data / GRF_FILE, PIPES)
+    made.notes += [NO_TYPES] * (not found.typed) + [NO_GEOGRAPHY] * (not areas)
+
+
+Entries = tuple[IntArray, IntArray, IntArray]
+
+
+def _moved(entries: Entries, universe: IntArray | None) -> Entries:
+    block, cell, count = entries
+    if universe is None:
+        return entries
+    block = into_universe(block, universe)
+    order = np.argsort(block, kind="stable")
+    return block[order], cell[order], count[order]
+
+
+def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
+    """Return (blocks, 8) housing units and facilities, from the units, and the residents where units have no type."""
+    quarters, untyped = np.zeros((len(blocks), TYPES), np.int64), np.zeros(len(blocks), np.int64)
+    row = np.searchsorted(blocks, units[0])
+    house, plain = units[1] <= VACANT, units[1] == UNTYPED
+    np.add.at(quarters[:, 0], row[house], units[2][house])
+    np.add.at(untyped, row[plain], units[2][plain])
+    typed = ~house & ~plain
+    np.add.at(quarters, (row[typed], units[1][typed] - UNTYPED), units[2][typed])
+    residents = np.zeros((len(blocks), TYPES), np.int64)
+    at = np.minimum(np.searchsorted(blocks, persons[0]), len(blocks) - 1)
+    _refuse("persons in a block without a unit", persons[0], blocks[at] != persons[0])
+    np.add.at(residents, (at, PERSONS.types[persons[1]]), persons[2])
+    if untyped.any():
+        _give_types(blocks, quarters, residents, untyped)
+    _refuse("persons in quarters of a type without a unit", blocks, ((residents > 0) & (quarters == 0)).any(axis=1))
+    return quarters
+
+
+def _give_types(blocks: IntArray, quarters: IntArray, residents: IntArray, untyped: IntArray) -> None:
+    """Give facilities types: one to each type with residents, the rest to the type with most."""
+    there = residents[:, 1:] > 0
+    rest = untyped - there.sum(axis=1)
+    _refuse("group quarters without a resident, or of more types than facilities", blocks, (untyped > 0) & (rest < 0))
+    _refuse("group quarters without a resident", blocks, (untyped > 0) & ~there.any(axis=1))
+    quarters[:, 1:] += there & (untyped > 0)[:, None]
+    chosen = np.flatnonzero(untyped)
+    quarters[chosen, 1 + residents[chosen, 1:].argmax(axis=1)] += rest[chosen]
+
+
+def _refuse(what: str, blocks: IntArray, bad: BoolArray) -> None:
+    if bad.any():
+        block = int(blocks[int(bad.argmax())])
+        raise Refused(f"{what}: {int(bad.sum())}, the first in block {block:015d}; are these files of one release?")
+
+
+def _spread(write: Callable[[IntArray, IntArray], None], block: IntArray, value: IntArray, count: IntArray) -> None:
+    """Write every record, by block, a bounded number at once."""
+    last = np.cumsum(count)
+    start = 0
+    while start < len(count):
+        end = max(start + 1, int(np.searchsorted(last, (last[start - 1] if start else 0) + ROWS, side="right")))
+        within = slice(start, end)
+        write(np.repeat(_geocode(block[within]), count[within]), np.repeat(value[within], count[within]))
+        start = end
+
+
+def _geocode(block: IntArray) -> IntArray:
+    """Return the 16 digits of a block, of its 15: the first of its number is its block group's as well."""
+    geocode: IntArray = block // 10**4 * 10**5 + block % 10**4 // 1000 * 10**4 + block % 10**4
+    return geocode
+
+
+def _grf(areas: pa.Table, universe: IntArray | None) -> pa.Table:
+    """Return the rows of GRF-C: the codes of blocks and of their areas."""
+    block = areas["block"].to_numpy()
+    codes = block_columns(_geocode(block if universe is None else into_universe(block, universe)))
+    return pa.table({**codes, **{name.removesuffix("_min"): areas[name] for name in areas.column_names[1:]}})
+
+
+assert (OCCUPIED, VACANT, UNTYPED) == (0, 1, 2)

@@ -1,0 +1,254 @@
+"""Write the noisy measurements of a release in the layout in which the Census Bureau published its own.
+
+Programs made for the Bureau's files read them (docs/spec/files.md#the-bureaus-noisy-measurement-files). A folder has
+one part file, or none where no geounit has an answer. Rows are sorted by geocode; a geounit's are in the order of its
+queries. The answers are those of the folder `measurements/`: noise has an address, and is the same wherever it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from spine.geography import IntArray
+from spine.top_down.histogram import HOUSEHOLD
+from spine.top_down.queries import DETAILED
+from spine.workload import FloatArray, Workload
+from tasks.inputs.arrow import text
+from tasks.lifecycle.staging import release_file
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.input.geography import ROWS, codes_of
+from tasks.top_down.measure.measuring import Answering, open_measuring
+from tasks.top_down.published_files.answers import QUERIES, shapes
+from tasks.top_down.published_files.geounits import CONSTRAINTS, LOWER, NO_MINORS, TOTAL, UNITS_OF_BOUND, UPPER
+from tasks.top_down.published_files.inventory import LEVELS, data_set_name
+from tasks.top_down.published_files.origin import ORDER, ORIGIN, Origin, written_order
+from tasks.top_down.published_files.rows import as_codes
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import US, ProductName, law, variance
+
+FOLDER = "nmf"
+PART = "part-00000.snappy.parquet"
+CONSTRAINT_COLUMNS = {  # sign and axes of persons; units are summed over their axis
+    LOWER: (">=", ("hhgq", "*", "*", "*")),
+    UPPER: ("<=", ("hhgq", "*", "*", "*")),
+    NO_MINORS: ("=", ("gqNursingTotal", "nonvoting", "*", "*")),
+    TOTAL: ("=", ("*", "*", "*", "*")),
+}
+
+
+class Query(NamedTuple):
+    """The columns that are the same in all rows of a query. axes: a word for each, * where it is summed over."""
+
+    query_name: str
+    axes: tuple[str, ...]
+    query_shape: tuple[int, ...]
+    sign: str
+
+
+class Batch(NamedTuple):
+    """Rows of some geounits: digits of their geocodes; the values of all queries side by side; the noise by query."""
+
+    codes: NDArray[np.uint8]
+    values: IntArray
+    variance: FloatArray
+    plb: FloatArray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a file. numbers: the type in its lists. signed: whether it has the column sign."""
+
+    axes: tuple[str, ...]
+    queries: list[Query]
+    numbers: pa.DataType
+    signed: bool
+    footer: dict[str, str]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns with their types."""
+        words = ("geocode", "query_name", *(["sign"] if self.signed else []), *self.axes)
+        lists = [(name, pa.list_(self.numbers)) for name in ("query_shape", "value")]
+        columns = [*((name, pa.string()) for name in words), *lists, ("variance", pa.float32()), ("plb", pa.float64())]
+        return pa.schema(columns)
+
+    def table(self, batch: Batch) -> pa.Table:
+        """Return a row for each geounit and query."""
+        rows, queries = len(batch.codes), self.queries
+        query_of = pa.array(np.tile(np.arange(len(queries)), rows))
+        widths = [prod(query.query_shape) for query in queries]
+        ends = pa.array(np.concatenate([[0], np.cumsum(np.tile(widths, rows))]).astype(np.int32))
+        geounit = pa.array(np.repeat(np.arange(rows), len(queries)))
+        of_query = {
+            "query_name": [query.query_name for query in queries],
+            "sign": [query.sign for query in queries],
+            **{axis: [query.axes[at] for query in queries] for at, axis in enumerate(self.axes)},
+            "query_shape": [list(query.query_shape) for query in queries],
+        }
+        of_row = {
+            "geocode": text(batch.codes).cast(pa.string()).take(geounit),
+            "value": pa.ListArray.from_arrays(ends, pa.array(batch.values.ravel()).cast(self.numbers)),
+            "variance": pa.array(batch.variance.ravel(), pa.float32()),
+            "plb": pa.array(batch.plb.ravel()),
+        }
+        columns = [
+            of_row[field.name] if field.name in of_row else pa.array(of_query[field.name], field.type).take(query_of)
+            for field in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Geounits:
+    """The geounits of a level in one folder, in the order of their geocodes. rows: their numbers in the spine."""
+
+    run: TopDownRun
+    product: ProductName
+    level: str
+    measuring: Answering
+    codes: NDArray[np.uint8]
+    rows: IntArray
+
+    @property
+    def number(self) -> int:
+        """Return the number of the level."""
+        return self.measuring.plan.spine.levels.index(self.level)
+
+    @property
+    def workload(self) -> Workload:
+        """Return the axes of the product's histogram."""
+        return self.measuring.plan.product.workload
+
+    def take(self, at: IntArray) -> Geounits:
+        """Return some of the geounits."""
+        return replace(self, codes=self.codes[at], rows=self.rows[at])
+
+
+def write_measurement_files(run: TopDownRun, workers: Workers, staged: Path) -> None:
+    """Write every level of every product and state into a staging folder."""
+    files = [(*pair, level, staged) for pair in run.product_states for level in LEVELS]
+    files += [(product, US, US, staged) for product in run.design.products] * run.validated.nation
+    files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
+    workers.map("measure", run, write_folders, files)
+
+
+def write_folders(run: TopDownRun, product: ProductName, state: str, level: str, staged: Path) -> None:
+    """Write the answers and the declared numbers of a level of a state and its AIAN part, or of the US."""
+    measuring = open_measuring(run, product, state)
+    number = measuring.plan.spine.levels.index(level)
+    codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(run, product, state)[number]
+    place = staged / FOLDER / data_set_name(run.design.jurisdiction, product) / f"{level}.parquet"
+    for below, rows in _folders(codes, state).items():
+        rank = np.argsort(as_codes(codes[rows]))
+        geounits = Geounits(run, product, level, measuring, codes[rows[rank]], rows[rank])
+        _write_answers(geounits, staged, place / "DPQuery" / below)
+        order = {ORDER: written_order(rank)} if level == LEVELS[-1] else {}
+        _write_declared(geounits, order, staged, place / "Constraint" / below)
+
+
+def _folders(codes: NDArray[np.uint8], state: str) -> dict[str, IntArray]:
+    """Return the numbers of a level's geounits by the folder of their part of the state."""
+    if state == US:
+        return {"": np.arange(1)}
+    flags = np.unique(codes[:, 0]).tolist()
+    return {f"State={chr(flag)}{state}": np.flatnonzero(codes[:, 0] == flag) for flag in flags}
+
+
+def _write_answers(geounits: Geounits, staged: Path, folder: Path) -> None:
+    """Write the answers of the geounits that have any."""
+    plan, product = geounits.measuring.plan, geounits.product
+    measured = np.flatnonzero(plan.spine.shares[geounits.number][geounits.rows])
+    if not len(measured):
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    names = [name for name in QUERIES[product] if name in plan.allocation.queries[geounits.level]]
+    shape_of, workload = shapes(product), geounits.workload
+    queries = [
+        Query(name.replace("*", " * ") + "_dpq", _words(workload, name), shape_of[name], sign="") for name in names
+    ]
+    layout = Layout(tuple(workload.axes), queries, pa.int32(), signed=False, footer=_footer(geounits.run))
+    _write(layout, _answers(geounits.take(measured), names), staged, folder)
+
+
+def _words(workload: Workload, query: str) -> tuple[str, ...]:
+    """Return what the column of each axis holds in the rows of a query."""
+    kept, grouping = workload.keeps(query)
+    words = {axis: DETAILED if query == DETAILED else axis for axis in kept}
+    if grouping and workload.grouped and workload.grouping:
+        words[workload.grouped] = workload.grouping
+    return tuple(words.get(axis, "*") for axis in workload.axes)
+
+
+def _answers(geounits: Geounits, queries: list[str]) -> Iterator[Batch]:
+    """Yield the noisy answers of geounits, some at a time."""
+    plan, level = geounits.measuring.plan, geounits.number
+    alphas = plan.allocation.queries[geounits.level]
+    for begin in range(0, len(geounits.rows), ROWS):
+        batch = geounits.take(np.arange(begin, min(begin + ROWS, len(geounits.rows))))
+        first, last = int(batch.rows.min()), int(batch.rows.max()) + 1  # only siblings change places: few lie between
+        found = geounits.measuring(level, first, last).answers
+        distinct, at = np.unique(plan.spine.shares[level][batch.rows], return_inverse=True)
+        shares = [Fraction(share, plan.spine.denominator) for share in distinct.tolist()]
+        laws = [[law(plan.allocation, share, alphas[query]) for query in queries] for share in shares]
+        yield Batch(
+            batch.codes,
+            np.hstack([found[query][batch.rows - first] for query in queries]),
+            np.array([[variance(each) for each in row] for row in laws])[at],
+            np.array([[float(1 / each.parameter) for each in row] for row in laws])[at],
+        )
+
+
+def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, folder: Path) -> None:
+    """Write what is declared of geounits: bounds by their living quarters, and totals."""
+    declared, product, jurisdiction = (
+        geounits.measuring.plan.invariants,
+        geounits.product,
+        geounits.run.design.jurisdiction,
+    )
+    quarters = declared.quarters[geounits.number][geounits.rows]
+    facilities, total = quarters.copy(), quarters[:, [HOUSEHOLD]]
+    facilities[:, HOUSEHOLD] = 0
+    names = list(CONSTRAINTS[product])
+    if product == "persons":  # the declared population is that of the root; of the states' parts none is declared
+        total = np.full((len(quarters), 1), declared.state_totals.sum())
+        if geounits.level != (US if jurisdiction == "us" else LEVELS[0]):
+            names.remove(TOTAL)
+    values = {LOWER: facilities, UPPER: UNITS_OF_BOUND * quarters, NO_MINORS: 0 * total, TOTAL: total}
+    axes = tuple(geounits.workload.axes)
+    queries = [
+        Query(f"{name}_con", words[-len(axes) :], (values[name].shape[1], *[1] * (len(axes) - 1)), sign)
+        for name in names
+        for sign, words in [CONSTRAINT_COLUMNS[name]]
+    ]
+    footer = _footer(geounits.run) | order
+    no_noise = np.zeros((len(quarters), len(names)))
+    batch = Batch(geounits.codes, np.hstack([values[name] for name in names]), no_noise, no_noise)
+    _write(Layout(axes, queries, pa.int64(), signed=True, footer=footer), [batch], staged, folder)
+
+
+def _write(layout: Layout, batches: Iterable[Batch], staged: Path, folder: Path) -> None:
+    """Write the part file of a folder."""
+    with (
+        release_file(staged, str((folder / PART).relative_to(staged))) as draft,
+        pq.ParquetWriter(draft, layout.schema, compression="snappy", store_schema=False) as writer,
+    ):
+        for batch in batches:
+            writer.write_table(layout.table(batch))
+        writer.add_key_value_metadata(layout.footer)
+
+
+def _footer(run: TopDownRun) -> dict[str, str]:
+    """Return what the footer of every file says about the run: as public as its manifest."""
+    states, declared = run.validated.states, run.state(run.validated.states[0]).totals
+    totals = {int(state): declared[int(state)] for state in states}
+    return {ORIGIN: Origin(run.id, run.validated.mark, totals).written()}

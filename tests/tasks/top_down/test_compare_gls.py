@@ -1,0 +1,181 @@
+"""`das tda compare-gls`: margins without totals and blocks' zeros, and a GLS product from further measurements.
+
+Both are held against one dense solution of the measurement files (`dense_gls`), which shares no code with das-flows.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dense_gls import solve, write_product
+from e2e_runs import das
+from top_down_inputs import estimated, read
+
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import read_manifest
+from tasks.top_down.check.release import checks
+from tasks.top_down.gls.compare_bureau import compare_with_bureau
+from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.gls.pl94_cells import pl94_cells
+
+LEVELS = {"State": 2, "County": 5, "Tract": 11}
+VARIANCES = {"Tract": 8.0, "County": 20.0}  # of the measurements that stand for the DHC's, of every cell
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory, das_data: Path) -> Path:
+    data, folder = das_data / "nmf-sample/noisy", tmp_path_factory.mktemp("free")
+    options = {"estimator": "gls", "pl94": True, "free": True}
+    return estimated(folder, data / "nmf", data / "states.csv", data / "blocks.csv", **options)[0]
+
+
+class Product:
+    """A GLS product of the sample with further measurements, the variance of its z, and the release's own solution."""
+
+    def __init__(self, folder: Path, data: Path) -> None:
+        columns = columns_of("persons", True)
+        self.folder, self.names = folder, list(columns.names)
+        self.own, self.spread, self.deviation = {}, {}, {}
+        files, truth = data / "nmf/US_Person_PL_PROD", np.load(data / "truth.npz")
+        before = solve(files)
+        exact = np.zeros((len(before.codes), 2016))
+        at = {code: row for row, code in enumerate(before.codes)}
+        rows = [at[str(truth["person_codes"][block])] for block in truth["block"]]
+        np.add.at(exact, (rows, truth["cell"]), truth["count"])
+        rng, further = np.random.default_rng(2020), []
+        for level, variance in VARIANCES.items():
+            for blocks in self.areas(level, before.codes).values():
+                inside = np.isin(before.codes, blocks).astype(float)
+                noise = rng.normal(0, variance**0.5, (8, 252))
+                further.append((inside, (inside @ exact).reshape(8, 252) + noise, variance))
+        after = solve(files, further)
+        cells = [name for name, *_ in pl94_cells()]
+        of_pl94 = np.array([name in set(cells) for name in self.names])
+        for level in LEVELS:
+            areas = self.areas(level, before.codes)
+            self.own[level], self.spread[level] = before.columns(columns.cells, areas)
+            estimate, spread = after.columns(columns.cells[:, of_pl94], areas)
+            shape = len(areas), len(cells)
+            errors = np.sqrt(np.maximum(np.diag(spread), 0)).reshape(shape)
+            for area, x, s in zip(areas, estimate.reshape(shape), errors, strict=True):
+                write_product(folder, level, area, cells, x, s)
+            both = np.tile(of_pl94, len(areas))
+            difference = self.spread[level][np.ix_(both, both)] - spread
+            root = np.sqrt(np.maximum(np.diag(difference), 0))
+            kept = root**2 > 0.1 * np.sqrt(np.maximum(np.diag(spread), 0) + root**2)
+            correlation = difference[np.ix_(kept, kept)] / np.outer(root[kept], root[kept])
+            self.deviation[level] = np.sqrt(2 * (correlation**2).sum()) / kept.sum()  # of the mean of z squared
+
+    @staticmethod
+    def areas(level: str, codes: list[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for code in codes:
+            found.setdefault(code[-16:][: LEVELS[level]], []).append(code)
+        return found
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory, das_data: Path) -> Product:
+    return Product(tmp_path_factory.mktemp("gls") / "census-2020-pl94-gls", das_data / "nmf-sample/noisy")
+
+
+def test_the_298_cells_are_those_of_the_tables() -> None:
+    """Numbers and sums as the documentation of the tables has them."""
+    cells = {name: set(map(tuple, map(tuple, axes))) and axes for name, *axes in pl94_cells()}
+    assert [sum(name.startswith(f"P00{table}") for name in cells) for table in range(1, 6)] == [71, 73, 71, 73, 10]
+    columns = columns_of("persons", True)
+    count = dict(zip(columns.names, columns.cells.T, strict=True))
+    for table, first in (("P001", 1), ("P002", 3), ("P003", 1), ("P004", 3)):
+        total, one, more = (count[f"{table}{first + at:04d}"] for at in (0, 1, 8))
+        np.testing.assert_array_equal(total, one + more)
+        np.testing.assert_array_equal(one, sum(count[f"{table}{first + at:04d}"] for at in range(2, 8)))
+        groups = [first + at for at in (9, 25, 46, 62, 69)]
+        np.testing.assert_array_equal(more, sum(count[f"{table}{at:04d}"] for at in groups))
+        for at, number in zip(groups, (15, 20, 15, 6, 1), strict=True):
+            parts = [count[f"{table}{at + part:04d}"] for part in range(1, number + 1)]
+            np.testing.assert_array_equal(count[f"{table}{at:04d}"], sum(parts))
+            assert {int(part.sum()) for part in parts} == {
+                8 * 2 * 2 // {"P001": 1, "P002": 2, "P003": 2, "P004": 4}[table]
+            }
+    for number in (1, 2):
+        total, hispanic, other = (count[f"P00{2 * number}{at:04d}"] for at in (1, 2, 3))
+        np.testing.assert_array_equal(total, hispanic + other)
+        np.testing.assert_array_equal(total, count[f"P00{2 * number - 1}0001"])
+    np.testing.assert_array_equal(count["P0010003"], count["race: white"])
+    np.testing.assert_array_equal(count["P0030009"], count["voting age by race: two or more races"])
+    np.testing.assert_array_equal(count["P0020002"], count["Hispanic"])
+    np.testing.assert_array_equal(count["P0050001"], count["P0050002"] + count["P0050007"])
+    kinds = [count[f"group quarters: type {kind}"] for kind in range(1, 8)]
+    named = [count[f"P005{at:04d}"] for at in (3, 4, 5, 6, 8, 9, 10)]
+    np.testing.assert_array_equal(kinds, named)
+
+
+def test_free_margins_are_the_dense_solution(release: Path, product: Product) -> None:
+    """All 322 counts of the state, its counties and tracts, estimates and standard errors as written."""
+    for level in LEVELS:
+        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
+        areas = sorted(set(margins.index.get_level_values(0)))
+        key = [(area, name) for area in areas for name in product.names]
+        np.testing.assert_allclose(margins.loc[key, "estimate"], product.own[level], atol=0.0006)
+        errors = np.sqrt(np.maximum(np.diag(product.spread[level]), 0))
+        np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
+    manifest = read_manifest(release)
+    assert not [check for check in checks(release, manifest) if check.faults]
+    assert (manifest["options"]["pl94"], manifest["options"]["free"]) == (True, True)
+
+
+def test_z_is_standard_normal(release: Path, product: Product, tmp_path: Path) -> None:
+    """The mean of z squared within 5 of its own standard deviations of 1: false alarms, below one in 10,000 a level."""
+    found = compare_with_bureau(release, product.folder, tmp_path / "out")
+    assert found.verdict == f"agree in all {298 * 10:,} cells: z is N(0, 1), and no standard error is above ours"
+    for level, cells in found.by_query.groupby("level"):
+        mean = (cells["mean_z2"] * cells["with_z"]).sum() / cells["with_z"].sum()
+        assert abs(mean - 1) < 5 * product.deviation[str(level)]
+        assert cells["with_z"].sum() > 0.6 * cells["cells"].sum()
+    assert product.deviation["Tract"] < 0.1  # so the tracts would show an error of half the variance
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_errors_of_another_size_do_not_agree(release: Path, product: Product, tmp_path: Path, scale: float) -> None:
+    """Differences of twice the size, or standard errors of theirs above ours, are seen."""
+    copy = tmp_path / "gls"
+    shutil.copytree(product.folder, copy)
+    for path in copy.glob("us/Tract/**/*.csv"):
+        head, *rows = (line.split("|") for line in path.read_text().splitlines())
+        rows = [[a, q, x, repr(float(s) * scale), d] for a, q, x, s, d in rows]
+        path.write_text("\n".join("|".join(row) for row in [head, *rows]) + "\n")
+    verdict = compare_with_bureau(release, copy).verdict
+    assert verdict.startswith("do not agree")
+    assert ("standard errors are above ours" in verdict) == (scale > 1)
+
+
+def test_what_the_command_prints_and_refuses(
+    release: Path, product: Product, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert das("tda", "compare-gls", release / "margins", product.folder / "us", tmp_path / "out") == 0
+    assert "z is N(0, 1)" in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"cells.parquet", "by_query.csv"}
+    copy = tmp_path / "gls"
+    shutil.copytree(product.folder, copy)
+    path = next(copy.glob("us/Tract/**/*.csv"))
+    good = path.read_text()
+    for change, message in {
+        good.replace("std_dev", "error"): "no column std_dev",
+        good.replace("|P0010001|", "|P0010002|"): "is there twice",
+        good.replace("56", "57"): "a geocode that is not its folder's",
+        "\n".join(good.splitlines()[:2]).rsplit("|", 2)[0] + "|nan|x\n": "a value of std_dev that is no number",
+    }.items():
+        path.write_text(change)
+        with pytest.raises(Refused, match=message):
+            compare_with_bureau(release, copy)
+    path.unlink()
+    assert any(
+        "the Bureau's estimates lack 298 cells of 1 geounits" in note
+        for note in compare_with_bureau(release, copy).notes
+    )
+    with pytest.raises(Refused, match="no folder us with State"):
+        compare_with_bureau(release, tmp_path / "out")
