@@ -2,6 +2,7 @@
 
 * A block table with the internal points of its blocks, as GRF-C and the geographic header of the P.L. 94-171 data have
   them (INTPTLAT, INTPTLON), gives a region the mean of its blocks'.
+* A Gazetteer file has the internal point of each region.
 * `points.csv`, as a release has it and `das synth` writes it.
 
 A value that is no number of degrees is left out: no run depends on a point.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from math import isfinite
@@ -25,10 +27,15 @@ import pyarrow.csv
 
 from spine.geography import BadGeography
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.blocks.files import block_files
+from tasks.inputs.blocks.files import block_files, list_files
 from tasks.inputs.blocks.tables import recognize
-from tasks.inputs.files import locate, open_file
+from tasks.inputs.files import open_file
+from tasks.inputs.marks import GRF_FILE
+from tasks.inputs.names import DIGITS, GAZETTEERS, read_rows
+from tasks.inputs.regions import Region
+from tasks.lifecycle.check import Check
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import load_object
 from tasks.lifecycle.received import NotOfRelease, read_in
 
 POINTS_FILE = "points.csv"
@@ -36,8 +43,8 @@ POINT_COLUMNS = ("REGION_TYPE", "REGION_ID", "LATITUDE", "LONGITUDE")
 LATITUDES = ("INTPTLAT", "INTPTLAT20", "LATITUDE", "LAT")
 LONGITUDES = ("INTPTLON", "INTPTLON20", "INTPTLONG", "LONGITUDE", "LON")
 BEYOND = 48.0  # degrees north of which a longitude east of 170 is the end of the Aleutians
-Key = tuple[str, str]  # region type, region id
-Points = dict[Key, tuple[float, float]]  # latitude, longitude
+Point = tuple[float, float]  # latitude, longitude
+Points = dict[Region, Point]
 
 
 @cache
@@ -47,24 +54,32 @@ def points_of_2020() -> Points:
 
 
 def points_in(geography: str) -> Points:
-    """Return the points of the regions of a geography by path or URL, as far as it has them; else none."""
+    """Return the points of regions in a geography by path or URL, as far as it has them; those beside it go first."""
+    folder, _, file = geography.rstrip("/").rpartition("/")
     points: Points = {}
-    try:
+    with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # whoever needs the file says what is wrong with it
         for path in block_files(geography):
             points |= _of_blocks(path)
-        beside = f"{geography.rstrip('/')}/{POINTS_FILE}"
-        filesystem, name = locate(beside)
-        if filesystem.isfile(name):
-            with open_file(beside) as stream:
-                points |= dict(_of_lines(line.decode("utf-8", "replace") for line in stream))
-    except (OSError, Refused, BadGeography, pa.ArrowInvalid):  # whoever needs the file says what is wrong with it
-        return {}
+    with suppress(OSError, Refused):
+        for path in sorted(list_files(folder if file == GRF_FILE else geography) or ()):
+            name = path.partition("::")[0].rsplit("/", 1)[-1].lower()
+            if name == POINTS_FILE or re.fullmatch(r"\d{4}_gaz_\w+\.txt", name):
+                with open_file(path) as stream:
+                    lines = (line.decode("utf-8", "replace") for line in stream)
+                    points |= dict(_of_lines(lines) if name == POINTS_FILE else _of_gazetteer(name, lines))
     return points
 
 
-def write_points(out: Path, points: Mapping[Key, tuple[float, float]], regions: Callable[[Key], bool]) -> None:
+def load_points(path: Path) -> Points:
+    """Return the points that a run has kept; none where it began before there were any."""
+    points: Points = load_object(path) if path.exists() else {}
+    return points
+
+
+def write_points(out: Path, points: Mapping[Region, Point], regions: Callable[[Region], bool]) -> None:
     """Write OUT/points.csv: the points of some regions, sorted; no file without a point."""
-    rows = [f"{'|'.join(key)}|{at[0]:.5f}|{at[1]:.5f}\n" for key, at in sorted(points.items()) if regions(key)]
+    kept = sorted((region, at) for region, at in points.items() if regions(region))
+    rows = [f"{region.type}|{region.id}|{at[0]:.5f}|{at[1]:.5f}\n" for region, at in kept]
     if rows:
         (out / POINTS_FILE).write_text("|".join(POINT_COLUMNS) + "\n" + "".join(rows))
 
@@ -79,19 +94,37 @@ def points_of_release(release: Path, named: Collection[str]) -> Points:
     return dict(_of_lines(lines))
 
 
-def _of_lines(lines: Iterable[str]) -> Iterator[tuple[Key, tuple[float, float]]]:
+def check_points(release: Path, named: Collection[str]) -> Iterator[Check]:
+    """Check that each line of a release's points is one region with its degrees."""
+    if POINTS_FILE in named:
+        lines = read_in(release, POINTS_FILE).decode("utf-8", "replace").splitlines()[1:]
+        wrong = len(lines) - len(points_of_release(release, named))
+        faults = (f"{wrong:,} lines are not a region's only line, with latitude and longitude",) if wrong else ()
+        yield Check("points of regions", f"{len(lines) - wrong:,} regions", faults)
+
+
+def _of_lines(lines: Iterable[str]) -> Iterator[tuple[Region, Point]]:
     for line in lines:
         kind, code, latitude, longitude, *_ = [*line.strip().split("|"), "", "", ""]
         if re.fullmatch(r"[A-Z-]{1,12}", kind) and code.isdecimal() and (at := _degrees(latitude, longitude)):
-            yield (kind, code), at
+            yield Region(kind, code), at
 
 
-def _degrees(latitude: str, longitude: str) -> tuple[float, float] | None:
+def _degrees(latitude: str, longitude: str) -> Point | None:
     try:
         at = float(latitude), float(longitude)
     except ValueError:
         return None
     return at if all(map(isfinite, at)) and abs(at[0]) <= 90 and abs(at[1]) <= 180 else None
+
+
+def _of_gazetteer(name: str, lines: Iterator[str]) -> Iterator[tuple[Region, Point]]:
+    kind = next((found for word, found in GAZETTEERS.items() if word in name), "")
+    for row in read_rows(lines)[1]:
+        code = row.get("GEOID", "").removesuffix("R")
+        at = _degrees(row.get("INTPTLAT", ""), row.get("INTPTLONG", ""))
+        if kind and at and code.isdecimal() and len(code) == DIGITS[kind]:
+            yield Region.named(kind, code), at
 
 
 # -- block tables -----------------------------------------------------------------------------------------------------
@@ -126,7 +159,7 @@ def _of_blocks(path: str) -> Points:
         return {}
     sums = pd.concat(parts).groupby(["type", "id"]).sum()
     means = sums[["latitude", "longitude"]].div(sums["blocks"], axis=0)
-    return {key: (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
+    return {Region(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
 
 
 def _codes(columns: Columns) -> dict[str, str | None]:

@@ -17,7 +17,6 @@ from show_release import serving, urlopen
 
 from flows.commands.show import open_release
 from flows.reports.show.detailed_dhca.maps import iteration_map
-from flows.reports.show.geography import Region
 from flows.reports.show.maps import projection
 from flows.reports.show.maps.boundaries import read_boundaries
 from flows.reports.show.maps.classes import Classes, quantile_classes
@@ -27,6 +26,7 @@ from flows.reports.show.release_pages import NotThere
 from flows.reports.show.top_down.maps import SUBJECTS, geounit_map
 from flows.reports.show.top_down.tables import tables_of
 from tasks.inputs.points import POINTS_FILE, points_in, points_of_2020, points_of_release, write_points
+from tasks.inputs.regions import Region
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style
@@ -49,7 +49,7 @@ def placed(released: Path, tmp_path_factory: pytest.TempPathFactory):
     """The small release with points of its tracts, in its manifest."""
     release = Path(shutil.copytree(released, tmp_path_factory.mktemp("placed") / "release"))
     regions = [line.split("|") for line in (release / "tabulated/regions.csv").read_text().splitlines()]
-    tracts = [(kind, code) for kind, code in regions if kind == "TRACT"]
+    tracts = [Region(*one) for one in regions if one[0] == "TRACT"]
     write_points(release, {key: (30 + 0.01 * at, -90 + at % 7) for at, key in enumerate(tracts)}, lambda key: True)
     manifest = json.loads((release / "manifest.json").read_text())
     manifest["files"][POINTS_FILE] = file_digest(release / POINTS_FILE)
@@ -60,15 +60,15 @@ def placed(released: Path, tmp_path_factory: pytest.TempPathFactory):
 def test_a_region_has_the_mean_of_its_blocks_points(tmp_path):
     (tmp_path / "GRF-C.txt").write_text(GRF_C)
     points = points_in(str(tmp_path))
-    assert points["TRACT", "44007000100"] == pytest.approx((41.2, -71.4))
-    assert points["COUNTY", "44007"] == pytest.approx((41.2, -71.4))  # a block without a latitude is left out
-    assert points["PLACE", "4459000"] == pytest.approx((41.1, -71.3))
-    assert points["COUNTY", "02016"] == pytest.approx((52, -180))  # across the line where days change
-    assert ("PR-COUNTY", "72001") in points
-    assert {("TRACT", "44007000200"), ("AIANNH", "2415")}.isdisjoint(points)
-    write_points(tmp_path, points, lambda key: key[0] != "PLACE")
+    assert points[Region("TRACT", "44007000100")] == pytest.approx((41.2, -71.4))
+    assert points[Region("COUNTY", "44007")] == pytest.approx((41.2, -71.4))  # a block without a latitude is left out
+    assert points[Region("PLACE", "4459000")] == pytest.approx((41.1, -71.3))
+    assert points[Region("COUNTY", "02016")] == pytest.approx((52, -180))  # across the line where days change
+    assert Region("PR-COUNTY", "72001") in points
+    assert {Region("TRACT", "44007000200"), Region("AIANNH", "2415")}.isdisjoint(points)
+    write_points(tmp_path, points, lambda key: key.type != "PLACE")
     kept = points_of_release(tmp_path, [POINTS_FILE])
-    assert kept == {key: pytest.approx(at, abs=1e-5) for key, at in points.items() if key[0] != "PLACE"}
+    assert kept == {key: pytest.approx(at, abs=1e-5) for key, at in points.items() if key.type != "PLACE"}
     assert points_of_release(tmp_path, []) == {}
     (tmp_path / POINTS_FILE).unlink()
     (tmp_path / "GRF-C.txt").write_text(GRF_C.replace("INTPTLAT", "ELSE"))
@@ -82,10 +82,10 @@ def test_the_conic_is_that_of_the_manual():
 
 
 def test_the_parts_of_the_nation_lie_apart():
-    points = points_of_2020()
+    coded = [((region.type, region.id), at) for region, at in points_of_2020().items()]
     boxes = {}
-    for codes in (("02",), ("15",), ("72",), sorted({code[:2] for _, code in points} - {"02", "15", "72"})):
-        degrees = np.array([at[::-1] for (_, code), at in points.items() if code[:2] in codes])
+    for codes in (("02",), ("15",), ("72",), sorted({code[:2] for (_, code), _ in coded} - {"02", "15", "72"})):
+        degrees = np.array([at[::-1] for (_, code), at in coded if code[:2] in codes])
         plane = projection.nation(degrees)
         boxes[codes[0]] = (*plane.min(axis=0), *plane.max(axis=0))
     ours = [boxes[code] for code in ("02", "15", "72")]

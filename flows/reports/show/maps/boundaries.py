@@ -13,38 +13,37 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.geography import Region
 from flows.reports.show.maps.projection import Floats, unwrapped
+from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 
 CODES = ("GEOID", "GEOID20", "GEOID10", "GEO_ID", "AFFGEOID", "AIANNHCE")  # columns that may hold a region's code
 TYPES = {2: "STATE", 5: "COUNTY", 11: "TRACT", 7: "PLACE", 10: "COUSUB", 4: "AIANNH"}  # by digits
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
 KEPT = 8  # maps whose paths are kept
-Key = tuple[str, str]
 
 
 class Shapes:
     """The shapes of regions, in degrees."""
 
-    def __init__(self, shapes: Mapping[Key, Any]) -> None:
+    def __init__(self, shapes: Mapping[Region, Any]) -> None:
         self._shapes = dict(shapes)
-        self._centers: dict[Key, tuple[float, float]] = {}
-        self._paths: dict[tuple[Any, ...], dict[Key, str]] = {}
-        self.types = {kind for kind, _ in self._shapes}
+        self._centers: dict[Region, tuple[float, float]] = {}
+        self._paths: dict[tuple[Any, ...], dict[Region, str]] = {}
+        self.types = {region.type for region in self._shapes}
 
-    def of(self, keys: Iterable[Key]) -> dict[Key, Any]:
+    def of(self, keys: Iterable[Region]) -> dict[Region, Any]:
         """Return the shapes of those regions that have one."""
         return {key: self._shapes[key] for key in keys if key in self._shapes}
 
-    def centers(self, keys: Iterable[Key]) -> dict[Key, tuple[float, float]]:
+    def centers(self, keys: Iterable[Region]) -> dict[Region, tuple[float, float]]:
         """Return longitude and latitude of a point within the shape of each region."""
         for key in keys:
             if key not in self._centers:
                 self._centers[key] = _center(self._shapes[key])
         return {key: self._centers[key] for key in keys}
 
-    def bounds(self, shaped: Mapping[Key, Any]) -> Floats | None:
+    def bounds(self, shaped: Mapping[Region, Any]) -> Floats | None:
         """Return the corners of the boxes around shapes, in degrees."""
         import shapely
 
@@ -54,7 +53,7 @@ class Shapes:
         corners: Floats = np.concatenate([boxes[:, [0, 1]], boxes[:, [0, 3]], boxes[:, [2, 1]], boxes[:, [2, 3]]])
         return corners
 
-    def paths(self, keys: Sequence[Key], place: Callable[[Floats], Floats]) -> dict[Key, str]:
+    def paths(self, keys: Sequence[Region], place: Callable[[Floats], Floats]) -> dict[Region, str]:
         """Return the SVG paths of regions; neighbours keep their common line when it is simplified."""
         import shapely
 
@@ -93,7 +92,7 @@ def _rings(shape: Any) -> Iterator[str]:
 
 def read_boundaries(paths: Sequence[Path]) -> Shapes | None:
     """Return the shapes in files; None without a file. Raises Refused where one has none of a region."""
-    shapes: dict[Key, Any] = {}
+    shapes: dict[Region, Any] = {}
     for path in paths:
         found = dict(_of_file(path))
         if not found:
@@ -102,7 +101,7 @@ def read_boundaries(paths: Sequence[Path]) -> Shapes | None:
     return Shapes(shapes) if paths else None
 
 
-def _of_file(path: Path) -> Iterator[tuple[Key, Any]]:
+def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
     import pyogrio
     import shapely
 
@@ -125,4 +124,4 @@ def _of_file(path: Path) -> Iterator[tuple[Key, Any]]:
         plain = str(code).rpartition("US")[2].removesuffix("R")
         if plain.isdecimal() and len(plain) in TYPES:
             region = Region.named(TYPES[len(plain)], plain)
-            yield (region.type, region.id), shapely.transform(shape, unwrapped)
+            yield region, shapely.transform(shape, unwrapped)

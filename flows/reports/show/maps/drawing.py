@@ -11,6 +11,8 @@ import numpy as np
 from flows.reports.show.maps.boundaries import Shapes
 from flows.reports.show.maps.classes import Classes
 from flows.reports.show.maps.projection import PARTS, Floats, Projection, around, leeward, nation, within
+from tasks.inputs.points import Point
+from tasks.inputs.regions import Region
 from tasks.pages import end_of_axis, number
 
 WIDTH, HIGHEST, EDGE = 960, 760, 24  # of the picture; it is as high as the region asks, and has room at its edges
@@ -25,7 +27,7 @@ class Item:
     released. class_: of a colour, from 1; None where sizes show the value.
     """
 
-    key: tuple[str, str]
+    region: Region
     address: str
     words: str
     value: float | None
@@ -68,7 +70,7 @@ class Drawing:
 
 def draw(
     items: Sequence[Item],
-    points: Mapping[tuple[str, str], tuple[float, float]],
+    points: Mapping[Region, Point],
     shapes: Shapes | None,
     *,
     of_nation: bool,
@@ -81,7 +83,7 @@ def draw(
     ----------
     items : sequence of Item
         Regions that have neither a shape nor a point are left out and counted.
-    points : {(region type, region id): (latitude, longitude)}
+    points : {region: (latitude, longitude)}
     shapes : Shapes or None
         The boundaries that the user gave.
     of_nation : bool
@@ -91,10 +93,10 @@ def draw(
     missing : str
         Why a region has no value, for the legend.
     """
-    shaped = shapes.of([item.key for item in items]) if shapes else {}
-    placed = [item for item in items if item.key in shaped or item.key in points]
+    shaped = shapes.of([item.region for item in items]) if shapes else {}
+    placed = [item for item in items if item.region in shaped or item.region in points]
     centers = shapes.centers(shaped) if shapes else {}
-    degrees = np.array([centers.get(item.key) or points[item.key][::-1] for item in placed])
+    degrees = np.array([centers.get(item.region) or points[item.region][::-1] for item in placed])
     if not placed:
         return Drawing(0, (), (), (), "", len(items))
     projection = nation if of_nation else around(float((degrees[:, 1].min() + degrees[:, 1].max()) / 2))
@@ -106,7 +108,7 @@ def draw(
     fill = classes is not None
     symbols = []
     for item, (x, y) in zip(placed, xy.tolist(), strict=True):
-        path = paths.get(item.key, "") if fill else ""
+        path = paths.get(item.region, "") if fill else ""
         radius = round(min(6.0, widest / 2.4), 1) if fill else _radius(item.value, largest, widest)
         symbols.append(Symbol(item.address, item.words, _style(item), round(x, 1), round(y, 1), radius, path))
     outlines = [] if fill else list(paths.values())

@@ -23,7 +23,7 @@ class Places:
     def types(self) -> frozenset[str]:
         """The region types that a map can show."""
         shaped = self.shapes.types if self.shapes else set()
-        return frozenset({kind for kind, _ in self.points} | shaped)
+        return frozenset({region.type for region in self.points} | shaped)
 
 
 def places_of(release: Path, manifest: Mapping[str, Any], boundaries: Sequence[Path] = ()) -> Places:

@@ -11,6 +11,7 @@ from flows.reports.show.maps.drawing import Drawing, Item, draw
 from flows.reports.show.maps.places import Places
 from flows.reports.show.paging import Page, page_of
 from flows.reports.show.release_pages import Table, View
+from tasks.inputs.regions import Region
 
 BY = ("count", "share", "margin")
 
@@ -92,17 +93,13 @@ def drawing_of(rows: Sequence[MapRow], places: Places, by: str, *, of_nation: bo
         classes = Classes(RELATIVE_MARGINS)
     elif by == "share":
         classes = quantile_classes([row.share for row in rows if row.share is not None])
-    items = [
-        Item(
-            (row.type, row.id),
-            row.address,
-            row.words,
-            value,
-            classes.of(value) if classes and value is not None else None,
-        )
-        for row in rows
-        for value in [row.value(by)]
-    ]
+
+    def item(row: MapRow) -> Item:
+        value = row.value(by)
+        class_ = classes.of(value) if classes and value is not None else None
+        return Item(Region(row.type, row.id), row.address, row.words, value, class_)
+
+    items = [item(row) for row in rows]
     return draw(items, places.points, places.shapes, of_nation=of_nation, classes=classes, missing=missing)
 
 
