@@ -56,10 +56,13 @@ class ReleasePages(ABC):
         The FIPS codes of the states in its nation; empty where it has no counts of the nation.
     places : Places
         Where its regions are, for maps.
+    any_confidence : bool
+        Whether its margins can be told at another confidence than that of its files.
     """
 
     nation: Sequence[str] = ()
     places: Places = Places()
+    any_confidence = True
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
