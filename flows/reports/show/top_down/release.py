@@ -233,7 +233,7 @@ class TopDownRelease:
         joins, margin = f"LEFT JOIN ({own}) USING (code)", "NULL"
         if name := self._margins_of(kind, product, level, state):
             only = f"SELECT geounit AS code, margin FROM {self._database.source(name)} WHERE count = 'total'"
-            joins, margin = f"{joins} LEFT JOIN ({only}) USING (code)", "margin"
+            joins, margin = f"{joins} LEFT JOIN ({only}) USING (code)", f"margin * {_wider()}"
         columns = f"code, coalesce(total, 0), coalesce(part, 0), {margin}"
         query = f"SELECT {columns} FROM ({self._codes(kind, level, state)}) {joins} WHERE starts_with(code, ?)"
         return [Part(*row) for row in self._database.ask(query, [prefix])]
