@@ -56,13 +56,15 @@ class Blocks:
     """Blocks of a run's universe, sorted by geocode, with their declared invariants; public.
 
     quarters: (blocks, 8) housing units, then facilities of the types 1..7. totals: declared population by state code.
-    first: the number of the first block in the whole universe.
+    first: the number of the first block in the whole universe. part_totals: of one state, the populations of its parts
+    in the order of the persons' spine; () where only the state's is declared.
     """
 
     geography: Geography
     quarters: IntArray
     totals: dict[int, int]
     first: int = 0
+    part_totals: tuple[int, ...] = ()
 
     @property
     def states(self) -> tuple[str, ...]:
