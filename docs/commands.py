@@ -26,7 +26,7 @@ DOCS = Path(__file__).resolve().parent
 CLI, TUTORIAL, PUBLISHED = DOCS / "cli.md", DOCS / "tutorial.md", DOCS / "published.md"
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
-BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate)( of)?( [\w-]+)? *$")  # progress
+BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate|Areas)( of)?( [\w-]+)? *$")  # progress
 # A name of a run that was given none: when it began, and four digits.
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
