@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +33,12 @@ def show(
     params: Annotated[
         Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
     ] = None,
+    boundaries: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Shapes of regions for maps: GeoJSON, GeoPackage or a zipped shapefile with GEOID; may be repeated."
+        ),
+    ] = None,
     table: Annotated[
         str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
     ] = None,
@@ -62,7 +68,7 @@ def show(
     from flows.reports.show.release_pages import NotThere
     from flows.reports.show.scope import Scope
 
-    shown = open_release(release, params, Scope.named(scope) if scope else None)
+    shown = open_release(release, params, Scope.named(scope) if scope else None, boundaries or ())
     check = Check(release, shown.manifest["files"])
     printed = any(option is not None for option in (region, iteration, table))
     try:
@@ -79,9 +85,12 @@ def show(
         raise Refused(str(error)) from None
 
 
-def open_release(folder: Path, params: Path | None = None, scope: Scope | None = None) -> ReleasePages:
+def open_release(
+    folder: Path, params: Path | None = None, scope: Scope | None = None, boundaries: Sequence[Path] = ()
+) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
+    from flows.reports.show.maps.places import places_of
     from flows.reports.show.release_pages import anybodys, read_manifest
     from flows.reports.show.scope import Scope
 
@@ -92,6 +101,7 @@ def open_release(folder: Path, params: Path | None = None, scope: Scope | None =
     opener = system.part("page")
     with anybodys(folder):
         pages: ReleasePages = opener(folder, manifest, params, scope or Scope())
+        pages.places = places_of(folder, manifest, boundaries)
     return pages
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tasks.detailed_dhca.details import LAST_AGE
 from tasks.inputs.names import NAME_COLUMNS, NAMES_FILE
-from tasks.lifecycle.dictionary import Column
+from tasks.inputs.points import POINTS_FILE
+from tasks.lifecycle.dictionary import LATITUDE, LONGITUDE, Column
 from tasks.population_groups.iterations import KINDS
 from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
 
@@ -72,5 +73,6 @@ DICTIONARY = {
         ),
         Column("REGIONAL_CODE", "code", "the Regional iteration of its kind that has all of its codes, if one has"),
     ),
+    POINTS_FILE: (*REGION[::-1], LATITUDE, LONGITUDE),
     NAMES_FILE: (*REGION[::-1], Column(NAME_COLUMNS[-1], "text", "the name of the region")),
 }

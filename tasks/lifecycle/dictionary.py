@@ -24,6 +24,8 @@ class Column:
     codes: Mapping[str, str] = field(default_factory=dict)
 
 
+LATITUDE = Column("LATITUDE", "degrees", "of a point of the area, to draw it on a map")
+LONGITUDE = Column("LONGITUDE", "degrees", "of the same point, east of Greenwich")
 Dictionary = Mapping[str, Iterable[Column]]  # by patterns of files, separated by blanks
 
 

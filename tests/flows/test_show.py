@@ -307,9 +307,8 @@ def test_all_counties_of_an_iteration_with_all_ages_are_taken_away_at_once(page,
     assert {row[2] for row in rows} >= {"Autauga County"}
     with urlopen(f"{page}{address[1:]}xlsx") as answer:
         book = openpyxl.load_workbook(io.BytesIO(answer.read()), read_only=True)
-    assert [
-        ["" if cell is None else str(cell) for cell in row] for row in book["data"].iter_rows(values_only=True)
-    ] == [header, *rows]
+    lines = book["data"].iter_rows(values_only=True)
+    assert [["" if cell is None else str(cell) for cell in line] for line in lines] == [header, *rows]
     about = dict(book["about"].iter_rows(values_only=True))
     assert about["margins (MOE)"] == "at 95% confidence"
     assert about["mark 1"].startswith("SYNTHETIC")

@@ -31,6 +31,8 @@ VIEWS = (
     "compare&a=STATE/01/1002&b=STATE/02/1002",
     "compare&a=STATE/01/1002&region=0100",
     "group/COUNTY/99999/1002",
+    "map/1002&type=COUNTY",
+    "map/1002&type=COUNTY&in=STATE/01&by=share",
 )
 
 

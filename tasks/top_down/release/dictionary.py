@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tasks.inputs.names import NAME_COLUMNS, NAMES_FILE
-from tasks.lifecycle.dictionary import Column
+from tasks.inputs.points import POINTS_FILE
+from tasks.lifecycle.dictionary import LATITUDE, LONGITUDE, Column
 from tasks.top_down.input.public_input import QUARTERS
 
 GQ_TYPES = {
@@ -34,6 +35,10 @@ QUARTERS_COLUMNS = (
     ),
 )
 GEOUNIT = Column("geounit", "code", "the geounit by its geocode on the spine, or by its public code")
+PUBLIC = (
+    Column(NAME_COLUMNS[0], "code", "the kind of geounit; COUSUB is a county subdivision"),
+    Column(NAME_COLUMNS[1], "code", "its public code"),
+)
 DICTIONARY = {
     "mdf/*_persons.*": (
         *BLOCK,
@@ -88,16 +93,6 @@ DICTIONARY = {
         Column("variance_denominator", "number", "sigma squared of the discrete Gaussian, or the geometric scale"),
         Column("variance", "persons or units, squared", "the variance of the noise in one answer"),
     ),
-    NAMES_FILE: tuple(
-        Column(name, *words)
-        for name, words in zip(
-            NAME_COLUMNS,
-            (
-                ("code", "the kind of geounit; COUSUB is a county subdivision"),
-                ("code", "its public code"),
-                ("text", "its name"),
-            ),
-            strict=True,
-        )
-    ),
+    NAMES_FILE: (*PUBLIC, Column(NAME_COLUMNS[-1], "text", "its name")),
+    POINTS_FILE: (*PUBLIC, LATITUDE, LONGITUDE),
 }

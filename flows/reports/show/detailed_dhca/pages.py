@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.child_areas import FEW
+from flows.reports.show.detailed_dhca.maps import iteration_map
 from flows.reports.show.detailed_dhca.presenters import present_iteration, present_region
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
@@ -48,12 +50,17 @@ class DetailedDhcaPages(ReleasePages):
                 )
             case ["iteration", code]:
                 kind, sort = asked.get("type", ""), asked.get("sort", "")
-                return views.iteration(self.release, code, kind, _inside(asked), sort, page_asked(asked))
+                shown = views.iteration(self.release, code, kind, _inside(asked), sort, page_asked(asked))
+                return replace(shown, mapped=shown.chosen in self.places.types)
             case ["ages", code]:
                 whole = asked.get("format") in ("csv", "xlsx", "json")
                 return views.ages(self.release, code, asked.get("type", ""), _inside(asked), whole=whole)
+            case ["map", code]:
+                by, of, kind = (asked.get(name, "") for name in ("by", "of", "type"))
+                return iteration_map(self.release, self.places, code, kind, _inside(asked), by, of, page_asked(asked))
             case ["group", kind, number, code]:
-                return views.group(self.release, _region(kind, number), code)
+                group = views.group(self.release, _region(kind, number), code)
+                return replace(group, mapped=sorted(self.places.types & {one.type for one in group.children}))
             case ["compare"]:
                 return views.compare(
                     self.release,

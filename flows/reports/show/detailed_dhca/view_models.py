@@ -174,6 +174,7 @@ class IterationView(GroupsView):
     by_type: Sequence[tuple[str, str, int, int | None, str]]
     regional: IterationItem | None
     detailed: Sequence[IterationItem]
+    mapped: bool = False
     view: str = "iteration"
 
 
@@ -227,6 +228,7 @@ class GroupView(View):
     parents: Sequence[GroupItem]
     siblings: Inside | None
     children: Sequence[Inside]
+    mapped: Sequence[str] = ()
     view: str = "group"
 
     def around(self) -> list[tuple[str, Sequence[GroupItem]]]:
