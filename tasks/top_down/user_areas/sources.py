@@ -27,7 +27,6 @@ from tasks.top_down.measure.description import (
 )
 from tasks.top_down.published_files.inventory import Inventory, is_published_files, take_inventory
 from tasks.top_down.published_files.origin import Origin
-from tasks.top_down.release.manifest import OF_FILES
 from tasks.top_down.run_plan import US
 
 if TYPE_CHECKING:
@@ -180,6 +179,8 @@ class BureauFiles:
     @property
     def banners(self) -> tuple[str, ...]:
         """Whose product this is not, or whether the persons are made up."""
+        from tasks.top_down.release.manifest import OF_FILES  # imports what draws charts
+
         return (OF_FILES,) if self._origin is None else tuple(marked(self._origin.mark).values())
 
     def digest(self, state: str) -> str:
