@@ -1,7 +1,7 @@
 """The confidential directory of a TopDown run: where each stage writes, and later stages read.
 
 ```
-prepared/   design, tables, names, validated
+prepared/   design, tables, names, points, validated
 prepared/codes      all blocks of the geography                                                 public
 prepared/blocks/SS  the state's blocks of the universe with their declared invariants           public
 prepared/spine/PRODUCT/SS    the spine of a state, with its shares                              public
@@ -105,6 +105,11 @@ class TopDownRun(RunDirectory):
     def names_path(self) -> Path:
         """The file of the names that the geography has of its regions."""
         return self / "prepared/names"
+
+    @property
+    def points_path(self) -> Path:
+        """The file of the points that the geography has of its regions."""
+        return self / "prepared/points"
 
     @property
     def names(self) -> Names:

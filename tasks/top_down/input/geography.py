@@ -23,12 +23,12 @@ from spine.top_down import PRODUCTS, Invariants, invariants
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
-from tasks.lifecycle.workers import Workers
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, US, Design, ProductName
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
+    from tasks.lifecycle.workers import Workers
 
 OFFSETS = "prepared/spine/{}/offsets"
 ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
