@@ -68,6 +68,11 @@ def names_of_2020() -> Names:
     return dict(_of_names(line for line in lines if not line.startswith("#")))
 
 
+def name_of_state(code: str) -> str:
+    """Return the name of a state, D.C. or Puerto Rico by its FIPS code."""
+    return names_of_2020().get(Region.named("STATE", code), f"State {code}")
+
+
 def names_in(geography: str) -> Names:
     """Return the names in a geography by path or URL: a folder, an archive, or a file with those beside a GRF-C.txt.
 
