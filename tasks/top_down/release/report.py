@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spine.geography import IntArray
+from spine.top_down.histogram import PERSONS
 from tasks.inputs.names import names_of_2020
 from tasks.inputs.regions import Region
 from tasks.pages import render
 from tasks.pages.dots import dots
 from tasks.pages.words import level_title, query_title
 from tasks.top_down.estimate.descent import load_estimates
-from tasks.top_down.gls.margin_tables import columns_of, count_columns
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -25,6 +26,13 @@ DRAWN = {  # query groups in the picture, of those that a level asks, with their
     "hispanic*cenrace": "square",
     "votingage*hispanic*cenrace": "diamond",
     "detailed": "ring",
+}
+OF_STATES = {  # counts of each state
+    "persons": (
+        *("persons", "of voting age", "Hispanic", "white", "black", "American Indian and Alaska Native", "Asian"),
+        *("Native Hawaiian and Other Pacific Islander", "some other race", "two or more races"),
+    ),
+    "units": ("housing units", "occupied units"),
 }
 UNIT = "standard deviation of one answer’s noise (a step to the right is ten times as much)"
 QUARTILES = (0, 25, 50, 75, 100)
@@ -102,19 +110,30 @@ def _standard_errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _counts_of_states(run: TopDownRun, states: Sequence[str]) -> dict[str, Any]:
     """Return the released counts of each state and, of several, their sum."""
-    names: list[str] = []
-    rows = [[0] * 0 for _ in states]
-    for product in run.design.products:
-        columns = columns_of(product)
-        own = [name for name in columns.names if not name.startswith(("voting age by", "group quarters"))]
-        kept = [columns.names.index(name) for name in own]
-        names += own if product == "persons" else ["housing units", "occupied units"]
-        for row, state in zip(rows, run.validated.states, strict=True):
+    rows = []
+    for state in run.validated.states:
+        counts: list[int] = []
+        for product in run.design.products:
             roots = load_estimates(run, product, state, "State")  # several where AIAN areas are apart
-            found = count_columns(roots, columns).sum(axis=0)[kept].tolist()
-            row += found if product == "persons" else [int(roots.totals().sum()), *found]
+            cells = roots.dense(PERSONS.cells if product == "persons" else 2).sum(axis=0)
+            counts += _of_persons(cells) if product == "persons" else [int(cells.sum()), int(cells[1])]
+        rows.append(counts)
     together = [("all states", np.sum(rows, axis=0).tolist())] if len(rows) > 1 else []
+    names = [name for product in run.design.products for name in OF_STATES[product]]
     return {"names": names, "rows": [*zip(states, rows, strict=True), *together]}
+
+
+def _of_persons(cells: IntArray) -> list[int]:
+    """Return the counts of OF_STATES of a histogram of persons."""
+    by_axes = cells.reshape(PERSONS.shape)  # living quarters, voting age, Hispanic, race
+    races = by_axes.sum(axis=(0, 1, 2))
+    return [
+        int(cells.sum()),
+        int(by_axes[:, 1].sum()),
+        int(by_axes[:, :, 1].sum()),
+        *races[:6].tolist(),
+        int(races[6:].sum()),
+    ]
 
 
 def _example(run: TopDownRun, staged: Path) -> dict[str, Any] | None:
