@@ -219,11 +219,12 @@ def test_boundaries_of_every_format_give_the_same_shapes(kind, boundary_files, r
 
 
 def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
-    (tmp_path / "a.txt").write_text("no shapes")
-    with pytest.raises(Refused, match="cannot be read as boundaries"):
-        read_boundaries([tmp_path / "a.txt"])
-    with pytest.raises(Refused, match="is not a file"):
-        read_boundaries([tmp_path])
+    (tmp_path / "a.zip").write_text("no shapes")
+    with pytest.raises(Refused, match="cannot be read as boundaries: give GeoJSON"):
+        read_boundaries([tmp_path / "a.zip"])
+    for path in (tmp_path, tmp_path / "a.vrt"):
+        with pytest.raises(Refused, match="is no file of boundaries"):
+            read_boundaries([path])
     square = shapely.to_wkb([shapely.box(500_000, 0, 600_000, 9)])
     for name, column, words in (("m", "GEOID", "is not in degrees"), ("n", "NAME", "names no region")):
         shape = square if name == "m" else shapely.to_wkb([shapely.box(1, 2, 3, 4)])
