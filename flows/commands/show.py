@@ -46,6 +46,9 @@ def show(
         str | None, typer.Option(help="Confidence of the margins in percent, 50 to 99.9, as 90. Default: 95.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the pages into a new folder.")] = None,
+    single_file: Annotated[
+        Path | None, typer.Option(help="Write one HTML file, which opens from a disk without a server.")
+    ] = None,
     scope: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -72,6 +75,8 @@ def show(
         with at_confidence(confidence):
             if export is not None:
                 _export(shown, check, export)
+            elif single_file is not None:
+                _single_file(shown, check, single_file)
             elif printed or as_json or form is not Format.table:
                 _print(shown, check, (region, iteration, table), form, as_json=as_json)
             else:
@@ -114,6 +119,18 @@ def _export(shown: ReleasePages, check: Check, out: Path) -> None:
         f"wrote {len(written):,} files, {size / 1e6:.1f} MB: open {out / 'index.html'}, or put {out} on a web server",
         soft_wrap=True,
     )
+
+
+def _single_file(shown: ReleasePages, check: Check, out: Path) -> None:
+    from flows.reports.show.application import about
+    from flows.reports.show.release_pages import anybodys
+    from flows.reports.show.single_file import write_single_file
+
+    check.run()
+    _warn(check)
+    with anybodys(shown.folder):
+        size = write_single_file(shown, out, {**about(shown, check), "scope": shown.scope.words})
+    err.print(f"wrote {out}, {size / 1e6:.1f} MB: open it in a browser", soft_wrap=True)
 
 
 def _print(

@@ -64,13 +64,13 @@ class Closeness(NamedTuple):
     outliers: Any
 
     @classmethod
-    def of(cls, error: NDArray[np.int64], true: NDArray[np.int64]) -> Closeness:
-        """Return the sums of errors beside the true counts."""
+    def of(cls, error: NDArray[np.int64], true: NDArray[np.int64], axis: int | None = None) -> Closeness:
+        """Return the sums of errors beside the true counts, over all or along an axis."""
         size = np.abs(error)
         positive = true > 0
         near, few = positive & (100 * size <= PERCENT * true), size <= PERSONS
-        relative = (size[positive] / true[positive]).sum()
-        return cls(positive.sum(), relative, near.sum(), few.sum(), (~near & ~few).sum())
+        relative = np.where(positive, size / np.maximum(true, 1), 0.0)
+        return cls(*(part.sum(axis) for part in (positive, relative, near, few, ~near & ~few)))
 
     def shares(self, n: Any) -> dict[str, Any]:
         """Return the mean absolute percentage error, and the shares, of `n` counts; in per cent."""

@@ -68,13 +68,21 @@ def names_of_2020() -> Names:
     return dict(_of_names(line for line in lines if not line.startswith("#")))
 
 
+def name_of_state(code: str) -> str:
+    """Return the name of a state, D.C. or Puerto Rico by its FIPS code."""
+    return names_of_2020().get(Region.named("STATE", code), f"State {code}")
+
+
 def names_in(geography: str) -> Names:
     """Return the names in a geography by path or URL: a folder, an archive, or a file with those beside a GRF-C.txt.
 
     Empty where it has none. Raises Refused where a file of names cannot be read.
     """
     folder, _, file = geography.rstrip("/").rpartition("/")
-    listed = list_files(folder if file == GRF_FILE else geography)
+    try:
+        listed = list_files(folder if file == GRF_FILE else geography)
+    except OSError:  # a store whose files may be read, not listed
+        listed = []
     names: Names = {}
     for path in sorted([geography] if listed is None else listed):
         if reader := _reader(path.partition("::")[0].rsplit("/", 1)[-1]):

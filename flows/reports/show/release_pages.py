@@ -84,6 +84,10 @@ class ReleasePages(ABC):
         """Return the entries of a copy's search: name, detail and the view of its address; by default none."""
         return iter(())
 
+    def single_file(self) -> dict[str, Any]:
+        """Return the data of a copy in one file. Raises Refused where this kind has none."""
+        raise Refused("--single-file is for releases of the Detailed DHC-A; --export copies any release")
+
     def warm(self) -> None:  # noqa: B027  a kind need not have any
         """Prepare what the first answers need; by default nothing."""
 

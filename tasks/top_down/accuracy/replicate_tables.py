@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 import pandas as pd
 
 from privacy.analyses.replicates import (
     LEVEL,
+    PERMUTATIONS,
     STATISTICS,
     Sample,
     Spread,
@@ -46,6 +48,20 @@ class Compared:
     runs: int
     replicates: int
     nation: bool
+
+    @property
+    def least(self) -> float:
+        """The least chance, after Holm, that so few runs can give: of all ways to share them out, one."""
+        return len(self.verdict) * max(1 / comb(self.runs + self.replicates, self.runs), 1 / (PERMUTATIONS + 1))
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.least >= LEVEL:
+            few = f"{self.runs} runs of ours and {self.replicates} replicates are too few to tell them apart"
+            return f"No verdict: {few} (take more --seeds)."
+        found = "The two groups of runs differ" if self.differs else "No difference was found"
+        return f"{found}, at a chance of {LEVEL:.0%} that a difference is found in two groups of one law."
 
     @property
     def differs(self) -> bool:

@@ -38,8 +38,8 @@ COMPARED = {
     "count": "{of}",
     "level": "{place}",
     "counts": "{n:,}",
-    "bias, ours": "{bias:+.2f}",
-    "theirs": "{their_bias:+.2f}",
+    "bias, ours": "{bias}",
+    "theirs": "{their_bias}",
     "root mean square error, ours": "{rmse:.2f}",
     "theirs ": "{their_rmse:.2f}",
     "ratio": "{ratio}",
@@ -97,7 +97,7 @@ def write_report(
     board = board_picture(whole, coverage, kinds, estimators, spread)
     (out / "board.svg").write_text(standalone(board))
     covered = coverage.assign(
-        place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cutting block groups"].__getitem__),
+        place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cut"].__getitem__),
         of=coverage["product"].map(PRODUCTS) + ": " + coverage["quantity"],
         spine_title=coverage["spine"].map(SPINES),
     )
@@ -111,7 +111,7 @@ def write_report(
         margins=_margins(covered, kinds),
         coverage=TextTable.filled("Coverage of margins", COVERED, covered.to_dict("records"), words=4),
         spread=spread,
-        closeness=closeness_table(errors, kinds[-1], estimators),
+        closeness=closeness_table(errors, kinds[-1], estimators[0]),
         outliers=outlier_table(errors, kinds[-1], estimators[0]),
         target=target_table(target, columns),
         beside_spine=_beside_spine(whole, coverage, kinds, estimators),
@@ -122,18 +122,14 @@ def write_report(
     return [comparison_table(compared), verdict_table(compared)] if compared else tables
 
 
-def closeness_table(errors: pd.DataFrame, kind: str, estimators: Sequence[str]) -> TextTable:
-    """Return by count, level and estimator how close counts of one spine are to the true ones."""
+def closeness_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
+    """Return by count and level how close counts of one spine and estimator are to the true ones."""
     shown = errors["quantity"].isin([quantity for of in SHOWN.values() for quantity in of])
-    chosen = errors[shown & (errors["size"] == "all") & (errors["spine"] == kind)]
-    rows = chosen[chosen["estimator"].isin(estimators)].assign(
-        of=chosen["product"].map(PRODUCTS) + ": " + chosen["quantity"], place=chosen["level"].map(LEVELS)
-    )
-    rows = rows.sort_values(["of"], kind="stable")
+    rows = errors[shown & (errors["size"] == "all") & (errors["spine"] == kind) & (errors["estimator"] == estimator)]
+    rows = rows.assign(of=rows["product"].map(PRODUCTS) + ": " + rows["quantity"], place=rows["level"].map(LEVELS))
+    heads = {"count": "{of}", "level": "{place}", "counts": "{n:,.0f}"} | CLOSE
     title = f"How close counts are to the truth, {SPINES[kind]} spine"
-    return TextTable.filled(
-        title, {"count": "{of}", "level": "{place}", "estimator": "{estimator}"} | CLOSE, _blank(rows), words=3
-    )
+    return TextTable.filled(title, heads, _blank(rows.sort_values("of", kind="stable")), words=2)
 
 
 def outlier_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
@@ -159,8 +155,9 @@ def target_table(target: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Te
     rows = []
     for level, table in target.groupby("level", sort=False):
         by = table.set_index(["spine", "estimator"])["share"]
-        rows.append([LEVELS[str(level)], f"{table['areas'].iloc[0]:,}", *(f"{by[at]:.1f}%" for at in columns)])
-    heads = ["level", "areas", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)]
+        areas = f"{table['areas'].iloc[0]:,}"
+        rows.append([LEVELS[str(level)], *(f"{by[at]:.1f}% of {areas}" for at in columns)])
+    heads = ["level", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)]
     return TextTable("Areas whose largest group is well released", heads, rows)
 
 
@@ -199,6 +196,8 @@ def comparison_table(compared: Compared) -> TextTable:
         of=compared.table["product"].map(PRODUCTS) + ": " + compared.table["quantity"],
         place=compared.table["level"].map(LEVELS),
     ).sort_values("of", kind="stable")
+    for name in ("bias", "their_bias"):
+        rows[name] = [_signed(value) for value in rows[name]]
     for name in ("ours_within", "theirs_within"):
         rows[name] = [f"{value:.1%}" if value == value else "declared" for value in rows[name]]
     rows["ratio"] = [
@@ -216,7 +215,9 @@ def verdict_table(compared: Compared) -> TextTable:
         by = table.set_index("statistic")["adjusted"]
         counts = f"{table['counts'].iloc[0]:,}"
         rows.append([LEVELS[str(level)], counts, *(f"{by[name]:.4f}" for name in STATISTICS)])
-    return TextTable("Chances by exchange of runs, after Holm", ["level", "counts", *STATISTICS], rows)
+    return TextTable(
+        "Chances by exchange of runs, after Holm", ["level", "counts", *STATISTICS], rows, [compared.sentence]
+    )
 
 
 def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
@@ -243,14 +244,14 @@ def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[st
     rows = []
     for name, of_name in table.groupby(key, sort=False):
         measured = of_name.set_index(["spine", "estimator"])
-        figures = [
-            f"{measured['mae'].loc[at]:.2f} ({measured['bias'].loc[at]:+z.2f})".replace("-", "−").replace(
-                "+0.00", "0.00"
-            )
-            for at in columns
-        ]
+        figures = [f"{measured['mae'].loc[at]:.2f} ({_signed(measured['bias'].loc[at])})" for at in columns]
         rows.append([LEVELS.get(str(name), str(name)), f"{of_name['n'].iloc[0]:,}", *figures])
     return TextTable(title, [key, "counts", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)], rows)
+
+
+def _signed(value: float) -> str:
+    """Return a bias with its sign; 0 has none."""
+    return f"{value:+z.2f}".replace("-", "−").replace("+0.00", "0.00")
 
 
 @picture

@@ -16,6 +16,7 @@ from privacy.noise.sampler import check_law
 from tasks.inputs.names import NAMES_FILE, check_names
 from tasks.inputs.points import POINTS_FILE, check_points
 from tasks.lifecycle.check import Check, check_same
+from tasks.lifecycle.dictionary import DICTIONARY_FILE
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import PART, NotOfRelease
 from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE
@@ -139,7 +140,7 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield the optional files: names; of entities, whole states and margins; in the Bureau's layout."""
-    yield from (NAMES_FILE, POINTS_FILE)
+    yield from (NAMES_FILE, POINTS_FILE, DICTIONARY_FILE)
     for product, entry in manifest["products"].items():
         yield from measurement_files(manifest, product)
         for state in manifest["states"]:
@@ -149,3 +150,4 @@ def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
             if "margins" in entry:
                 folders = (*entry["geounits"], *FOLDERS.values())
                 yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)
+        yield f"margins/{product}/{US}/{US}.parquet"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -152,6 +153,7 @@ def test_our_own_runs_are_not_told_apart_and_another_budget_is(tmp_path: Path, d
     assert set(same.verdict["level"]) == {"tract", "cbg", "obg", "block"}
     assert not same.differs
     assert other.differs
+    assert "No verdict: 2 runs of ours" in replace(same, runs=2, replicates=3).sentence
     ratio = other.table.set_index(["product", "level", "quantity"])["ratio"]
     assert ratio[("persons", "tract", "total")] < 0.8
     errors, coverage = averaged({"optimized": measured.errors}), covered({"optimized": measured.coverage})

@@ -15,6 +15,7 @@ from tasks.detailed_dhca.report import SHAPES
 
 Status = Literal["published", "suppressed", "not tabulated", "not known"]
 GROUP_KEYS = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME"]
+AGES_COLUMNS = [*GROUP_KEYS, "SEX", "AGE", "AGESTART", "AGEEND", "TABLE", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
 GROUP_COUNTS = ["STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"]
 
 
@@ -193,6 +194,26 @@ class Iterations(View):
                 rows += [[kind, part.code, part.name, part.level, one.code, one.name] for part in detailed]
             rows += [[kind, one.code, one.name, one.level, "", ""] for one in others]
         return ["KIND", "ITERATION_CODE", "ITERATION_NAME", "LEVEL", "REGIONAL_CODE", "REGIONAL_NAME"], rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgesView(View):
+    """An iteration in the regions of a type with all ages, a row a count: a table to take away.
+
+    regions: those with a published count. address: of this table. shown: the rows on its page.
+    """
+
+    iteration: IterationItem
+    within: RegionItem | None
+    kinds: str
+    regions: int
+    address: str
+    rows: Sequence[Sequence[Any]]
+    view: str = "ages"
+
+    def table(self) -> Table:
+        """Return the rows."""
+        return AGES_COLUMNS, list(map(list, self.rows))
 
 
 @dataclass(frozen=True, kw_only=True)

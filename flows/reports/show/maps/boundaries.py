@@ -19,6 +19,8 @@ from tasks.lifecycle.errors import Refused
 
 CODES = ("GEOID", "GEOID20", "GEOID10", "GEO_ID", "AFFGEOID", "AIANNHCE")  # columns that may hold a region's code
 TYPES = {2: "STATE", 5: "COUNTY", 11: "TRACT", 7: "PLACE", 10: "COUSUB", 4: "AIANNH"}  # by digits
+SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".shp")
+REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
 KEPT = 8  # maps whose paths are kept
 
@@ -105,12 +107,12 @@ def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
     import pyogrio
     import shapely
 
-    if not path.is_file():  # a pipe would never end
-        raise Refused(f"{path} is not a file: give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded")
+    if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end; a .vrt may name other sites
+        raise Refused(f"{path} is no file of boundaries: {REMEDY}")
     try:
         about, _, geometry, columns = pyogrio.raw.read(path)
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, ValueError, RuntimeError) as error:
-        raise Refused(f"{path} cannot be read as boundaries: {str(error).splitlines()[0]}") from None
+    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, ValueError, RuntimeError):
+        raise Refused(f"{path} cannot be read as boundaries: {REMEDY}") from None
     names = list(about["fields"])
     column = next((name for name in CODES if name in names), None)
     if column is None or geometry is None:

@@ -15,7 +15,7 @@ from tasks.inputs.points import Point
 from tasks.inputs.regions import Region
 from tasks.pages import end_of_axis, number
 
-WIDTH, HIGHEST, EDGE = 960, 760, 24  # of the picture; it is as high as the region asks, and has room at its edges
+WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture; it is as high as the region asks, and has room at its edges
 SMALLEST = 1.6  # radius of a symbol
 
 
@@ -49,7 +49,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Legend:
-    """An entry of the legend: a swatch of a style, a circle of a radius or, for 0, a square."""
+    """An entry of the legend: a circle of a radius or, for 0, a square, in a style."""
 
     style: str
     radius: float
@@ -58,11 +58,16 @@ class Legend:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A map as it is drawn: outlines first, then symbols. `moved` names what does not lie where it is drawn."""
+    """A map as it is drawn: outlines first, then symbols.
+
+    sizes: circles of round counts, at the scale of the map, the largest first; legend: what the styles mean; moved:
+    what does not lie where it is drawn; unplaced: regions without a place.
+    """
 
     height: float
     outlines: Sequence[str]
     symbols: Sequence[Symbol]
+    sizes: Sequence[Legend]
     legend: Sequence[Legend]
     moved: str
     unplaced: int
@@ -98,7 +103,7 @@ def draw(
     centers = shapes.centers(shaped) if shapes else {}
     degrees = np.array([centers.get(item.region) or points[item.region][::-1] for item in placed])
     if not placed:
-        return Drawing(0, (), (), (), "", len(items))
+        return Drawing(0, (), (), (), (), "", len(items))
     projection = nation if of_nation else around(float((degrees[:, 1].min() + degrees[:, 1].max()) / 2))
     frame = _Frame.around(projection, degrees, shapes.bounds(shaped) if shapes else None)
     xy = frame.place(degrees)
@@ -109,12 +114,16 @@ def draw(
     symbols = []
     for item, (x, y) in zip(placed, xy.tolist(), strict=True):
         path = paths.get(item.region, "") if fill else ""
-        radius = round(min(6.0, widest / 2.4), 1) if fill else _radius(item.value, largest, widest)
+        radius = round(max(2.8, min(9.0, widest / 4)), 1) if fill else _radius(item.value, largest, widest)
         symbols.append(Symbol(item.address, item.words, _style(item), round(x, 1), round(y, 1), radius, path))
     outlines = [] if fill else list(paths.values())
     moved = _moved(degrees) if of_nation else ""
-    legend = _legend(classes, largest, widest, bool(paths)) + _legend_of_missing(placed, missing, fill and bool(paths))
-    return Drawing(frame.height, outlines, symbols, legend, moved, len(items) - len(placed))
+    swatch = 0 if fill and paths else 6
+    legend = [Legend(f"m{number}", swatch, words) for number, words in (classes.words() if classes else ())]
+    if any(item.value is None for item in placed):
+        legend.append(Legend("absent", swatch, missing))
+    sizes = [] if fill else _sizes(largest, widest)
+    return Drawing(frame.height, outlines, symbols, sizes, legend, moved, len(items) - len(placed))
 
 
 def _style(item: Item) -> str:
@@ -126,22 +135,14 @@ def _style(item: Item) -> str:
 def _radius(value: float | None, largest: float, widest: float) -> float:
     """Return the radius of a circle whose area shows a count."""
     if value is None or largest <= 0:
-        return SMALLEST
+        return round(max(SMALLEST, widest / 6), 1)
     return round(max(SMALLEST, widest * sqrt(max(value, 0) / largest)), 1)
 
 
-def _legend(classes: Classes | None, largest: float, widest: float, shaped: bool) -> list[Legend]:
-    if classes is not None:
-        radius = 0 if shaped else 6
-        return [Legend(f"m{number}", radius, words) for number, words in classes.words()]
-    sizes = dict.fromkeys(one for one in (end_of_axis(max(largest, 1)) / part for part in (1, 4, 20)) if one >= 1)
-    return [Legend("sized", _radius(one, largest, widest), number(round(one))) for one in sizes if one <= 2 * largest]
-
-
-def _legend_of_missing(items: Sequence[Item], missing: str, shaped: bool) -> list[Legend]:
-    if any(item.value is None for item in items):
-        return [Legend("absent", 0 if shaped else 4, missing)]
-    return []
+def _sizes(largest: float, widest: float) -> list[Legend]:
+    end = end_of_axis(max(largest, 1))
+    counts = [one for one in (end, end / 2, end / 10, end / 40) if 1 <= one <= largest][:3]
+    return [Legend("sized", _radius(one, largest, widest), number(round(one))) for one in counts]
 
 
 def _moved(degrees: Floats) -> str:
@@ -181,4 +182,4 @@ class _Frame:
 
     def widest(self, count: int) -> float:
         """Return the radius of the largest circle, for so many."""
-        return round(min(36.0, max(5.0, 0.9 * sqrt(WIDTH * self.height / count / 3.14))), 1)
+        return round(min(36.0, max(5.0, 0.7 * sqrt(WIDTH * self.height / count / 3.14))), 1)

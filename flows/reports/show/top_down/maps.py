@@ -29,8 +29,8 @@ SUBJECTS = {
     "persons": Subject("persons", "persons"),
     "adults": Subject("persons of 18 and over", "persons", "(cell // 126) % 2 = 1"),
     "hispanic": Subject("Hispanic persons", "persons", "(cell // 63) % 2 = 1"),
-    **{f"race{at}": Subject(f"persons {race} alone", "persons", f"cell % 63 = {at}") for at, race in enumerate(ALONE)},
-    "races": Subject("persons of two or more races", "persons", "cell % 63 > 5"),
+    **{f"race{at}": Subject(f"{race} alone", "persons", f"cell % 63 = {at}") for at, race in enumerate(ALONE)},
+    "races": Subject("two or more races", "persons", "cell % 63 > 5"),
     "units": Subject("housing units", "units"),
     "occupied": Subject("occupied housing units", "units", "cell = 1"),
 }
@@ -73,7 +73,7 @@ def geounit_map(
     return MapView(
         title=f"{capitalized(words)}, {levels} of {place}",
         reading=caveat(release.manifest, READING),
-        drawing=drawing_of(rows, places, by, of_nation=state == US, missing=""),
+        drawing=drawing_of(rows, places, by, of_nation=state == US, missing="nobody is counted"),
         page=page_of_rows(rows, page),
         choices=[
             ("Map of", [(one.words, shown(of=name, by=other), name == subject) for name, one in offered.items()]),
