@@ -113,14 +113,14 @@ _group(
 _group(
     "tda",
     "The TopDown Algorithm: a private database of persons and housing units by block.",
+    synth=synth_tda,
     validate=validate_tda,
     run=run_tda,
-    truth=truth_tda,
     estimate=estimate_tda,
     accuracy=accuracy_tda,
+    truth=truth_tda,
     public=public_tda,
     compare_gls=compare_gls,
-    synth=synth_tda,
 )
 _group(
     "bottom-up",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +36,9 @@ def show(
     table: Annotated[
         str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
     ] = None,
+    confidence: Annotated[
+        str | None, typer.Option(help="Confidence of the margins in percent, 50 to 99.9, as 90. Default: 95.")
+    ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the pages into a new folder.")] = None,
     scope: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
@@ -53,16 +55,23 @@ def show(
     **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
     """
     from flows.reports.show.application import Check
+    from flows.reports.show.confidence import at_confidence
+    from flows.reports.show.release_pages import NotThere
     from flows.reports.show.scope import Scope
 
     shown = open_release(release, params, Scope.named(scope) if scope else None)
     check = Check(release, shown.manifest["files"])
-    if export is not None:
-        _export(shown, check, export)
-    elif any(option is not None for option in (region, iteration, table)) or as_json or form is not Format.table:
-        _print(shown, check, (region, iteration, table), form, as_json=as_json)
-    else:
-        _serve(shown, check, port, browser=browser)
+    printed = any(option is not None for option in (region, iteration, table))
+    try:
+        with at_confidence(confidence):
+            if export is not None:
+                _export(shown, check, export)
+            elif printed or as_json or form is not Format.table:
+                _print(shown, check, (region, iteration, table), form, as_json=as_json)
+            else:
+                _serve(shown, check, port, browser=browser)
+    except NotThere as error:
+        raise Refused(str(error)) from None
 
 
 def open_release(folder: Path, params: Path | None = None, scope: Scope | None = None) -> ReleasePages:
@@ -105,23 +114,21 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    from flows.reports.show.release_pages import NotThere, anybodys
+    from flows.reports.show.confidence import as_data, table_of
+    from flows.reports.show.release_pages import anybodys
     from flows.reports.show.terminal import tables
 
     check.run()
     _warn(check)
-    try:
-        with anybodys(shown.folder):
-            view = shown.view({**shown.address(*named), "format": form.value})
-            if form is Format.csv:
-                columns, rows = view.table()
-                cells = [["" if value is None else str(value) for value in row] for row in rows]
-                texts = [TextTable(view.title, columns, cells)]
-            else:
-                texts = tables(view, _notes(shown, view))
-            report({**asdict(view), "changed": check.changed}, texts, form, as_json=as_json)
-    except NotThere as error:
-        raise Refused(str(error)) from None
+    with anybodys(shown.folder):
+        view = shown.view({**shown.address(*named), "format": form.value})
+        if form is Format.csv:
+            columns, rows = table_of(view)
+            cells = [["" if value is None else str(value) for value in row] for row in rows]
+            texts = [TextTable(view.title, columns, cells)]
+        else:
+            texts = tables(view, _notes(shown, view))
+        report({**as_data(view), "changed": check.changed}, texts, form, as_json=as_json)
 
 
 def _notes(shown: ReleasePages, view: Any) -> list[str]:

@@ -95,9 +95,8 @@ class RunSettings(BaseModel, ABC):
 
     @property
     def marks(self) -> str:
-        """The folder, by path or URL, that a mark of the data would be in."""
-        (data,) = (getattr(self, name) for name in self.DATA)
-        return str(data)
+        """The folder, by path or URL, that a mark of the data would be in: the first of DATA."""
+        return str(getattr(self, self.DATA[0]))
 
     @property
     def system(self) -> System:

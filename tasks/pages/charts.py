@@ -58,6 +58,12 @@ def picture(chart: Callable[P, Figure]) -> Callable[P, str]:
     return drawn
 
 
+def standalone(svg: str) -> str:
+    """Return a picture of a page as a file of its own, which follows the viewer's light or dark mode."""
+    head, start, body = svg.partition("<defs>")
+    return head + _ADAPTS + start + body
+
+
 def save(chart: Callable[[], Figure], path: Path, *, dark: bool = False) -> None:
     """Draw a chart into a file: .svg follows the viewer's light or dark mode, .png and .pdf are light or `dark`.
 
@@ -67,8 +73,7 @@ def save(chart: Callable[[], Figure], path: Path, *, dark: bool = False) -> None
         raise Refused(f"a chart is written as {', '.join(FORMATS)}, not as {path.name}")
     try:
         if path.suffix == ".svg":
-            head, start, body = picture(chart)().partition("<defs>")
-            path.write_text(head + _ADAPTS + start + body)
+            path.write_text(standalone(picture(chart)()))
             return
         ink, paper = DARK if dark else LIGHT
         with plt.rc_context({**STYLE, **dict.fromkeys(INKED, ink)}):

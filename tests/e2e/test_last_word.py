@@ -16,7 +16,8 @@ pytestmark = pytest.mark.e2e
 KILL = """
 import os, psutil, time
 from urllib.parse import urlsplit
-import flows.detailed_dhca as stages, flows.execution.runner as runner
+import flows.detailed_dhca as stages, flows.execution.prefect_server as server, flows.execution.runner as runner
+server.CLIENT["PREFECT_CLIENT_MAX_RETRIES"] = "0"  # or Prefect asks the dead server for half a minute
 def kill():
     from prefect.settings import get_current_settings
     port = urlsplit(get_current_settings().api.url).port
@@ -51,7 +52,6 @@ def test_a_run_is_released_though_the_temporary_server_is_killed(
     ledger = open_account(tmp_path)
     environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
-    environment |= {"PREFECT_CLIENT_MAX_RETRIES": "0"}  # else Prefect asks the dead server for two minutes
     words = (tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT, "--run-id", "a")
     where = ("--ledger", ledger.path, "--state", tmp_path / "state", "--workers", 1, "--no-spine")
     process = das_process("run", *words, *where, first=KILL.format(place=place, after=after), environment=environment)

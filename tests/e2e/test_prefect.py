@@ -52,6 +52,7 @@ PERSONS = {"us": 23_457, "pr": 12_391}  # exact counts that nobody may learn
 BAD_AGE, BAD_CODE = "9Q7Z", "7Z1X"
 BY_SCHEDULE = "auto-scheduled"  # Prefect's tag; of a run that a schedule has just made it sees events 15 minutes late
 ANSWER = {"approve": True, "name": "A. Person", "reason": "the yearly release"}
+DATABASE = os.environ.get("DAS_TESTS_DATABASE")  # an empty PostgreSQL database by Prefect's URL, instead of SQLite
 ALARM = "a value of person 4711 in an exception"
 
 
@@ -85,6 +86,16 @@ class Office:
     def get(self, path: str) -> Any:
         """What the server's API has at a path."""
         return httpx.get(f"{self.api}/{path}", timeout=PATIENCE).raise_for_status().json()
+
+    def stored(self) -> str:
+        """All that the server's database holds."""
+        if DATABASE:
+            dump = ["pg_dump", DATABASE.replace("+asyncpg", "")]
+            return subprocess.run(dump, capture_output=True, text=True, check=True).stdout
+        with sqlite3.connect(f"file:{self.folder}/prefect/prefect.db?mode=ro", uri=True) as database:
+            stored = "\n".join(database.iterdump())
+        database.close()
+        return stored
 
     def deployments(self) -> dict[str, str]:
         """Ids of the deployments of the Detailed DHC-A by name."""
@@ -125,6 +136,8 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "DAS_STATE": str(folder),
         "DAS_MEMORY": "auto",
     }
+    if DATABASE:
+        environment["PREFECT_API_DATABASE_CONNECTION_URL"] = DATABASE
     office = Office(folder, environment["PREFECT_API_URL"], environment, ledger)
     prefect = [str(Path(sys.executable).with_name("prefect")), "--no-prompt"]
     with ExitStack() as stack:
@@ -276,9 +289,7 @@ def test_no_person_no_count_and_no_secret_is_known_outside_the_confidential_dire
 ) -> None:
     words = confidential(office)
     assert len(words) >= 7 + 2 * 3, "two scheduled runs and the one that failed after its reservation"
-    with sqlite3.connect(f"file:{office.folder}/prefect/prefect.db?mode=ro", uri=True) as database:
-        stored = "\n".join(database.iterdump())
-    database.close()
+    stored = office.stored()
     assert "totals (Nation, Regional)" in stored, "the database was read, and it holds logs"
     assert "ValueError was raised" in stored
     assert found(words | counts(), stored) == []

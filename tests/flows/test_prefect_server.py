@@ -91,6 +91,7 @@ def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
         "def fail(*_):\n"
         "    raise OSError('no room for it')\n"
         "server_process._prepare_database = fail\n"
+        "prefect_server.CLIENT['PREFECT_CLIENT_MAX_RETRIES'] = '0'\n"
         "prefect_server.start_server(Path('state'))\n"
         "from prefect import flow\n"
         "@flow\n"
@@ -105,10 +106,7 @@ def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
         "    if not prefect_server._server.answered:\n"
         "        prefect_server._server = None\n"
     )
-    impatient = os.environ | {"PREFECT_CLIENT_MAX_RETRIES": "0"}
-    told = subprocess.run(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, env=impatient
-    ).stdout
+    told = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True).stdout
     unable, ended = told.splitlines()
     assert unable.startswith("Failed the temporary Prefect server did not start: ")
     assert " / OSError: no room for it" in unable

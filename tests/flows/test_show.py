@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import re
 import shutil
 import socket
 from collections import Counter
@@ -22,6 +23,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.reports.formats import as_csv
+from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
 from flows.reports.show.detailed_dhca.release import CELLS, Release
@@ -250,6 +252,38 @@ def test_a_release_has_the_names_of_2020_and_those_that_its_geography_has(releas
     (found,) = check_names(copy, {"names.csv": ""})
     assert found.faults == ("1 lines are not a region's only line, with a name",)
     assert json.loads(das(copy, "--json"))["changed"] == ["names.csv was changed"]
+
+
+def test_margins_are_told_at_any_confidence_by_their_exact_laws(released, release):
+    group, county = views.group(release, STATE, "1002"), release.group(COUNTY, "1002")
+    usual = release.cells(COUNTY, "1002")
+    with at_confidence("90"):
+        again = views.group(release, STATE, "1002")
+        noise = release.group(STATE, "1002").noise
+        assert again.group.margin == margin_of_error(noise.law, noise.cells, Fraction(1, 10)) < group.group.margin
+        for before, after in zip(usual, release.cells(COUNTY, "1002"), strict=True):
+            cells = 1 if before.start is not None else len(usual) // 2 - 1
+            assert before.margin == margin_of_error(county.noise.law, cells)
+            assert after.margin == margin_of_error(county.noise.law, cells, Fraction(1, 10))
+        assert "at least 90 of 100 runs" in again.reading
+    sums = [each.children[0].sums.margin for each in (group, again)]
+    assert sums[1] < sums[0]
+    columns, *_ = das(released, "--region", "Alabama", "--format", "csv", "--confidence", "99.5").splitlines()
+    assert "MOE_99.5" in columns.split(",")
+    for text in ("49", "100", "ninety", "1/2"):
+        with pytest.raises(Refused, match="is not a confidence from 50"):
+            das(released, "--region", "Alabama", "--confidence", text)
+
+
+def test_a_page_keeps_its_confidence(page):
+    _, _, text = get(page, "/?view=group/STATE/01/1002&confidence=90")
+    assert "Whiskers are the 90% margins" in text
+    links = re.findall(r'<a [^>]*href="([?][^"]*)"', text)
+    assert links
+    assert all("confidence=90" in link for link in links if "confidence=95" not in link)
+    assert text.count('name="confidence" value="90"') == text.count('method="get"') == 2
+    assert '"confidence":"90"' in get(page, "/?view=group/STATE/01/1002&confidence=90&format=json")[2]
+    assert get(page, "/?view=overview&confidence=49")[0] == 404
 
 
 def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):

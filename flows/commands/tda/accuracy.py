@@ -32,12 +32,13 @@ def accuracy(
     inputs: InputOptions,
     options: ExactOptions,
 ) -> None:
-    """Report the errors of total, voting age, Hispanic and race by level, place, county subdivision and AIAN area.
+    """Report the errors of counts on synthetic data, by level and kind of area. NOT PRIVATE.
 
-    Each spine and estimator is shown, both estimators on the same measurements, with the share of counts
-    within their margins of error. OUT gets error.csv, coverage.csv, error.html with charts, and board.svg, one picture
-    of it all. NOT PRIVATE, and only for data that is marked synthetic: on confidential data each spine would be a
-    measurement and a charge of its own.
+    Total, voting age, Hispanic and race, by level, place, county subdivision and AIAN area. Each spine and
+    estimator is shown, both estimators on the same measurements, with the share of counts within their margins of
+    error. OUT gets error.csv, coverage.csv, error.html with charts, and board.svg, one picture of it all. NOT
+    PRIVATE, and only for data that is marked synthetic: on confidential data each spine would be a measurement and
+    a charge of its own.
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """

@@ -43,16 +43,17 @@ def compare_gls(
         ),
     ],
     place: Annotated[
-        Path | None, typer.Argument(metavar="[OUT]", help="Where cells.parquet and by_query.csv go.")
+        Path | None, typer.Argument(metavar="OUT", help="Where cells.parquet and by_query.csv go.")
     ] = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """Compare our unbiased estimates with the Census Bureau's, for every cell of P1 to P5 by state, county and tract.
+    """Compare our unbiased estimates with the Census Bureau's, cell by cell.
 
-    The Bureau also uses the measurements of the DHC. So with margins made by `--free` the difference over its standard
-    deviation, z = (ours - theirs) / sqrt(s_ours² - s_theirs²), must be N(0, 1), and no standard error of theirs above
-    ours. Margins made without it use what the Bureau leaves out: they are compared by differences and ratios alone.
+    For each cell of the tables P1 to P5, by state, county and tract. The Bureau also uses the measurements of the
+    DHC. So with margins made by `--free` the difference over its standard deviation, z = (ours - theirs) /
+    sqrt(s_ours² - s_theirs²), must be N(0, 1), and no standard error of theirs above ours. Margins made without it
+    use what the Bureau leaves out: they are compared by differences and ratios alone.
 
     **Example:** `das tda compare-gls out/us census-2020-pl94-gls/`
     """

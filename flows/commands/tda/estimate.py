@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -87,7 +87,7 @@ def estimate(
     *,
     options: WorkOptions,
 ) -> None:
-    """Estimate a private database from published noisy measurements alone: no records, no secret, no account.
+    """Estimate from published noisy measurements: no records, no secret, no account.
 
     With the estimator of a release its histograms, microdata and margins are made again, byte by byte; with another,
     those that it makes of the same measurements. Nothing is measured, so nothing is spent.
@@ -146,16 +146,23 @@ def estimate(
     show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)
 
 
-def _tables(rows: list[dict[str, object]], findings: list[Finding]) -> RenderableType:
+def _tables(rows: list[dict[str, Any]], findings: list[Finding]) -> RenderableType:
     """Return the inventory as a table, the schemas once each, and the findings."""
-    heads = ("jurisdiction", "product", "level", "rows of", "files", "rows")
-    table = Table(*heads, "states", title="Published noisy measurements")
-    schemas: dict[str, None] = {}
-    for row in rows:
-        states = cast(list[str], row["states"])
+    from tasks.top_down.published_files.inventory import LEVELS
+    from tasks.top_down.run_plan import US
+
+    table = Table("data", "product", "level", title="Published noisy measurements: files and rows")
+    for head in ("DPQuery files", "rows", "Constraint files", "rows"):
+        table.add_column(head, justify="right")
+    table.add_column("State=")
+    order, schemas = [US, *LEVELS], dict.fromkeys(schema for row in rows for schema in row["schemas"])
+    keys = dict.fromkeys((row["jurisdiction"], row["product"], row["level"]) for row in rows)
+    for key in sorted(keys, key=lambda key: (key[0] != "us", key[1], order.index(key[2]))):
+        of = {row["rows of"]: row for row in rows if (row["jurisdiction"], row["product"], row["level"]) == key}
+        kinds = [of.get(kind, {"files": 0, "rows": 0}) for kind in ("DPQuery", "Constraint")]
+        states = sorted({state for row in of.values() for state in row["states"]})
         shown = ", ".join(states[:6]) + (f" ... ({len(states)})" if len(states) > 6 else "")
-        table.add_row(*(f"{row[head]:,}" if isinstance(row[head], int) else str(row[head]) for head in heads), shown)
-        schemas |= dict.fromkeys(cast(list[str], row["schemas"]))
+        table.add_row(*key, *(f"{kind[head]:,}" for kind in kinds for head in ("files", "rows")), shown)
     return Group(table, *(Text(f"columns: {schema}") for schema in schemas), findings_table(findings))
 
 

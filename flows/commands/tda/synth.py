@@ -21,7 +21,7 @@ def synth(
     text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make the input of `das tda run`: synthetic persons and units on the blocks of a real geography.
+    """Make synthetic input: persons and units on the blocks of a real geography.
 
     Populations are those of the block table where it has them, else drawn. Group quarters, housing units, ethnicity and
     races follow published shares. DATA is marked synthetic: runs on it charge nothing.

@@ -23,7 +23,7 @@ def truth(
     inputs: InputOptions,
     options: ExactOptions,
 ) -> None:
-    """Write the release that a run would give with its noise switched off. NOT PRIVATE: only its owner may read it.
+    """Write the release without its noise. NOT PRIVATE: only its owner may read it.
 
     **Example:** `das tda truth data/ truth/`
     """

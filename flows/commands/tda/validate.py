@@ -9,7 +9,9 @@ from flows.commands.tda.options import DataArgument, InputOptions
 
 @with_options
 def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> None:
-    """Check every row of every file, and records against declared counts; exit with 1 if a run would be refused.
+    """Check every row of every file, and records against declared counts.
+
+    Exit with 1 if a run would be refused.
 
     The findings are shown without the values that broke a rule. The report with the values stays in the confidential
     directory that is named below the table.

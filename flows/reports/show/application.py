@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from starlette.routing import Mount, Route
 
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
+from flows.reports.show.confidence import as_data, at_confidence, confidence, table_of
 from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.release_pages import NotThere, ReleasePages, anybodys
@@ -37,6 +37,7 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
 REPORT = "report.html"
+CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau gives 90 in its tables
 LONGEST = 200  # characters of one parameter
 
 
@@ -115,7 +116,9 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,
         "served": True,
-        "estimated": "estimates" in manifest,
+        "estimated": "estimates" in manifest and confidence().is_released,
+        "percent": confidence().percent,
+        "confidences": () if "NOT_PRIVATE" in manifest or not shown.any_confidence else CONFIDENCES,
         "covers": _covers(shown.nation),
         "scope": "",
     }
@@ -132,7 +135,7 @@ def _covers(states: Sequence[str]) -> str:
 
 def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
     try:
-        with anybodys(shown.folder):
+        with anybodys(shown.folder), at_confidence(asked.get("confidence")):
             return _respond(shown, check, asked)
     except (NotThere, Refused) as error:
         return _message(shown, check, str(error), asked.get("format", "html"))
@@ -145,12 +148,12 @@ def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respon
         name = asked.get("view", "overview").replace("/", "-")
         safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"
         return Response(
-            as_csv(*view.table()),
+            as_csv(*table_of(view)),
             media_type="text/csv",
             headers={**HEADERS, "Content-Disposition": f'attachment; filename="{safe}.csv"'},
         )
     if form == "json":
-        return JSONResponse({**asdict(view), "changed": list(check.changed)}, headers=HEADERS)
+        return JSONResponse({**as_data(view), "changed": list(check.changed)}, headers=HEADERS)
     address = rendering.address_of(asked)
     text = rendering.html(view, about(shown, check), address, f"{address}&format=csv")
     return Response(text, media_type="text/html", headers=HEADERS)

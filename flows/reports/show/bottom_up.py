@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from flows.reports.show.caveats import caveat
+from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database, quoted
 from flows.reports.show.paging import Page, limit, page_asked, page_of
 from flows.reports.show.release_pages import NotThere, ReleasePages, Table, View
@@ -68,6 +69,8 @@ class Marginal(View):
 class BottomUpPages(ReleasePages):
     """The views of a bottom-up release by their addresses; it has no scopes."""
 
+    any_confidence = False
+
     def __init__(self, folder: Path, manifest: Mapping[str, Any], params: Path | None, scope: Scope) -> None:
         if scope != Scope() or params:
             raise Refused("--params and --scope are for releases of the Detailed DHC-A")
@@ -85,6 +88,8 @@ class BottomUpPages(ReleasePages):
 
     def view(self, asked: Mapping[str, str]) -> View:
         """Return the release as a whole, or one of its tables. Raises NotThere where an address names none."""
+        if not confidence().is_released:
+            raise NotThere("margins of a bottom-up release are known at 95% alone")
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
                 return self._tables()

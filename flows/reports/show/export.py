@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl
 
 from flows.reports.formats import as_csv
 from flows.reports.show import rendering
+from flows.reports.show.confidence import table_of
 from flows.reports.show.release_pages import ReleasePages, View
 from flows.reports.show.search import SMALL
 from tasks.lifecycle.errors import Refused
@@ -71,7 +72,7 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
             (out / f"{file_name(other)}.html").write_text(_html(pages.view(other), other, about, written))
         if count > 1:
             whole = pages.view({**asked, "format": "csv"})
-        (out / f"{file_name(asked)}.csv").write_text(as_csv(*whole.table()))
+        (out / f"{file_name(asked)}.csv").write_text(as_csv(*table_of(whole)))
     (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     (out / "static/style.css").write_text(style())
     (out / "static/find.js").write_bytes((files("flows.reports.show") / "static/find.js").read_bytes())

@@ -53,9 +53,12 @@ class ReleasePages(ABC):
         The digest of the manifest, which the ledger keeps.
     nation : sequence of str
         The FIPS codes of the states in its nation; empty where it has no counts of the nation.
+    any_confidence : bool
+        Whether its margins can be told at another confidence than that of its files.
     """
 
     nation: Sequence[str] = ()
+    any_confidence = True
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope

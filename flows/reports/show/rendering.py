@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment
 
+from flows.reports.show.confidence import confidence
 from flows.reports.show.release_pages import View
 from tasks.pages import environment
+
+FORM = re.compile(r'(<form [^>]*method="get"[^>]*>)')
 
 
 def address_of(asked: Mapping[str, str]) -> str:
@@ -25,4 +29,9 @@ def templates() -> Environment:
 
 def html(view: View | Mapping[str, str], about: Mapping[str, Any], address: str, csv: str) -> str:
     """Return the page of a view; `csv` is the address of its table."""
-    return templates().get_template("base.html").render(view=view, about=about, address=address, csv=csv)
+    text = templates().get_template("base.html").render(view=view, about=about, address=address, csv=csv)
+    if not about["served"] or confidence().is_released:
+        return text
+    percent = confidence().percent  # stays from page to page; an address that names another, behind it, has its own
+    text = text.replace('href="?', f'href="?confidence={percent}&amp;')
+    return FORM.sub(rf'\1<input type="hidden" name="confidence" value="{percent}">', text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flows.reports.show.confidence import confidence, table_of
 from flows.reports.show.detailed_dhca.release import SEXES
 from flows.reports.show.detailed_dhca.view_models import GroupItem, GroupView, IterationView, RegionView
 from flows.reports.show.release_pages import View
@@ -18,7 +19,7 @@ ESTIMATE = ("estimate", "its margin")  # columns that most releases lack
 
 def tables(view: View, notes: Sequence[str]) -> list[TextTable]:
     """Return the tables of a view, its notes under the last."""
-    columns, rows = view.table()
+    columns, rows = table_of(view)
     match view:
         case GroupView():
             return [*_group(view), TextTable("Around it", AROUND, _around(view), notes).without_empty(ESTIMATE)]
@@ -50,7 +51,11 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
         [one.count, text(one.released), "not given" if one.margin is None else f"{one.margin:,.1f}"]
         for one in view.margins
     ]
-    beside = [TextTable("Margins of error, 95%", ["", "released", "margin"], margins)] if margins else []
+    beside = (
+        [TextTable(f"Margins of error, {confidence().percent}%", ["", "released", "margin"], margins)]
+        if margins
+        else []
+    )
     return beside + [
         TextTable(
             name,

@@ -12,6 +12,7 @@ from privacy.analyses.error_measures import ErrorSums
 from spine.geography import IntArray
 from spine.top_down import TrueHistograms
 from spine.workload import FloatArray
+from tasks.pages.words import level_title
 from tasks.top_down.areas import areas
 from tasks.top_down.estimate.descent import load_estimates
 from tasks.top_down.gls.margin_tables import Margins, Z, columns_of, count_columns, load_margins
@@ -21,16 +22,8 @@ from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import ProductName
 
-LEVELS = {
-    "state": "State",
-    "county": "County",
-    "tract": "Tract",
-    "cbg": "Tabulation block group",
-    "obg": "Optimized block group",
-    "block": "Block",
-    "place": "Place",
-    "mcd": "County subdivision (MCD)",
-    "aian": "AIAN area",
+LEVELS = {  # in words
+    level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
 }
 SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
 ALL = -1  # instead of a class of size: all of them

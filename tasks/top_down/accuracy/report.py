@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -12,18 +12,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tasks.pages import render
-from tasks.pages.charts import picture
+from tasks.pages.charts import picture, standalone
 from tasks.pages.text_table import TextTable
+from tasks.pages.words import PRODUCTS
 from tasks.top_down.accuracy.compare import LEVELS
+from tasks.top_down.gls.margin_tables import COVERED as WITH_MARGIN
 
-COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
+GREY = "#8b93a1"
+COLOURS = {"conventional": GREY, "aian": "#d58a1c", "optimized": "#2f86d1"}
+SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}
+ESTIMATORS = {"topdown": "topdown, as the program of 2020", "gls": "gls, from all measurements"}
 SHOWN = {"persons": ("total", "voting age by race"), "units": ("occupied",)}
 NOMINAL = 95.0
 COVERED = {
     "level": "{place}",
-    "count": "{product}: {quantity}",
-    "spine": "{spine}",
+    "count": "{of}",
+    "spine": "{spine_title}",
     "estimator": "{estimator}",
     "counts": "{n:,.0f}",
     "release": "{coverage:.1%}",
@@ -45,12 +50,12 @@ def write_report(
     """Write OUT/error.csv, coverage.csv, error.html and board.svg; return the errors by level, a table a quantity."""
     errors.to_csv(out / "error.csv", index=False)
     coverage.to_csv(out / "coverage.csv", index=False)
-    whole = errors[errors["size"] == "all"]
+    whole, spread = errors[errors["size"] == "all"], _spread(errors, about)
     columns = [(kind, estimator) for kind in kinds for estimator in estimators]
     sections, tables = [], []
     for product, quantity in errors[["product", "quantity"]].drop_duplicates().itertuples(index=False):
         table = errors[(errors["product"] == product) & (errors["quantity"] == quantity)]
-        title = f"{product}: {quantity}"
+        title = f"{PRODUCTS[product]}: {quantity}"
         of_all, of_blocks = table[table["size"] == "all"], table[table["level"] == "block"]
         first = of_all[of_all["estimator"] == estimators[0]]
         tables.append(_table(f"{title}: mean absolute error (bias)", "level", of_all, columns))
@@ -62,17 +67,45 @@ def write_report(
                 "chart": chart(first, kinds) if quantity in SHOWN[product] else "",
             }
         )
-    board = board_picture(whole, coverage, kinds, estimators)
-    (out / "board.svg").write_text(board)
+    board = board_picture(whole, coverage, kinds, estimators, spread)
+    (out / "board.svg").write_text(standalone(board))
     covered = coverage.assign(
-        place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cutting block groups"].__getitem__)
+        place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cutting block groups"].__getitem__),
+        of=coverage["product"].map(PRODUCTS) + ": " + coverage["quantity"],
+        spine_title=coverage["spine"].map(SPINES),
     )
-    within = TextTable.filled("Coverage of margins", COVERED, covered.to_dict("records"), words=4)
     page = render(
-        "tasks.top_down.accuracy", "accuracy.html", sections=sections, about=about, board=board, coverage=within
+        "tasks.top_down.accuracy",
+        "accuracy.html",
+        sections=sections,
+        about=about,
+        board=board,
+        first=ESTIMATORS[estimators[0]],
+        margins=_margins(covered, kinds),
+        coverage=TextTable.filled("Coverage of margins", COVERED, covered.to_dict("records"), words=4),
+        spread=spread,
     )
     (out / "error.html").write_text(page)
     return tables
+
+
+def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
+    """Return what is known of how far the errors of other draws would be."""
+    if errors["sd"].isna().all():
+        return "From one seed, so one draw of the noise: differences of some per cent may be chance (--seeds 3)."
+    return f"Means of {about['Seeds']} draws of the noise; a whisker is the standard deviation from draw to draw."
+
+
+def _margins(coverage: pd.DataFrame, kinds: Sequence[str]) -> TextTable:
+    """Return by count and level the share of the released counts within their margins, spine beside spine."""
+    chosen = coverage["quantity"].isin(WITH_MARGIN) & (coverage["cut"] == 0) & (coverage["estimator"] == "gls")
+    rows = []
+    for (of, place), table in coverage[chosen].sort_values("of", kind="stable").groupby(["of", "place"], sort=False):
+        by = table.set_index("spine")
+        shares = [f"{by['coverage'][kind]:.1%} of {by['n'][kind]:,.0f}" if kind in by.index else "" for kind in kinds]
+        rows.append([str(of), str(place), *shares])
+    columns = ["count", "level", *(f"{SPINES[kind]} spine" for kind in kinds)]
+    return TextTable("Released counts within their margins", columns, rows, words=2)
 
 
 def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> TextTable:
@@ -81,25 +114,28 @@ def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[st
     for name, of_name in table.groupby(key, sort=False):
         measured = of_name.set_index(["spine", "estimator"])
         figures = [
-            f"{measured['mae'].loc[at]:.2f} ({measured['bias'].loc[at]:+.2f})".replace("-", "−") for at in columns
+            f"{measured['mae'].loc[at]:.2f} ({measured['bias'].loc[at]:+z.2f})".replace("-", "−").replace(
+                "+0.00", "0.00"
+            )
+            for at in columns
         ]
         rows.append([LEVELS.get(str(name), str(name)), f"{of_name['n'].iloc[0]:,}", *figures])
-    return TextTable(title, [key, "cells", *(f"{kind}, {estimator}" for kind, estimator in columns)], rows)
+    return TextTable(title, [key, "counts", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)], rows)
 
 
 @picture
 def board_picture(
-    errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str]
+    errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str], spread: str
 ) -> Figure:
     """Draw the errors of both estimators by level, and the share of counts within their margins."""
-    persons = "persons" if "persons" in set(errors["product"]) else "units"
-    shown = SHOWN[persons]
-    errors = errors[errors["product"] == persons]
-    totals = coverage[(coverage["product"] == persons) & (coverage["quantity"] == shown[0]) & (coverage["cut"] == 0)]
+    product = "persons" if "persons" in set(errors["product"]) else "units"
+    shown = SHOWN[product]
+    errors = errors[errors["product"] == product]
+    totals = coverage[(coverage["product"] == product) & (coverage["quantity"] == shown[0]) & (coverage["cut"] == 0)]
     levels, covered = ([level for level in LEVELS if level in set(table["level"])] for table in (errors, totals))
     rows = len(shown) + bool(len(totals))
     height = 0.22 * errors["level"].nunique() + 0.9
-    size = (3.2 * len(kinds) + 1.6, rows * height)
+    size = (max(3.2 * len(kinds) + 1.6, 8), rows * height + 1.2)
     figure, axes = plt.subplots(rows, len(kinds), figsize=size, squeeze=False, sharey="row", sharex="row")
     for column, kind in enumerate(kinds):
         for row, quantity in enumerate(shown):
@@ -108,37 +144,65 @@ def board_picture(
             axes[row, column].set_xlabel(f"mean absolute error of {quantity}")
         if len(totals):
             _draw_coverage(axes[-1, column], totals[totals["spine"] == kind], estimators, covered)
-        axes[0, column].set_title(f"{kind} spine")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        axes[0, column].set_title(f"{SPINES[kind]} spine", fontsize=10)
+    titles = f"How far released counts of {PRODUCTS[product].lower()} are from the truth, by level of geography"
+    figure.suptitle(f"{titles}\n", fontsize=12)  # the empty line holds the legend
+    figure.supxlabel(_sentence(estimators, errors, spread), fontsize=8.5)
+    below_title = (0.5, 1 - 0.22 / size[1])
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="upper center", bbox_to_anchor=below_title, ncols=2, fontsize=9)
     return figure
 
 
+def _sentence(estimators: Sequence[str], errors: pd.DataFrame, spread: str) -> str:
+    """Return the picture's caption."""
+    lines = ["Further left is better; from 1 to 10 is ten times the error."]
+    if len(estimators) == 2:
+        lines[0] += " Per cent: by how much gls changes the error of topdown."
+    if (errors["mae"] == 0).any():
+        lines.append("Exact: declared, or without error in these draws.")
+    return "\n".join([*lines, f"Not private: of synthetic data. {spread}"])
+
+
 def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
-    """Draw a line for each level from one estimator's error to the other's, with the change in per cent."""
-    at = -np.arange(len(levels))
-    by = {name: table[table["estimator"] == name].set_index("level")["mae"].loc[levels] for name in estimators}
-    least = min((values[values > 0].min() for values in by.values() if (values > 0).any()), default=1.0)
-    drawn = {name: np.maximum(values.to_numpy(), least / 2) for name, values in by.items()}
-    for name, values in drawn.items():
-        axis.plot(values, at, "o", color=DOTS[name], label=name)
-    if len(drawn) == 2:
-        old, new = drawn["topdown"], drawn["gls"]
-        axis.hlines(at, np.minimum(old, new), np.maximum(old, new), color="#8b93a1", lw=1.5, zorder=0)
-        for y, before, after in zip(at, old, new, strict=True):
-            change = f"{100 * (after / before - 1):+.0f}%".replace("-", "\u2212")
-            axis.annotate(change, (max(before, after), y), (7, 0), textcoords="offset points", va="center", fontsize=8)
+    """Draw a line for each level from one estimator's error to the other's, with the change in per cent.
+
+    An error of 0 has no place on a logarithmic axis: it is said in words.
+    """
     axis.set_xscale("log")
+    at = -np.arange(len(levels))
+    by = {name: table[table["estimator"] == name].set_index("level").reindex(levels) for name in estimators}
+    for name, values in by.items():
+        noisy = (values["mae"] > 0).to_numpy()
+        drawn, spread = values["mae"][noisy], values["sd"].fillna(0)[noisy]
+        axis.errorbar(drawn, at[noisy], xerr=spread, fmt="o", color=DOTS[name], ecolor=GREY, label=ESTIMATORS[name])
+    errors = np.array([values["mae"] for values in by.values()])
+    for y, exact in zip(at.tolist(), (errors == 0).T, strict=True):
+        if exact.any():
+            words = "exact" if exact.all() else f"{estimators[exact.argmax()]}: exact"
+            axis.text(0.01, y, words, transform=axis.get_yaxis_transform(), va="center", fontsize=8)
+    if len(estimators) == 2:
+        compared = (errors > 0).all(axis=0)
+        axis.hlines(at[compared], *np.sort(errors[:, compared], axis=0), color=GREY, lw=1.5, zorder=0)
+        for y, (old, new) in zip(at[compared], errors[:, compared].T, strict=True):
+            change = round(100 * (new / old - 1))
+            words = f"{change:+d}%".replace("-", "\u2212") if change else "the same"
+            axis.annotate(words, (max(old, new), y), (9, 0), textcoords="offset points", va="center", fontsize=8)
     axis.margins(x=0.25)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter("")
     axis.set_yticks(at, [LEVELS[level] for level in levels])
+    axis.set_ylim(0.4 - len(levels), 0.6)
 
 
 def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
     """Draw the share of released totals within their margins, for entities that cut no block group."""
-    axis.axvline(NOMINAL, color="#8b93a1", lw=1, ls="--")
+    axis.axvline(NOMINAL, color=GREY, lw=1, ls="--")
     for name in estimators:
         shares = table[table["estimator"] == name].set_index("level")["coverage"].reindex(levels)
-        axis.plot(100 * shares, -np.arange(len(levels)), "o", color=DOTS[name], label=name)
+        axis.plot(100 * shares, -np.arange(len(levels)), "o", color=DOTS[name], label=ESTIMATORS[name])
     axis.set_yticks(-np.arange(len(levels)), [LEVELS[level] for level in levels])
+    axis.set_ylim(0.4 - len(levels), 0.6)
     axis.set_xlabel("released totals within the 95% margin (%)")
 
 
@@ -151,7 +215,7 @@ def chart(table: pd.DataFrame, kinds: Sequence[str]) -> Figure:
         own = table[table["spine"] == kind].set_index("level").loc[levels]
         at = np.arange(len(levels))[::-1] + 0.25 * ((len(kinds) - 1) / 2 - place)
         spread = own["sd"].fillna(0)
-        axis.barh(at, own["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor="#8b93a1", label=kind)
+        axis.barh(at, own["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor=GREY, label=f"{SPINES[kind]} spine")
     axis.set_yticks(np.arange(len(levels))[::-1], [LEVELS[level] for level in levels])
     axis.set(xlabel="mean absolute error")
     axis.legend(loc="upper left", bbox_to_anchor=(1, 1))

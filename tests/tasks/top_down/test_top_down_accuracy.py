@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -55,7 +56,10 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
         pd.testing.assert_series_equal(one, other)
     write_report(tmp_path, poor, margins["poor"], ["optimized"], ["topdown", "gls"], {"Data": "made up"})
     assert "<svg" in (tmp_path / "error.html").read_text()
-    assert "within the 95% margin" in (tmp_path / "board.svg").read_text()
+    board = (tmp_path / "board.svg").read_text()
+    assert "within the 95% margin" in board
+    assert "one draw of the noise" in board  # one seed
+    assert not {"+0%", "−0%"} & set(re.findall(r"[+−]\d+%", board))
 
 
 def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:

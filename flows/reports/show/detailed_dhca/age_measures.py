@@ -1,4 +1,4 @@
-"""Median age and sex ratio of a group's table, each with the 95% interval that its noise leaves.
+"""Median age and sex ratio of a group's table, each with the interval that its noise leaves.
 
 Both intervals invert a test of a sum of noisy cells, so they need no approximation of the measure itself, and are wide
 on the side where few persons are. Median age: an age m is in the interval if the persons older than m and those younger
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import hypot, sqrt
 from statistics import fmean
 
+from flows.reports.show.confidence import confidence
 from tasks.detailed_dhca.pyramid import AgeRow, Pyramid
 
 TOO_NOISY = "not known: the noise is as large as the counts"
@@ -22,7 +23,7 @@ TOO_NOISY = "not known: the noise is as large as the counts"
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of a table: its value and 95% interval, and both in words.
+    """A measure of a table: its value and interval, and both in words.
 
     value, low, high: None where they are not finite or, for an age, in the open last group.
     """
@@ -48,7 +49,7 @@ def median_age(ages: Sequence[AgeRow], margin: float) -> Measure:
         return Measure("median age", None, None, None, TOO_NOISY)
     words = _age(value, open_from)
     if margin:
-        words += f", 95% interval {_age(low, open_from)} to {_age(high, open_from)}"
+        words += f", {confidence().percent}% interval {_age(low, open_from)} to {_age(high, open_from)}"
     known = [age if age < open_from else None for age in (value, low, high)]
     return Measure("median age", known[0], known[1], known[2], words)
 
@@ -91,7 +92,7 @@ def sex_ratio(table: Pyramid) -> Measure:
     low, high = max((half - root) / first, 0), (half + root) / first
     words = f"{100 * ratio:.1f}"
     if hypot(male.margin, female.margin):
-        words += f", 95% interval {100 * low:.1f} to {100 * high:.1f}"
+        words += f", {confidence().percent}% interval {100 * low:.1f} to {100 * high:.1f}"
     return Measure(name, 100 * ratio, 100 * low, 100 * high, words)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from flows.reports.show.confidence import confidence
 from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
 from flows.reports.show.detailed_dhca.presenters import present_group
@@ -80,7 +81,7 @@ def _verdict(difference: int, margin: int, missing: int, missing_at_most: int, a
         differ = f"The parent and the sum of its parts differ by {abs(difference):,}"
         if abs(difference) <= margin:
             return f"{differ}; noise alone explains up to {margin:,}."
-        return f"{differ}. In 95 of 100 runs noise alone explains no more than {margin:,}."
+        return f"{differ}. In {confidence().percent} of 100 runs noise alone explains no more than {margin:,}."
     side = "less" if difference >= 0 else "more"
     some = f"{missing:,} of the parts {'is' if missing == 1 else 'are'}" if missing else "some parts may be"
     up_to = f" The suppressed parts can add up to {missing_at_most:,} more." if missing else ""

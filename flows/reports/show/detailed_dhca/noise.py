@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flows.reports.show.confidence import confidence
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_sum
 from privacy.noise.sampler import check_law
@@ -47,7 +48,7 @@ def read_law(query: Mapping[str, Any]) -> Law:
 
 
 def margin_of_difference(one: Noise, *others: Noise) -> int:
-    """Return the 95% margin of a count less the sum of others.
+    """Return the margin of a count less the sum of others.
 
     Noise that both sides share cancels; the rest is independent.
     """
@@ -60,9 +61,9 @@ def margin_of_difference(one: Noise, *others: Noise) -> int:
 
 
 def margin_of_cells(cells: Iterable[tuple[Law | None, int]]) -> int:
-    """Return the 95% margin of a sum or difference of independent cells, given as (law, number of cells)."""
+    """Return the margin, at the confidence of this answer, of a sum or difference of cells (law, number of cells)."""
     together: defaultdict[Law, int] = defaultdict(int)
     for law, number in cells:
         if law is not None:
             together[law] += number
-    return margin_of_sum(together)
+    return margin_of_sum(together, confidence().alpha)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flows.reports.show.confidence import confidence
 from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Release
 from flows.reports.show.detailed_dhca.view_models import GroupItem, IterationItem, LevelRow, RegionItem, Status
@@ -109,7 +110,7 @@ def describe_law(release: Release, published: Published | None) -> str:
 
 def present_level(facts: LevelFacts) -> LevelRow:
     """Return the row of a level."""
-    published = facts.published
+    published, margins = facts.published, facts.margins_at(confidence())
     return LevelRow(
         slug=facts.level.slug,
         name=facts.level.name,
@@ -118,6 +119,6 @@ def present_level(facts: LevelFacts) -> LevelRow:
         groups=facts.groups,
         published=sum(published.values()),
         by_shape={name: published[name] + (published["total_only"] if name == "total" else 0) for name in SHAPES},
-        margins={name: facts.margins[name] for name in SHAPES},
+        margins={name: margins[name] for name in SHAPES},
         suppressed_up_to=facts.suppressed_up_to,
     )

@@ -8,14 +8,15 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from flows.reports.show.confidence import RELEASED, Confidence, confidence
 from flows.reports.show.database import Database
 from flows.reports.show.detailed_dhca.iterations import Iteration, from_tables, read_parameters, read_tabulated
-from flows.reports.show.detailed_dhca.noise import Noise, read_law
+from flows.reports.show.detailed_dhca.noise import Noise, margin_of_cells, read_law
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
@@ -52,8 +53,14 @@ class LevelFacts:
 
     @cached_property
     def margins(self) -> dict[str, int]:
-        """The 95% margin of a total by detail."""
-        return {detail: margin_of_error(law, CELLS[detail]) if law else 0 for detail, law in self.laws.items()}
+        """The margin of a total by detail, as in the release's files: at 95%."""
+        return self.margins_at(RELEASED)
+
+    def margins_at(self, level: Confidence) -> dict[str, int]:
+        """Return the margin of a total by detail at a confidence."""
+        return {
+            detail: margin_of_error(law, CELLS[detail], level.alpha) if law else 0 for detail, law in self.laws.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -138,12 +145,18 @@ class Release:
             return []
         where = "REGION_ID = ? AND ITERATION_CODE = ?"
         query, times = self._with_estimates("t2", level, CELL_COLUMNS, where)
-        return [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
+        cells = [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
+        group = None if confidence().is_released else self.group(region, code)
+        if group is None:
+            return cells
+        ages, law = len(cells) // len(SEXES) - 1, group.noise.law
+        margins = {summed: margin_of_cells([(law, ages if summed else 1)]) for summed in (True, False)}
+        return [replace(cell, margin=margins[cell.start is None]) for cell in cells]
 
     @property
     def estimated(self) -> bool:
-        """Whether the release has estimates."""
-        return "estimates" in self.manifest
+        """Whether the release has estimates, at this confidence: their margins are known at 95% alone."""
+        return "estimates" in self.manifest and confidence().is_released
 
     def _with_estimates(self, table: str, level: Level, columns: str, where: str, order: str = "") -> tuple[str, int]:
         """Return the query for rows of a level with their estimates, and how often it repeats the values of `where`.
@@ -245,6 +258,8 @@ class Release:
             region = Region(level.region_type, region_id)
             shape = shapes.get(margin) or SHAPE_OF_ROWS.get(counted.get((region_id, code), 0), "total")
             noise = self._noise(level, region, code, margin, shape)
+            if not confidence().is_released:
+                margin = margin_of_cells([(noise.law, noise.cells)])
             found.append(Published(region, code, count, margin, shape, noise, *estimate))
         return found
 

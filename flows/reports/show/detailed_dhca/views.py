@@ -1,6 +1,7 @@
 """Make the views of a Detailed DHC-A release.
 
-Margins of error are 95% margins of the noise; those of sums and differences come from the exact laws of their noise.
+Margins of error are of the noise, at the confidence of the answer; those of sums and differences come from the exact
+laws of their noise.
 """
 
 from __future__ import annotations

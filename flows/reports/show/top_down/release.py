@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Generic, TypeVar
 
+from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geounit, plain_title, tabulation_above
@@ -22,6 +24,7 @@ Place = TypeVar("Place")  # a Geounit, or its row in a view
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, 8)))
 ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
 MARGIN = "count, released, margin, estimate, standard_error"
+DEVIATIONS = 1.96  # in a margin of the release's files, which are at 95%
 PUBLIC_BLOCK = "(geounit[-16:-6] || geounit[-4:])"  # the 15 digits that are public, of a block's geocode
 
 
@@ -66,6 +69,10 @@ class Margin:
     margin: float | None
     estimate: float
     error: float
+
+    def at(self, times: float) -> Margin:
+        """Return the same with a margin so many times as wide."""
+        return self if self.margin is None else replace(self, margin=times * self.margin)
 
 
 class TopDownRelease:
@@ -196,7 +203,8 @@ class TopDownRelease:
             columns += [f"coalesce({name}, 0) AS {name}" for name in names]
         columns.append("NULL AS margin")
         if name := self._margins_of(kind, "persons", level, state):
-            only = f"SELECT geounit AS code, margin FROM {self._database.source(name)} WHERE count = 'total'"
+            wider = f"margin * {_wider()} AS margin"
+            only = f"SELECT geounit AS code, {wider} FROM {self._database.source(name)} WHERE count = 'total'"
             joins.append(f"LEFT JOIN ({only}) USING (code)")
             columns[-1] = "margin"
         chosen = f"SELECT code FROM ({codes}) WHERE {where.format(code='code')}"
@@ -244,7 +252,7 @@ class TopDownRelease:
         for product in self.products_of(geounit.kind):
             if name := self._margins_of(geounit.kind, product, geounit.level, geounit.state):
                 query = f"SELECT {MARGIN} FROM {self._database.source(name)} WHERE geounit = ?"
-                found += [Margin(product, *row) for row in self._database.ask(query, [geounit.code])]
+                found += [Margin(product, *row).at(_wider()) for row in self._database.ask(query, [geounit.code])]
         return found
 
     @property
@@ -270,7 +278,7 @@ class TopDownRelease:
 
     def _answer(self, row: Any) -> Answer:
         query, share, variance, number, first, above, below = row
-        margin = _margin(self.gaussian, Fraction(int(above), int(below)))
+        margin = _margin(self.gaussian, Fraction(int(above), int(below)), confidence().alpha)
         return Answer(query, share, number, first if number == 1 else None, variance**0.5, margin)
 
     # -- around -------------------------------------------------------------------------------------------------------
@@ -344,8 +352,18 @@ class TopDownRelease:
         return self._database.source(f"invariants/{product}/{level}/{state}.parquet")
 
 
+def _wider() -> float:
+    """Return how many times as wide as at 95% a margin in standard errors is, at the confidence of this answer."""
+    return 1.0 if confidence().is_released else deviations() / DEVIATIONS
+
+
+def deviations() -> float:
+    """Return the standard deviations of a normal law in a margin at the confidence of this answer."""
+    return NormalDist().inv_cdf(1 - float(confidence().alpha) / 2)
+
+
 @lru_cache(maxsize=4096)
-def _margin(gaussian: bool, parameter: Fraction) -> int:
+def _margin(gaussian: bool, parameter: Fraction, alpha: Fraction) -> int:
     law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
     check_law(law)
-    return margin_of_error(law)
+    return margin_of_error(law, alpha=alpha)

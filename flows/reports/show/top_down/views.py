@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flows.reports.show.caveats import caveat
+from flows.reports.show.confidence import confidence
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import Vocabulary, matches, words_of
 from flows.reports.show.top_down.geounits import KINDS, OFF_SPINE, TABULATION, Geounit, title_of
-from flows.reports.show.top_down.release import TopDownRelease, Totals
+from flows.reports.show.top_down.release import TopDownRelease, Totals, deviations
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
 from flows.reports.show.top_down.view_models import (
     FoundGeounits,
@@ -260,4 +261,6 @@ def describe_margins(release: TopDownRelease, *, given: bool) -> str:
     """Return a sentence on margins; `given`: whether counts of the view have one."""
     if "NOT_PRIVATE" in release.manifest:
         return ""
+    if given and not confidence().is_released:
+        return f"A margin is {deviations():.2f} standard errors of the unbiased estimate from all noisy answers."
     return WITH_MARGINS if given else NO_MARGIN

@@ -1,0 +1,74 @@
+"""The confidence of the margins in one answer: 95% by default, as in the release, or any other from its exact laws."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from flows.reports.show.release_pages import NotThere, Table, View
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """A confidence as a percentage, in digits: `95`, `99.5`."""
+
+    percent: str
+
+    @classmethod
+    def named(cls, text: str) -> Confidence:
+        """Return the confidence that a user names. Raises NotThere for none from 50 to 99.9."""
+        digits = text.strip().removesuffix("%")
+        if not re.fullmatch(r"\d\d(\.\d)?", digits) or Fraction(digits) < 50:
+            raise NotThere(f"{text!r} is not a confidence from 50 to 99.9 percent, such as 90")
+        return cls(digits.removesuffix(".0"))
+
+    @property
+    def alpha(self) -> Fraction:
+        """The share of runs in which noise may exceed a margin."""
+        return 1 - Fraction(self.percent) / 100
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it is that of the margins in a release's files."""
+        return self == RELEASED
+
+
+RELEASED = Confidence("95")
+_current: ContextVar[Confidence] = ContextVar("confidence", default=RELEASED)
+
+
+def confidence() -> Confidence:
+    """Return the confidence of this answer."""
+    return _current.get()
+
+
+@contextmanager
+def at_confidence(text: str | None) -> Iterator[None]:
+    """Make the answers within this block at a confidence; None leaves it as it is. Raises NotThere as `named`."""
+    if text is None:
+        yield
+        return
+    token = _current.set(Confidence.named(text))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def as_data(view: View) -> dict[str, Any]:
+    """Return a view as JSON has it; `confidence` is there where its margins are not the release's own."""
+    return asdict(view) | ({} if confidence().is_released else {"confidence": confidence().percent})
+
+
+def table_of(view: View) -> Table:
+    """Return the main table of a view; columns of margins that are not the release's own name their confidence."""
+    columns, rows = view.table()
+    if confidence().is_released:
+        return columns, rows
+    suffix = f"_{confidence().percent}"
+    return [name + suffix * (name == "MOE" or name.startswith("MOE_")) for name in columns], rows

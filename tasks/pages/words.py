@@ -1,0 +1,47 @@
+"""The words of pages and terminals for geographic levels, kinds of areas, and query groups; files have keys instead."""
+
+from __future__ import annotations
+
+import re
+
+LEVELS = {  # of a spine (capital), and families of areas; a level that is not here is its own word
+    "US": "Nation",
+    "cbg": "Tabulation block group",
+    "obg": "Optimized block group",
+    "mcd": "County subdivision (MCD)",
+    "aian": "AIAN area",
+    "pme": "Place/MCD entity",
+    "gq": "GQ pattern",
+    "sd": "School district",
+}
+AXES = {  # of the histograms of the redistricting data
+    "total": "total",
+    "hhgq": "kind of living quarters (8)",
+    "hhinstlevels": "kind of living quarters (3)",
+    "votingage": "voting age",
+    "hispanic": "Hispanic origin",
+    "hisp": "Hispanic origin",
+    "cenrace": "race",
+    "detailed": "every cell",
+}
+PRODUCTS = {"persons": "Persons", "units": "Housing units"}
+
+
+def level_title(level: str, *, several: bool = False) -> str:
+    """Return a level of a spine, or a family of areas, in words: `Block group`, `County subdivisions (MCDs)`."""
+    words = LEVELS.get(level, level.replace("_", " ").capitalize())
+    if not several:
+        return words
+    words = words.replace("subdivision (MCD)", "subdivisions (MCDs)")
+    return words if words.endswith(")") else f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
+
+
+def query_title(query: str) -> str:
+    """Return a query group in words: `voting age × Hispanic origin × race`, from `votingage*hispanic*cenrace`."""
+    return " × ".join(_axis(axis.strip()) for axis in query.split("*"))
+
+
+def _axis(axis: str) -> str:
+    if grouped := re.fullmatch(r"(age|relgq)_(\d+)_groups", axis):  # of the DHC
+        return f"{'age' if grouped[1] == 'age' else 'relationship'} in {grouped[2]} groups"
+    return AXES.get(axis, axis.replace("_", " "))
