@@ -23,7 +23,7 @@ from privacy.accounting.journal import (
     line_of,
     replay,
 )
-from privacy.accounting.states import check_states
+from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.exact import exact
 from privacy.noise.laws import UNITS, Definition
 
@@ -357,9 +357,10 @@ class Entries:
         left = account.total - spent.get(fullest, Fraction(0))
         if amount > left:
             unit = UNITS[account.definition]
+            of = "it" if charged_alike(spent) else f"state {fullest}"
             raise LedgerError(
                 f"account {account.name} has too little budget left: the run needs {unit} {format_amount(amount)}; "
-                f"state {fullest} has {format_amount(left)} of {format_amount(account.total)}"
+                f"{of} has {format_amount(left)} of {format_amount(account.total)}"
             )
         return amount
 
