@@ -77,7 +77,7 @@ class Domain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     factors: dict[str, tuple[str, ...]]
-    states: tuple[str, ...] = ()
+    states: tuple[str, ...] = Field(default=(), min_length=1)
     groups: dict[str, Group] = {}
     structural_zeros: tuple[dict[str, str], ...] = ()
     weight: Weight | None = None
