@@ -23,7 +23,7 @@ from typing import Any
 import typer.main
 
 DOCS = Path(__file__).resolve().parent
-CLI, TUTORIAL = DOCS / "cli.md", DOCS / "tutorial.md"
+CLI, TUTORIAL, ELSEWHERE = DOCS / "cli.md", DOCS / "tutorial.md", DOCS / "elsewhere.md"
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
 BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate)( of)?( [\w-]+)? *$")  # progress
@@ -129,9 +129,9 @@ def differences(page: str) -> list[str]:
 
 
 def main() -> None:
-    """Write the pages that are named, or both, anew."""
+    """Write the pages that are named, or all, anew."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", type=Path, default=[CLI, TUTORIAL])
+    parser.add_argument("pages", nargs="*", type=Path, default=[CLI, TUTORIAL, ELSEWHERE])
     parser.add_argument("--only", default="", help="only blocks with a command that contains this, as `das tune`")
     options = parser.parse_args()
     CLI.write_text(with_sentences(CLI.read_text()))

@@ -99,10 +99,8 @@ def test_a_table_is_marked_beside_what_the_mark_covers_already(tmp_path: Path) -
     assert mark is not None
     assert set(mark.digests) == {"one.csv", "other.csv"}
     mark.check(mark.digests)
-    (tmp_path / "PUBLIC.json").write_text(
-        (tmp_path / "SYNTHETIC.json").read_text().replace("}\n}", '},\n"source": "x"}')
-    )
     (tmp_path / "SYNTHETIC.json").unlink()
+    (tmp_path / "PUBLIC.json").write_text(json.dumps(mark.facts | {"source": "somebody"}))
     with pytest.raises(Refused, match=r"PUBLIC.json says that data here is public: put one\.csv elsewhere"):
         das("--mark", tmp_path / "one.csv", "--yes")
 

@@ -648,10 +648,10 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     assert ledger.spent("long-form") == dict.fromkeys(EVERYWHERE, Fraction(1, 2))
     request = Request("more", "long-form", ("44",), "puredp", Fraction(3, 4), "input", "configuration", 1, ("other",))
     for states in (("44",), EVERYWHERE):
-        with pytest.raises(LedgerError, match="the run needs epsilon 0.75; it has 0.5 of 1"):
+        with pytest.raises(LedgerError, match=r"the run needs epsilon 0\.75; it has 0\.5 of 1"):
             ledger.precheck(replace(request, states=states))
     ledger.reserve(replace(request, states=("72",), amount=Fraction(1, 2)), lambda: "secret")
-    with pytest.raises(LedgerError, match="needs epsilon 0.25; state 72 has 0 of 1"):
+    with pytest.raises(LedgerError, match=r"needs epsilon 0\.25; state 72 has 0 of 1"):
         ledger.precheck(replace(request, run="third", states=EVERYWHERE, amount=Fraction(1, 4)))
     assert [(what, over) for what, over, faults in ledger.examine().found if faults or "account" in what] == [
         ("account long-form", "epsilon 1 of 1 in state 72")
