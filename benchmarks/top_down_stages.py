@@ -1,9 +1,10 @@
 """Processor seconds of every stage of `das tda run`, one after the other in one process, kernels loaded before.
 
-    python benchmarks/top_down_stages.py DATA STATE [--only 06]
+    python benchmarks/top_down_stages.py DATA STATE [--only 06] [--measurements nmf]
 
 DATA as `das tda synth` makes it (nothing is charged), STATE a state directory that a run has used: it has the compiled
 kernels. Fit for a busy machine: processor seconds hardly depend on who else uses it. Start-up is left out.
+Measurements in the layout of the Bureau's files are read back, up to the estimate.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from flows.execution.top_down_settings import TopDownSettings
 from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.published_files.inventory import take_inventory
+from tasks.top_down.published_files.read_files import Request, read_files
+from tasks.top_down.run import TopDownRun
 
 
 class Here:
@@ -55,6 +59,7 @@ def main() -> None:
     words.add_argument("state", type=Path)
     words.add_argument("--only", type=int, action="append", default=[])
     words.add_argument("--estimator", choices=("topdown", "gls"), default="topdown")
+    words.add_argument("--measurements", choices=("parquet", "nmf", "both", "none"), default="parquet")
     given = words.parse_args()
     given.state.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=given.state) as folder:
@@ -66,11 +71,33 @@ def main() -> None:
             run_id=f"stages-{Path(folder).name}",
             states=tuple(given.only),
             estimator=given.estimator,
+            measurements=given.measurements,
         )
         try:
             once(settings)
         finally:
             remove(settings.directory.path)
+
+
+def read_back(run: TopDownRun, staged: Path, estimator: str) -> dict[str, Any]:
+    """Read the files of a staged release as `das tda estimate` does; returns seconds and sizes."""
+    here, reader = Here(), TopDownRun(run.path.with_name(f"{run.path.name}-back"))
+    reader.create()
+    start = time.process_time(), time.perf_counter()
+    try:
+        inventory, notes = take_inventory(staged)
+        request = Request(None, None, {"estimator": estimator})
+        read_files(reader, cast(Workers, here), inventory, notes, request)
+        parts = [part for part in inventory.parts if part.kind == "DPQuery"]
+        return {
+            "processor_seconds": here.seconds | {"total": time.process_time() - start[0]},
+            "seconds": time.perf_counter() - start[1],
+            "rows": sum(part.rows for part in parts),
+            "files_bytes": sum(part.path.stat().st_size for part in inventory.parts),
+            "scratch_bytes": held(reader.path),
+        }
+    finally:
+        remove(reader.path)
 
 
 def once(settings: TopDownSettings) -> None:
@@ -81,7 +108,7 @@ def once(settings: TopDownSettings) -> None:
     start = time.process_time()
     runner.run()
     total = time.process_time() - start
-    told = {
+    told: dict[str, Any] = {
         "states": run.validated.states,
         "blocks": sum(len(run.state(state).geography) for state in run.validated.states),
         "processor_seconds": here.seconds | {"elsewhere": total - sum(here.seconds.values()), "total": total},
@@ -90,6 +117,8 @@ def once(settings: TopDownSettings) -> None:
         "scratch_bytes": held(run.path),
         "release_bytes": held(runner.staged),
     }
+    if run.design.has_bureau_layout:
+        told["read_back"] = read_back(run, runner.staged, settings.estimator)
     json.dump(told, sys.stdout, indent=1)
     print()
 

@@ -27,6 +27,7 @@ from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
+from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.estimate import estimate as estimate_tda
 from flows.commands.tda.public import public as public_tda
@@ -117,6 +118,7 @@ _group(
     validate=validate_tda,
     run=run_tda,
     estimate=estimate_tda,
+    areas=areas_tda,
     accuracy=accuracy_tda,
     truth=truth_tda,
     public=public_tda,

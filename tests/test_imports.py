@@ -30,6 +30,8 @@ RESERVED = {
     "pyarrow": {"flows", "tasks"},
     "pandas": {"flows", "tasks"},
     "sqlite3": {"privacy"},
+    "pyogrio": {"flows"},
+    "shapely": {"flows"},
 }
 # What opens files; `os` is not among them, for randomness comes from it too.
 FILES = {"pathlib", "shutil", "tempfile", "io", "glob", "json", "csv"}

@@ -130,6 +130,7 @@ def estimated(
     geography: Path | None = None,
     workers: Workers = HERE,
     check_spine: bool = False,
+    part_totals: bool = False,
     **changes: object,
 ) -> list[Path]:
     """The releases of an estimate from noisy measurement files."""
@@ -137,7 +138,9 @@ def estimated(
     runs = [TopDownRun(folder / "runs" / f"run-{name}") for name in inventory.jurisdictions or ("us",)]
     for run in runs:
         run.create()
-    request = Request(totals and str(totals), geography and str(geography), changes, check_spine)
+    request = Request(
+        totals and str(totals), geography and str(geography), changes, check_spine, part_totals=part_totals
+    )
     return release_from_files(runs, workers, inventory, notes, request, folder / "out")
 
 

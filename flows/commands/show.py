@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +33,12 @@ def show(
     params: Annotated[
         Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
     ] = None,
+    boundaries: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Shapes of regions for maps: GeoJSON, GeoPackage or a zipped shapefile with GEOID; may be repeated."
+        ),
+    ] = None,
     table: Annotated[
         str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
     ] = None,
@@ -40,6 +46,9 @@ def show(
         str | None, typer.Option(help="Confidence of the margins in percent, 50 to 99.9, as 90. Default: 95.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the pages into a new folder.")] = None,
+    single_file: Annotated[
+        Path | None, typer.Option(help="Write one HTML file, which opens from a disk without a server.")
+    ] = None,
     scope: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -59,13 +68,15 @@ def show(
     from flows.reports.show.release_pages import NotThere
     from flows.reports.show.scope import Scope
 
-    shown = open_release(release, params, Scope.named(scope) if scope else None)
+    shown = open_release(release, params, Scope.named(scope) if scope else None, boundaries or ())
     check = Check(release, shown.manifest["files"])
     printed = any(option is not None for option in (region, iteration, table))
     try:
         with at_confidence(confidence):
             if export is not None:
                 _export(shown, check, export)
+            elif single_file is not None:
+                _single_file(shown, check, single_file)
             elif printed or as_json or form is not Format.table:
                 _print(shown, check, (region, iteration, table), form, as_json=as_json)
             else:
@@ -74,9 +85,12 @@ def show(
         raise Refused(str(error)) from None
 
 
-def open_release(folder: Path, params: Path | None = None, scope: Scope | None = None) -> ReleasePages:
+def open_release(
+    folder: Path, params: Path | None = None, scope: Scope | None = None, boundaries: Sequence[Path] = ()
+) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
+    from flows.reports.show.maps.places import places_of
     from flows.reports.show.release_pages import anybodys, read_manifest
     from flows.reports.show.scope import Scope
 
@@ -87,6 +101,7 @@ def open_release(folder: Path, params: Path | None = None, scope: Scope | None =
     opener = system.part("page")
     with anybodys(folder):
         pages: ReleasePages = opener(folder, manifest, params, scope or Scope())
+        pages.places = places_of(folder, manifest, boundaries)
     return pages
 
 
@@ -104,6 +119,18 @@ def _export(shown: ReleasePages, check: Check, out: Path) -> None:
         f"wrote {len(written):,} files, {size / 1e6:.1f} MB: open {out / 'index.html'}, or put {out} on a web server",
         soft_wrap=True,
     )
+
+
+def _single_file(shown: ReleasePages, check: Check, out: Path) -> None:
+    from flows.reports.show.application import about
+    from flows.reports.show.release_pages import anybodys
+    from flows.reports.show.single_file import write_single_file
+
+    check.run()
+    _warn(check)
+    with anybodys(shown.folder):
+        size = write_single_file(shown, out, {**about(shown, check), "scope": shown.scope.words})
+    err.print(f"wrote {out}, {size / 1e6:.1f} MB: open it in a browser", soft_wrap=True)
 
 
 def _print(

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+PERCENT, PERSONS = 5, 5  # an error that users call small
+
 
 class ErrorSums(NamedTuple):
     """Sums over counts, from which the means of one part or of several follow: numbers, or columns of them.
@@ -45,6 +47,39 @@ class ErrorSums(NamedTuple):
     def rmse(self) -> Any:
         """The root of the mean square."""
         return self.mean_squared**0.5
+
+
+class Closeness(NamedTuple):
+    """Sums over counts by which users judge them: numbers, or columns of them.
+
+    positive: how many true counts are above 0. relative: the sum of |error| / true count over these. within_percent:
+    how many of these are within 5% of the true count. within_persons: how many of all counts are within 5. outliers:
+    how many are within neither.
+    """
+
+    positive: Any
+    relative: Any
+    within_percent: Any
+    within_persons: Any
+    outliers: Any
+
+    @classmethod
+    def of(cls, error: NDArray[np.int64], true: NDArray[np.int64], axis: int | None = None) -> Closeness:
+        """Return the sums of errors beside the true counts, over all or along an axis."""
+        size = np.abs(error)
+        positive = true > 0
+        near, few = positive & (100 * size <= PERCENT * true), size <= PERSONS
+        relative = np.where(positive, size / np.maximum(true, 1), 0.0)
+        return cls(*(part.sum(axis) for part in (positive, relative, near, few, ~near & ~few)))
+
+    def shares(self, n: Any) -> dict[str, Any]:
+        """Return the mean absolute percentage error, and the shares, of `n` counts; in per cent."""
+        return {
+            "mape": 100 * self.relative / self.positive,
+            "within_5_percent": 100 * self.within_percent / self.positive,
+            "within_5": 100 * self.within_persons / n,
+            "outliers": 100 * self.outliers / n,
+        }
 
 
 def quantile_95(error: NDArray[np.int64], number: NDArray[np.int64]) -> int:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.geography import BoolArray, IntArray
-from spine.gls.blue import Blue, SiblingSums, times
 from spine.gls.columns import Columns
+from spine.gls.covariances import Covariances
+from spine.gls.siblings import Blue, SiblingSums, times
 from spine.workload import FloatArray
 
 NAMES = ("geounit", "entity", "weight", "known", "spread", "whole", "cut")
@@ -61,10 +62,18 @@ def joined(parts: list[Regressed]) -> Regressed:
     return Regressed(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
 
 
-def of_blocks(columns: Columns, given: SiblingSums, first: int, entity: IntArray) -> Regressed:
+def of_blocks(
+    columns: Columns,
+    given: SiblingSums,
+    first: int,
+    entity: IntArray,
+    sums: FloatArray | None = None,
+    covariances: Covariances | None = None,
+) -> Regressed:
     """Regress the pairs of block groups; given: of their blocks; entity: (blocks,) of each, -1 outside all.
 
-    first: the number of the first block group.
+    first: the number of the first block group. sums: (blocks, K) the columns of given.z, where it is not kept.
+    covariances: to be added to.
     """
     inside = np.flatnonzero(entity >= 0)
     pairs = _paired(given, inside, entity[inside], np.ones(len(inside), bool))
@@ -77,16 +86,24 @@ def of_blocks(columns: Columns, given: SiblingSums, first: int, entity: IntArray
         pairs,
         weighted=variance,
         straight=np.broadcast_to(np.eye(variance.shape[-1]), variance.shape),
-        known=columns.sums(given.z[at]),
+        known=columns.sums(given.z[at]) if sums is None else sums[at],
         spread=columns.variances(variance),
+        covariances=covariances,
     )
     return replace(found, cut=(~found.whole).astype(np.int64))
 
 
-def of_children(columns: Columns, given: SiblingSums, first: int, child: int, below: Regressed) -> Regressed:
+def of_children(
+    columns: Columns,
+    given: SiblingSums,
+    first: int,
+    child: int,
+    below: Regressed,
+    covariances: Covariances | None = None,
+) -> Regressed:
     """Regress the pairs of the level above `below`; given: of the geounits of below's level.
 
-    first, child: the numbers of the first geounit of either level.
+    first, child: the numbers of the first geounit of either level. covariances: to be added to.
     """
     pairs = _paired(given, below.geounit - child, below.entity, below.whole)
     at, parts = pairs.child[pairs.parts], pairs.parts
@@ -101,6 +118,7 @@ def of_children(columns: Columns, given: SiblingSums, first: int, child: int, be
         straight=weight,
         known=below.known[parts] + columns.sums(times(weight, given.z[at])),
         spread=below.spread[parts] + columns.variances(weighted @ weight.swapaxes(-1, -2)),
+        covariances=covariances,
     )
     return replace(found, cut=np.bincount(pairs.pair, below.cut, len(found.cut)).astype(np.int64))
 
@@ -140,6 +158,7 @@ def _regressed(
     straight: FloatArray,
     known: FloatArray,
     spread: FloatArray,
+    covariances: Covariances | None,
 ) -> Regressed:
     """Add up the children's pairs to those of their parents, and regress these; `cut` is left 0.
 
@@ -161,6 +180,11 @@ def _regressed(
     weight = np.where(only[:, None, None, None], summed(straight), covariance @ given.below[above])
     rest = summed(known) - columns.sums(times(covariance, given.b[above]))
     left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
+    if covariances is not None:
+        child, of_children = pairs.child[pairs.parts], pairs.entity[pairs.pair[pairs.parts]]
+        covariances.add(weighted.sum(axis=-2), straight.sum(axis=-2), of_children, child)
+        explained = covariance.sum(axis=-2)[..., None, :] @ given.below[above]
+        covariances.add(-explained[..., 0, :], covariance.sum(axis=-2), pairs.entity[cut], above)
     number, width = len(pairs.whole), len(columns)
     found = Regressed(
         pairs.parent + first,
@@ -177,12 +201,15 @@ def _regressed(
 
 
 def entity_estimates(
-    columns: Columns, states: Blue, top: Regressed
+    columns: Columns, states: Blue, top: Regressed, covariances: Covariances | None = None
 ) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
     """Return the entities, their (entities, K) estimates and standard errors, and how many block groups each cuts.
 
-    top: the pairs of whole states, one of them.
+    top: the pairs of whole states, one of them. covariances: to be added to.
     """
     at = top.geounit - states.first
-    spread = top.spread + columns.variances(top.weight @ states.variance[at] @ top.weight.swapaxes(-1, -2))
+    weighted = top.weight @ states.variance[at]
+    spread = top.spread + columns.variances(weighted @ top.weight.swapaxes(-1, -2))
+    if covariances is not None:
+        covariances.add(weighted.sum(axis=-2), top.weight.sum(axis=-2), top.entity, at)
     return top.entity, top.known + columns.sums(times(top.weight, states.x[at])), np.sqrt(spread), top.cut

@@ -15,6 +15,7 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.inputs.names import check_names
+from tasks.inputs.points import check_points
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import path_in
@@ -39,6 +40,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             yield _check_laws(name, level, spent["definition"])
         yield from _check_tables(release, manifest, name)
     yield from check_names(release, manifest["files"])
+    yield from check_points(release, manifest["files"])
 
 
 def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:

@@ -11,6 +11,7 @@ import numpy as np
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.details import AGES, DETAILS
+from tasks.detailed_dhca.dictionary import DICTIONARY
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.report import write_report
@@ -19,8 +20,18 @@ from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.configuration import REGION_TYPES, Level
 from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.dictionary import write_dictionary
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, made_by, marked, noise_law, spent, write_manifest
+from tasks.lifecycle.manifest import (
+    GUARANTEE,
+    NOT_PRIVATE,
+    file_names,
+    made_by,
+    marked,
+    noise_law,
+    spent,
+    write_manifest,
+)
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.parameters import configuration_digest
 
@@ -78,6 +89,7 @@ def describe_release(
         **made_by(run),
     }
     write_report(run, out, manifest)
+    write_dictionary(out, DICTIONARY, file_names(out))
     write_manifest(out, manifest)
 
 

@@ -21,6 +21,8 @@ from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
+from tasks.inputs.names import name_of_state, names_of_2020
+from tasks.inputs.regions import Region
 from tasks.pages import render
 
 REPORT = "report.html"
@@ -47,6 +49,7 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
             "tasks.detailed_dhca",
             REPORT,
             manifest=manifest,
+            states=[name_of_state(code) for code in manifest["geography"]["states"]],
             rows=rows,
             shapes=AGES_NAMES,
             noise=None if truth else noise_chart(rows),
@@ -156,8 +159,9 @@ def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> I
                 region, code = (groups[column][0].as_py() for column in ("REGION_ID", "ITERATION_CODE"))
                 wanted = pc.and_(pc.equal(table["REGION_ID"], region), pc.equal(table["ITERATION_CODE"], code))
                 where = "" if level.region_type == "USA" else f" {region}"
+                place = names_of_2020().get(Region(level.region_type, region), f"{level.name}{where}")
                 cells = map(_cell, table.filter(wanted).to_pylist())
-                yield f"{names[code]}, {level.name}{where}", pyramid(cells)
+                yield f"{names[code]}, {place}", pyramid(cells)
                 break
 
 

@@ -80,6 +80,15 @@ def open_file(path: str | os.PathLike[str], *, compression: str | None = None) -
         raise OSError(errno.EBADMSG, f"it is damaged: {error}", path) from None
 
 
+def members(archive: str) -> list[str]:
+    """Return the files in a zip archive, as paths that `open_file` takes. Raises Refused."""
+    locate_file(archive)
+    try:
+        return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
+    except BadZipFile as error:
+        raise Refused(f"{archive} is not a zip archive: {error}") from error
+
+
 def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> bytes:
     """Read a byte range of an input, no more of it than the file has.
 

@@ -68,6 +68,11 @@ def names_of_2020() -> Names:
     return dict(_of_names(line for line in lines if not line.startswith("#")))
 
 
+def name_of_state(code: str) -> str:
+    """Return the name of a state, D.C. or Puerto Rico by its FIPS code."""
+    return names_of_2020().get(Region.named("STATE", code), f"State {code}")
+
+
 def names_in(geography: str) -> Names:
     """Return the names in a geography by path or URL: a folder, an archive, or a file with those beside a GRF-C.txt.
 
@@ -168,14 +173,14 @@ def _of_header(lines: Lines) -> Iterator[tuple[Region, str]]:
 
 def _of_gazetteer(file: str, lines: Lines) -> Iterator[tuple[Region, str]]:
     region_type = next((found for word, found in GAZETTEERS.items() if word in file), None)
-    columns, rows = _table(lines)
+    columns, rows = read_rows(lines)
     if region_type is not None and {"GEOID", "NAME"} <= set(columns):
         for row in rows:  # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is skipped
             yield from _named(region_type, row["GEOID"].strip().removesuffix("R"), row["NAME"])
 
 
 def _of_code_list(lines: Lines) -> Iterator[tuple[Region, str]]:
-    columns, rows = _table(lines)
+    columns, rows = read_rows(lines)
     for region_type, codes, name in CODE_LISTS:
         if {*codes, name} <= set(columns):
             for row in rows:
@@ -183,7 +188,7 @@ def _of_code_list(lines: Lines) -> Iterator[tuple[Region, str]]:
             return
 
 
-def _table(lines: Lines) -> tuple[list[str], Iterator[dict[str, str]]]:
+def read_rows(lines: Lines) -> tuple[list[str], Iterator[dict[str, str]]]:
     """Return the columns of a table with a header line, and its complete rows; Gazetteers have bars since 2025."""
     first = next(lines, "")
     delimiter = "|" if "|" in first else "\t"

@@ -110,6 +110,11 @@ def released_files(out: Path) -> list[Path]:
     return sorted(out / name for name, regular in entries(out) if regular and name not in BESIDE)
 
 
+def file_names(out: Path) -> list[str]:
+    """Return the names of the files of a release, as `released_files`."""
+    return [str(path.relative_to(out)) for path in released_files(out)]
+
+
 def release_digest(out: Path) -> str:
     """Return the digest of a release: of its manifest, which holds those of all its files."""
     return sha256(read_in(out, MANIFEST)).hexdigest()

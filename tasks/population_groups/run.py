@@ -1,7 +1,7 @@
 """The confidential directory of a SafeTab run, as far as both SafeTabs have it.
 
 ```
-prepared/                    parameters, geography/, names, coterminous, partitions
+prepared/                    parameters, geography/, names, points, coterminous, partitions
 counts/REGION_TYPE/NUMBER    exact counts of a partition of the blocks          confidential
 noisy/LEVEL/STAGE/FIRST      what a stage makes of a piece of a level, by the piece's first region
 ```
@@ -58,6 +58,11 @@ class SafeTabRun(RunDirectory):
     def names_path(self) -> Path:
         """The file of the names that the geography has of its regions."""
         return self / "prepared/names"
+
+    @property
+    def points_path(self) -> Path:
+        """The file of the points that the geography has of its regions."""
+        return self / "prepared/points"
 
     @property
     def coterminous_path(self) -> Path:

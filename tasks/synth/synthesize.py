@@ -13,6 +13,7 @@ import numpy as np
 
 from tasks.inputs.marks import Mark
 from tasks.inputs.names import Names, names_in, write_names
+from tasks.inputs.points import Points, points_in, write_points
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks
@@ -68,13 +69,14 @@ class Land:
     people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
     blocks: number of blocks by state, of those that are made.
     blocks_of: the blocks of a state.
-    names: of its regions, where the geography has them.
+    names, points: of its regions, where the geography has them.
     """
 
     people: Mapping[str, int]
     blocks: Mapping[str, int]
     blocks_of: Callable[[str], Blocks]
     names: Names = field(default_factory=dict)
+    points: Points = field(default_factory=dict)
 
     @property
     def persons(self) -> int:
@@ -99,7 +101,7 @@ def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, sh
     None: groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
     Raises Refused, Failed.
     """
-    land = replace(_land(read_blocks(table)), names=names_in(str(table)))
+    land = replace(_land(read_blocks(table)), names=names_in(str(table)), points=points_in(str(table)))
     return _make("das synth", land, params, out, options, read_shares(shares, params))
 
 
@@ -175,6 +177,7 @@ def _make(
         )
         if land.names:
             write_names(folder / "data", land.names, land.names.__contains__)
+        write_points(folder / "data", land.points, land.points.__contains__)
     place, uncounted = (shares.path, shares.uncounted) if shares else (None, ())
     return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), place, uncounted, mark)
 

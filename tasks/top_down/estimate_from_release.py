@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.inputs.names import names_in
+from tasks.inputs.points import points_in
 from tasks.lifecycle.commit import check_out, commit
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.reservation import Charging
@@ -36,6 +37,7 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
     """
     open_published(run, folder, changes)
     save_object(run.names_path, names_in(str(folder)))
+    save_object(run.points_path, points_in(str(folder)))
     check_out(run, out, run.design.jurisdiction)
     build_spines(run, workers)
     validate_measurements(run, workers)

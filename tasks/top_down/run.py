@@ -1,7 +1,7 @@
 """The confidential directory of a TopDown run: where each stage writes, and later stages read.
 
 ```
-prepared/   design, tables, names, validated
+prepared/   design, tables, names, points, validated
 prepared/codes      all blocks of the geography                                                 public
 prepared/blocks/SS  the state's blocks of the universe with their declared invariants           public
 prepared/spine/PRODUCT/SS    the spine of a state, with its shares                              public
@@ -56,13 +56,15 @@ class Blocks:
     """Blocks of a run's universe, sorted by geocode, with their declared invariants; public.
 
     quarters: (blocks, 8) housing units, then facilities of the types 1..7. totals: declared population by state code.
-    first: the number of the first block in the whole universe.
+    first: the number of the first block in the whole universe. part_totals: of one state, the populations of its parts
+    in the order of the persons' spine; () where only the state's is declared.
     """
 
     geography: Geography
     quarters: IntArray
     totals: dict[int, int]
     first: int = 0
+    part_totals: tuple[int, ...] = ()
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -103,6 +105,11 @@ class TopDownRun(RunDirectory):
     def names_path(self) -> Path:
         """The file of the names that the geography has of its regions."""
         return self / "prepared/names"
+
+    @property
+    def points_path(self) -> Path:
+        """The file of the points that the geography has of its regions."""
+        return self / "prepared/points"
 
     @property
     def names(self) -> Names:

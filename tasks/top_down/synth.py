@@ -28,6 +28,7 @@ from tasks.inputs.arrow import text
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.marks import GRF_FILE, Mark, save_mark
 from tasks.inputs.names import names_in, write_names
+from tasks.inputs.points import points_in, write_points
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import PIPES
@@ -124,6 +125,8 @@ def synthesize(
     _write_geography(out / GRF_FILE, geography)
     if given := names_in(source):
         write_names(out, given, given.__contains__)
+    points = points_in(source)
+    write_points(out, points, points.__contains__)
     with (
         open_records(out, "persons", form) as write_persons,
         open_records(out, "units", form) as write_units,

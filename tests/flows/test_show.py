@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import http.client
+import io
 import json
 import random
 import re
@@ -13,9 +15,11 @@ from contextlib import closing
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from unittest import mock
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 
+import openpyxl
 import pytest
 from dhca_inputs import ETHNICITY, RACE, read_release, truth_here
 from show_release import entered, inputs, serving, urlopen, with_estimates
@@ -284,6 +288,34 @@ def test_a_page_keeps_its_confidence(page):
     assert text.count('name="confidence" value="90"') == text.count('method="get"') == 2
     assert '"confidence":"90"' in get(page, "/?view=group/STATE/01/1002&confidence=90&format=json")[2]
     assert get(page, "/?view=overview&confidence=49")[0] == 404
+
+
+def test_all_counties_of_an_iteration_with_all_ages_are_taken_away_at_once(page, released, release):
+    address = "/?view=ages/1002&type=COUNTY&format="
+    header, *rows = csv.reader(get(page, address + "csv")[2].splitlines())
+    key = [header.index(name) for name in ("REGION_ID", "AGESTART", "AGEEND", "SEX")]
+    shown = {tuple(row[at] for at in key): int(row[header.index("COUNT")]) for row in rows}
+    t1, t2 = read_release(released, "t1"), read_release(released, "t2")
+    expected = {(region, "", "", "both"): int(n) for region, kind, code, n in t1 if (kind, code) == ("COUNTY", "1002")}
+    sexes = {"1": "male", "2": "female"}
+    expected |= {
+        (region, start.strip("*"), end.strip("*"), sexes[sex]): int(n)
+        for region, kind, code, start, end, sex, n in t2
+        if (kind, code) == ("COUNTY", "1002")
+    }
+    assert shown == expected
+    assert {row[2] for row in rows} >= {"Autauga County"}
+    with urlopen(f"{page}{address[1:]}xlsx") as answer:
+        book = openpyxl.load_workbook(io.BytesIO(answer.read()), read_only=True)
+    lines = book["data"].iter_rows(values_only=True)
+    assert [["" if cell is None else str(cell) for cell in line] for line in lines] == [header, *rows]
+    about = dict(book["about"].iter_rows(values_only=True))
+    assert about["margins (MOE)"] == "at 95% confidence"
+    assert about["mark 1"].startswith("SYNTHETIC")
+    text = get(page, "/?view=iteration/1002&type=COUNTY")[2]
+    assert "?view=ages/1002&amp;type=COUNTY&amp;format=xlsx" in text
+    with pytest.raises(NotThere, match="too many at once"), mock.patch.object(views, "MOST_ROWS", 100):
+        views.ages(release, "1002", "COUNTY", whole=True)
 
 
 def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):

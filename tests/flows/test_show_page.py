@@ -25,12 +25,16 @@ VIEWS = (
     "find&q=iteration",
     "region/COUNTY/01001",
     "iteration/1002",
+    "iterations",
+    "ages/1002&type=COUNTY",
     "group/STATE/01/1002",
     "group/COUNTY/02001/1002",
     "group/TRACT/01001000100/2008",
     "compare&a=STATE/01/1002&b=STATE/02/1002",
     "compare&a=STATE/01/1002&region=0100",
     "group/COUNTY/99999/1002",
+    "map/1002&type=COUNTY",
+    "map/1002&type=COUNTY&in=STATE/01&by=share",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,11 @@ from flows.reports.terminal import err, labelled
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+TRUTH = {  # what errors are against, by the mark of the data
+    "SYNTHETIC": "errors against exact counts, of synthetic data",
+    "PUBLIC": "errors against published microdata, itself a noisy database, and not against confidential counts",
+}
 
 
 @with_options
@@ -28,6 +34,13 @@ def accuracy(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent runs on each spine.")] = 3,
     rounding: Annotated[Rounding, ROUND] = "program",
+    replicates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Other runs on the same truth: folders or files whose names end in a number, or a CSV of counts. "
+            "Set beside ours, on one spine (optimized) and by one estimator (topdown)."
+        ),
+    ] = None,
     *,
     inputs: InputOptions,
     options: ExactOptions,
@@ -37,43 +50,74 @@ def accuracy(
     Total, voting age, Hispanic and race, by level, place, county subdivision and AIAN area. Each spine and
     estimator is shown, both estimators on the same measurements, with the share of counts within their margins of
     error. OUT gets error.csv, coverage.csv, error.html with charts, and board.svg, one picture of it all. NOT
-    PRIVATE, and only for data that is marked synthetic: on confidential data each spine would be a measurement and
-    a charge of its own.
+    PRIVATE, and only for data that is marked synthetic or public: on confidential data each spine would be a
+    measurement and a charge of its own.
+
+    With --replicates, runs by somebody else on the same truth are set beside ours: bias, root mean square error and
+    coverage by level, and a verdict by exchange of runs between the two groups. A replicate is microdata, or what
+    das tda public --histograms makes of it.
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
     from flows.execution.repetitions import count_marked
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings
-    from tasks.top_down.accuracy.errors import averaged, covered, measure_errors
+    from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
+    from tasks.top_down.accuracy.replicate_tables import compare_runs
+    from tasks.top_down.accuracy.replicates import keep_runs, read_replicates
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)
-    kinds = tuple(dict.fromkeys(kind.value for kind in spine)) if spine else KINDS
-    chosen = {name.value for name in estimator} if estimator else set(ESTIMATORS)
+    kinds = tuple(dict.fromkeys(kind.value for kind in spine)) if spine else KINDS if not replicates else ("optimized",)
+    chosen = {name.value for name in estimator} if estimator else set(ESTIMATORS if not replicates else ("topdown",))
     estimators = tuple(name for name in ESTIMATORS if name in chosen)
-    base, by_spine = new_run_id("tda-accuracy"), {}
+    if replicates:
+        _check_replicates(replicates, kinds, estimators, seeds)
+    base, by_spine, compared = new_run_id("tda-accuracy"), {}, None
     for kind in kinds:
         own = {"data": data, **vars(inputs), "spine": kind, "rounding": rounding}
         settings = options.new_settings(TopDownSettings, f"{base}-{kind}", place, **own)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
-            count_marked(settings, workers)
-            by_spine[kind] = measure_errors(run, workers, range(seeds), estimators)
+            mark = count_marked(settings, workers)["validate"].mark
+            if replicates:
+                read = read_replicates(run, workers, replicates)
+                err.print(f"{len(read)} replicates: {replicates}", soft_wrap=True)
+            keep = partial(keep_runs, run, workers) if replicates else drop
+            by_spine[kind] = measure_errors(run, workers, range(seeds), estimators, keep)
+            compared = compare_runs(run, workers) if replicates else None
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    tables = write_report(place, errors, coverage, kinds, estimators, {"Data": str(data), "Seeds": str(seeds)})
-    err.print(labelled("NOT PRIVATE:", "errors against exact counts, of synthetic data."))
+    target = targeted({kind: measured.target for kind, measured in by_spine.items()})
+    about = {"truth": TRUTH[mark], "Data": str(data), "Seeds": str(seeds)}
+    tables = write_report(place, errors, coverage, kinds, estimators, about, target, compared)
+    err.print(labelled("NOT PRIVATE:", f"{TRUTH[mark]}."))
 
     facts = {
         "NOT_PRIVATE": True,
         "report": place / "error.html",
         "errors": _records(errors),
         "coverage": _records(coverage),
+        "target": _records(target),
     }
+    if compared:
+        facts |= {"differs": compared.differs, "verdict_in_words": compared.sentence}
+        facts |= {name: _records(getattr(compared, name)) for name in ("table", "verdict")}
     report(facts, tables, Format.table, as_json=options.as_json)
+
+
+def _check_replicates(replicates: Path, kinds: tuple[str, ...], estimators: tuple[str, ...], seeds: int) -> None:
+    """Refuse what cannot be compared, before anything is read."""
+    from tasks.lifecycle.errors import Refused
+
+    if len(kinds) * len(estimators) > 1:
+        raise Refused("replicates are runs of one program: give one --spine and one --estimator")
+    if seeds < 2:
+        raise Refused(f"--seeds {seeds}: runs are compared by their spread, so two are needed, and 10 tell something")
+    if not replicates.exists():
+        raise Refused(f"{replicates} is not there: give the folder of the replicates, or their CSV of counts")
 
 
 def _records(table: DataFrame) -> list[dict[Any, Any]]:

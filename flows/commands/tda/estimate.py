@@ -84,6 +84,21 @@ def estimate(
             help="Compare the Bureau's geocodes with those of the spine that das-flows makes of these block tables.",
         ),
     ] = None,
+    part_totals: Annotated[
+        bool,
+        typer.Option(
+            "--part-totals",
+            help="Of the Bureau's files: hold a state's AIAN areas, and the rest of it, to the totals in their bounds.",
+        ),
+    ] = False,
+    as_tabulated: Annotated[
+        bool | None,
+        typer.Option(
+            "--as-tabulated/--as-measured",
+            help="Of the Bureau's files: count 15 blocks in water where the published tables have them.",
+            show_default="as tabulated in 2020",
+        ),
+    ] = None,
     *,
     options: WorkOptions,
 ) -> None:
@@ -111,12 +126,13 @@ def estimate(
         **({"pl94": True} if count else {}),
         **({"free": True} if free else {}),
     }
-    of_files = inventory or states or totals or geography or check_spine  # a release may have both layouts
-    from_files = is_published_files(measurements) and (bool(of_files) or not is_own_release(measurements))
+    given = (inventory, states, totals, geography, check_spine, part_totals, as_tabulated is not None)
+    of_files = any(map(bool, given))  # a release may have both layouts
+    from_files = is_published_files(measurements) and (of_files or not is_own_release(measurements))
     if of_files and not from_files:
         raise Refused(
             f"{measurements}: no folder such as US_Person_PL_PROD is in it, or one to three levels below; --inventory, "
-            "--only-state, --totals, --geography and --check-spine are for the Census Bureau's files"
+            "--only-state, --totals, --geography, --check-spine, --part-totals and --as-tabulated are for such files"
         )
     if inventory:
         found, faults = take_inventory(measurements, tuple(states or ()))
@@ -135,7 +151,16 @@ def estimate(
     out = release.resolve()
     if None not in (geography, check_spine) and geography != check_spine:
         raise Refused("--check-spine names the geography: leave out --geography, or name the same")
-    request = Request(totals, geography or check_spine, changes, check_spine is not None)
+    if part_totals and changes.get("estimator") == "gls":
+        raise Refused("--part-totals is for --estimator topdown: margins of error know the totals of states alone")
+    request = Request(
+        totals,
+        geography or check_spine,
+        changes,
+        check_spine is not None,
+        as_tabulated=as_tabulated,
+        part_totals=part_totals,
+    )
     files = take_inventory(measurements, tuple(states or ())) if from_files else None
     with _leaving_nothing(options, out, *(files[0].jurisdictions if files else ())) as (runs, workers):
         if files:

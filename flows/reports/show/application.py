@@ -26,6 +26,7 @@ from flows.reports.show.confidence import as_data, at_confidence, confidence, ta
 from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.release_pages import NotThere, ReleasePages, anybodys
+from flows.reports.show.workbook import workbook
 from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks
@@ -37,6 +38,7 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
 REPORT = "report.html"
+FILES = {"csv": "text/csv", "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"}
 CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau gives 90 in its tables
 LONGEST = 200  # characters of one parameter
 
@@ -144,14 +146,12 @@ def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respons
 def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
     """Return the view that an address names, in the form that it asks for. Raises NotThere, Refused or anything."""
     form, view = asked.get("format", "html"), shown.view(asked)
-    if form == "csv":
+    if form in FILES:
         name = asked.get("view", "overview").replace("/", "-")
         safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"
-        return Response(
-            as_csv(*table_of(view)),
-            media_type="text/csv",
-            headers={**HEADERS, "Content-Disposition": f'attachment; filename="{safe}.csv"'},
-        )
+        content = workbook(view, about(shown, check)) if form == "xlsx" else as_csv(*table_of(view))
+        saved = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
+        return Response(content, media_type=FILES[form], headers={**HEADERS, **saved})
     if form == "json":
         return JSONResponse({**as_data(view), "changed": list(check.changed)}, headers=HEADERS)
     address = rendering.address_of(asked)

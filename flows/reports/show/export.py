@@ -75,7 +75,8 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
         (out / f"{file_name(asked)}.csv").write_text(as_csv(*table_of(whole)))
     (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     (out / "static/style.css").write_text(style())
-    (out / "static/find.js").write_bytes((files("flows.reports.show") / "static/find.js").read_bytes())
+    for name in ("search.js", "find.js"):
+        (out / f"static/{name}").write_bytes((files("flows.reports.show") / f"static/{name}").read_bytes())
     index = [
         [name, detail, f"{written[file]}.html"]
         for name, detail, address in pages.entries()

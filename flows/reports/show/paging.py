@@ -21,8 +21,8 @@ class Page(Generic[Row]):
 
 
 def page_asked(asked: Mapping[str, str]) -> int:
-    """Return the number of the page that an address asks for; 0, for all rows, where it asks for CSV."""
-    if asked.get("format") == "csv":
+    """Return the number of the page that an address asks for; 0, for all rows, where it asks for a file of them."""
+    if asked.get("format") in ("csv", "xlsx"):
         return 0
     number = asked.get("page", "1")
     return int(number) if number.isdecimal() and len(number) < 8 else 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.reports.show.maps.places import Places
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, release_digest
@@ -53,11 +54,14 @@ class ReleasePages(ABC):
         The digest of the manifest, which the ledger keeps.
     nation : sequence of str
         The FIPS codes of the states in its nation; empty where it has no counts of the nation.
+    places : Places
+        Where its regions are, for maps.
     any_confidence : bool
         Whether its margins can be told at another confidence than that of its files.
     """
 
     nation: Sequence[str] = ()
+    places: Places = Places()
     any_confidence = True
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
@@ -79,6 +83,10 @@ class ReleasePages(ABC):
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the entries of a copy's search: name, detail and the view of its address; by default none."""
         return iter(())
+
+    def single_file(self) -> dict[str, Any]:
+        """Return the data of a copy in one file. Raises Refused where this kind has none."""
+        raise Refused("--single-file is for releases of the Detailed DHC-A; --export copies any release")
 
     def warm(self) -> None:  # noqa: B027  a kind need not have any
         """Prepare what the first answers need; by default nothing."""

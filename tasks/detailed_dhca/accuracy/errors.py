@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from privacy.analyses.error_measures import Closeness
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, WIDTHS, in_bins
@@ -43,6 +44,8 @@ class Errors:
         group's true total; `margin` is the margin of error that was stated.
     published : columns level, detail, size, number
         Groups published, by the detail of their table.
+    closeness : columns of, level, noise_of, detail, size, statistic, and the sums of `Closeness`
+        How close counts are to the true ones.
     groups : columns level, size, number
         Groups of the domain, published or not.
     """
@@ -50,12 +53,14 @@ class Errors:
     counts: pd.DataFrame
     published: pd.DataFrame
     groups: pd.DataFrame
+    closeness: pd.DataFrame
 
     @classmethod
     def none(cls) -> Errors:
         """Return no errors."""
         columns = (["of", "level", *BY, "error"], ["level", "detail", "size"], ["level", "size"])
-        return cls(*(pd.DataFrame(columns=[*names, "number"], dtype=np.int64) for names in columns))
+        by = [*([*names, "number"] for names in columns), ["of", "level", *BY[:-1], *Closeness._fields]]
+        return cls(*(pd.DataFrame(columns=names, dtype=np.int64) for names in by))
 
     def add(self, other: Errors) -> Errors:
         """Return the errors of both."""
@@ -64,7 +69,7 @@ class Errors:
 
 def _summed(*tables: pd.DataFrame) -> pd.DataFrame:
     joined = pd.concat(tables)
-    by = [name for name in joined.columns if name != "number"]
+    by = [name for name in joined.columns if name not in ("number", *Closeness._fields)]
     return joined.groupby(by, as_index=False).sum()
 
 
@@ -112,6 +117,7 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
     final, margins = kind.load(final_folders(run, level, kind)).released(), load_margins(run, level)
     clip = not run.parameters.configuration.allow_negative_counts
     tallies, groups = [], np.zeros(len(LARGEST), np.int64)
+    closeness = np.zeros((np.prod(SHAPE[:-1]), len(Closeness._fields)))
     sizes, absolute, squared = (np.zeros(len(final.group), np.int64) for _ in range(3))
     for first, last in domain.pieces():
         exact = read_exact_counts(run, level, first, last)
@@ -121,10 +127,12 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
         place = part.group - first * width
         sizes[rows] = exact.totals()[place]
         stated = margins.of_totals(part), margins.of_sexes(part), margins.of_cells(part)
-        for statistic, chosen, errors in _errors(part, exact, place, clip=clip):
+        for statistic, chosen, errors, true in _errors(part, exact, place, clip=clip):
             margin = stated[statistic][chosen]
             keys = (part.noise_of[chosen], part.detail[chosen], size_class(sizes[rows[chosen]]), statistic, margin)
             tallies.append(tally(np.ravel_multi_index(keys, SHAPE), errors))
+            kind_of_count = np.ravel_multi_index(keys[:-1], SHAPE[:-1])
+            np.add.at(closeness, kind_of_count, np.stack(Closeness.of(errors, true, 1), axis=1))
             measured = is_measured(statistic, part.detail[chosen])
             absolute[rows[chosen]] += np.where(measured, np.abs(errors).sum(axis=1), 0)
             squared[rows[chosen]] += np.where(measured, (errors**2).sum(axis=1), 0)
@@ -136,7 +144,10 @@ def _compare(run: DetailedRun, level: Level, folder: Path, *, estimates: bool) -
         "absolute": absolute,
         "squared": squared,
     }
-    save_arrays(folder, {"tally": np.hstack(tallies), "published": published, "groups": groups} | of_groups)
+    save_arrays(
+        folder,
+        {"tally": np.hstack(tallies), "closeness": closeness, "published": published, "groups": groups} | of_groups,
+    )
 
 
 def is_measured(statistic: Any, detail: Any) -> Any:
@@ -146,20 +157,20 @@ def is_measured(statistic: Any, detail: Any) -> Any:
 
 def _errors(
     published: PublishedGroups, exact: ExactCounts, place: NDArray[np.int64], *, clip: bool
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield (statistic, rows of `published`, errors of each row's counts: rows x counts), clipped as released."""
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield statistic, rows of `published`, and errors and true counts of each row, clipped as released."""
 
-    def error(noisy: NDArray[np.int64], true: NDArray[np.int64]) -> NDArray[np.int64]:
-        return (np.maximum(noisy, 0) if clip else noisy) - true
+    def error(noisy: NDArray[np.int64], true: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return (np.maximum(noisy, 0) if clip else noisy) - true, true
 
-    yield TOTAL, np.arange(len(place)), error(published.total, exact.totals()[place])[:, None]
+    yield TOTAL, np.arange(len(place)), *error(published.total[:, None], exact.totals()[place][:, None])
     for detail in (AGE4, AGE9, AGE23):
         rows = np.flatnonzero(published.detail == detail)
         true = in_bins(exact.cells(place[rows]), detail)
         noisy = published.take(rows).cells.reshape(true.shape)
         by_sex = (len(rows), 2, int(WIDTHS[detail]) // 2)
-        yield SEX, rows, error(noisy.reshape(by_sex).sum(axis=2), true.reshape(by_sex).sum(axis=2))
-        yield CELL, rows, error(noisy, true)
+        yield SEX, rows, *error(noisy.reshape(by_sex).sum(axis=2), true.reshape(by_sex).sum(axis=2))
+        yield CELL, rows, *error(noisy, true)
 
 
 def tally(key: NDArray[np.int64], errors: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -179,9 +190,22 @@ def gather(run: DetailedRun, levels: Sequence[Level], *, estimates: bool = False
         detail, size = np.divmod(np.arange(len(published)), len(LARGEST))
         groups = {"level": place, "size": np.arange(len(LARGEST)), "number": open_array(folder, "groups")}
         tables = ({"level": place, "detail": detail, "size": size, "number": published}, groups)
-        counts = [_counts(run, level, place, quantity) for quantity in ((COUNT, ESTIMATE) if estimates else (COUNT,))]
-        errors = errors.add(Errors(pd.concat(counts), *(pd.DataFrame(table) for table in tables)))
+        quantities = (COUNT, ESTIMATE) if estimates else (COUNT,)
+        counts, close = (
+            pd.concat([read(run, level, place, quantity) for quantity in quantities]) for read in (_counts, _closeness)
+        )
+        of_published, of_groups = map(pd.DataFrame, tables)
+        errors = errors.add(Errors(counts, of_published, of_groups, close))
     return errors
+
+
+def _closeness(run: DetailedRun, level: Level, place: int, quantity: int) -> pd.DataFrame:
+    sums = open_array(errors_folder(run, level, quantity), "closeness")
+    there = np.flatnonzero(sums.any(axis=1))
+    by = dict(zip(BY[:-1], np.unravel_index(there, SHAPE[:-1]), strict=True))
+    return pd.DataFrame(
+        {"of": quantity, "level": place, **by, **dict(zip(Closeness._fields, sums[there].T, strict=True))}
+    )
 
 
 def _counts(run: DetailedRun, level: Level, place: int, quantity: int) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privacy.analyses.error_measures import ErrorSums, quantile_95
+from privacy.analyses.error_measures import Closeness, ErrorSums, quantile_95
 from privacy.noise.margins import coverage
 from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
@@ -54,9 +54,12 @@ OF_GAIN = LEVEL | {
 }
 OF_SIZE = {**LEVEL, "true size": "{SIZE}", "table": "{TABLE}", "count of a": "{COUNT_OF}"}
 OF_SIZE |= {"noise of": "{NOISE_OF}", "of": "{OF}"} | MEASURES
+OF_SIZE |= {"mean error": "{SHOWN[MAPE]}", "within 5%": "{SHOWN[WITHIN_5_PERCENT]}", "within 5": "{WITHIN_5:.1f}%"}
+OF_SIZE |= {"outliers": "{OUTLIERS:.1f}%"}
 SHARES = {**LEVEL, "true size": "{SIZE}", "groups": "{GROUPS:,}"}
 SHARES |= {words: f"{{{name}:.2%}}" for name, words in TABLES.items()}
 SHARES |= {"suppressed": "{SUPPRESSED:.2%}"}
+OF_POSITIVE = ("MAPE", "WITHIN_5_PERCENT")  # of no count where no true one is above 0
 ALL = "all"
 PAGE = "accuracy.html"
 STATEMENT = (
@@ -118,7 +121,16 @@ def in_words(rows: Iterable[dict[Any, Any]]) -> list[dict[Any, Any]]:
     for row in rows:
         kind, level = row["REGION_TYPE"], row["ITERATION_LEVEL"]
         donor = {"NOISE_OF": Level(row["NOISE_OF"], level).geography} if "NOISE_OF" in row else {}
-        words.append({**row, "LEVEL": Level(kind, level).name, "TABLE": TABLES.get(row.get("WORKLOAD", "")), **donor})
+        shown = {name: f"{row[name]:.1f}%" if row[name] == row[name] else "" for name in OF_POSITIVE if name in row}
+        words.append(
+            {
+                **row,
+                "SHOWN": shown,
+                "LEVEL": Level(kind, level).name,
+                "TABLE": TABLES.get(row.get("WORKLOAD", "")),
+                **donor,
+            }
+        )
     return words
 
 
@@ -136,22 +148,28 @@ def error_table(accuracy: Accuracy) -> pd.DataFrame:
     the stated margin, the smallest m of which that is true for the noise alone. Estimates near a threshold have wider
     ones, up to MOE_LARGEST. COVERAGE is the share of the counts within ± their margin, NOISE_COVERAGE, of counts only,
     what it would be on average without suppression and clipping. BIAS is the mean of published - true, RMSE the root
-    of its mean square. All in persons.
+    of its mean square. All in persons. In per cent: MAPE, the mean |error| over true counts above 0; WITHIN_5_PERCENT,
+    the share of these within 5% of the true count; WITHIN_5, that of all counts within 5 persons; OUTLIERS, in neither.
     """
     counts = accuracy.errors.counts.copy()
     counts["size"] = counts["size"].replace(1, 2)  # a class of its own for the Bureau's layout only
     by = ["of", "level", "size", "detail", "statistic", "noise_of"]
-    everyone = counts.assign(size=-1)
-    rows = [_row(accuracy, key, part) for key, part in pd.concat([everyone, counts]).groupby(by)]
-    return pd.DataFrame(rows)
+    close = accuracy.errors.closeness.copy()
+    close["size"] = close["size"].replace(1, 2)
+    groups, sums = (pd.concat([table.assign(size=-1), table]).groupby(by) for table in (counts, close))
+    closeness = sums[[*Closeness._fields]].sum()
+    return pd.DataFrame([_row(accuracy, key, part, closeness) for key, part in groups])
 
 
-def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
+def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame, closeness: pd.DataFrame) -> dict[str, Any]:
     quantity, level, size, detail, statistic, noise_of = key
     error, number, margin = (part[name].to_numpy() for name in ("error", "number", "margin"))
     cells = int(WIDTHS[detail]) // (1, 2, int(WIDTHS[detail]))[statistic]
     sums, least = ErrorSums.of(error, number), int(margin.min())
     law = accuracy.queries[noise_of].of_detail(detail)
+    close = Closeness(*closeness.loc[key]) if key in closeness.index else Closeness(0, 0, 0, 0, 0)
+    with np.errstate(invalid="ignore"):
+        shares = Closeness(*map(np.float64, close)).shares(sums.n)
     return {
         "REGION_TYPE": accuracy.levels[level].region_type,
         "ITERATION_LEVEL": accuracy.levels[level].iteration_level,
@@ -169,6 +187,7 @@ def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
         "NOISE_COVERAGE": float(coverage(law, least, cells)) if quantity == COUNT else np.nan,
         "BIAS": sums.bias,
         "RMSE": sums.rmse,
+        **{name.upper(): share for name, share in shares.items()},
         NOT_PRIVATE: True,
     }
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from zipfile import BadZipFile
-
-import fsspec
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
-from tasks.inputs.files import digest_file, locate, locate_file
+from tasks.inputs.files import digest_file, locate, members
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
@@ -48,19 +45,11 @@ def list_files(source: str) -> list[str] | None:
     """Return the files in a directory and its archives, or in an archive; None where `source` is neither."""
     files, path = locate(source)
     if path.lower().endswith(".zip"):
-        return _members(source)
+        return members(source)
     if not files.isdir(path):
         return None
     names = [files.unstrip_protocol(name) for name in files.ls(path, detail=False)]
-    return names + [member for name in names if ARCHIVE.search(name) for member in _members(name)]
-
-
-def _members(archive: str) -> list[str]:
-    locate_file(archive)
-    try:
-        return [f"zip://{name}::{archive}" for name in fsspec.filesystem("zip", fo=archive).find("")]
-    except BadZipFile as error:
-        raise Refused(f"{archive} is not a zip archive: {error}") from error
+    return names + [member for name in names if ARCHIVE.search(name) for member in members(name)]
 
 
 def input_digests(source: str, *beside: str | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.files import locate, open_file
+from spine.geography import IntArray
+from tasks.inputs.blocks.columns import PL94_FIELDS, Columns
+from tasks.inputs.files import locate, open_file, why
+from tasks.lifecycle.errors import Refused
 
 BLOCK, PLACE, COUSUB = "750", "160", "060"
 # Segment 3, table P5: population in the seven major types of group quarters, by position.
-_P5 = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO", *(f"P00500{i:02d}" for i in range(1, 11)))
+_IDENTITY = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
+_P5 = (*_IDENTITY, *(f"P00500{i:02d}" for i in range(1, 11)))
 GQ_TYPES = ("P0050003", "P0050004", "P0050005", "P0050006", "P0050008", "P0050009", "P0050010")
+SEGMENTS = {  # cells by segment, in order
+    1: (*(f"P001{i:04d}" for i in range(1, 72)), *(f"P002{i:04d}" for i in range(1, 74))),
+    2: (
+        *(f"P003{i:04d}" for i in range(1, 72)),
+        *(f"P004{i:04d}" for i in range(1, 74)),
+        "H0010001",
+        "H0010002",
+        "H0010003",
+    ),
+    3: _P5[len(_IDENTITY) :],
+}
 _HEADER = re.compile(r"geo2020\.pl(?=(\.gz)?(::|$))", re.IGNORECASE)
 
 
@@ -74,3 +89,44 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
     for name in GQ_TYPES:
         blocks = blocks.append_column(name, pa.array(joined[name].to_numpy()))
     return blocks, replace(columns, gq=GQ_TYPES)
+
+
+def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Return the codes of a state's blocks, 15 digits, and their (blocks, names) cells, as P0010001 or H0010002.
+
+    path: of the geographic header. Raises Refused where a segment is missing or is none.
+    """
+    try:
+        header = _read_columns(path, PL94_FIELDS, ["SUMLEV", "LOGRECNO", "GEOCODE"])
+        blocks = header.filter(pc.equal(header["SUMLEV"], BLOCK))
+        record = blocks["LOGRECNO"].cast(pa.int64()).to_numpy()
+        counts = np.zeros((len(record), len(names)), np.int64)
+        for number, cells in SEGMENTS.items():
+            own = [name for name in names if name in cells]
+            if not own:
+                continue
+            table = _read_columns(_HEADER.sub(f"0000{number}2020.pl", path), (*_IDENTITY, *cells), ["LOGRECNO", *own])
+            records = table["LOGRECNO"].cast(pa.int64()).to_numpy()
+            order = np.argsort(records)
+            row = order[np.minimum(np.searchsorted(records, record, sorter=order), max(len(order) - 1, 0))]
+            if not (records[row] == record).all():
+                raise Refused(f"{path}: segment {number} lacks blocks of the geographic header")
+            for name in own:
+                counts[:, names.index(name)] = table[name].cast(pa.int64()).to_numpy()[row]
+        return blocks["GEOCODE"].cast(pa.int64()).to_numpy(), counts
+    except (pa.ArrowInvalid, IndexError) as error:
+        raise Refused(f"{path}: no P.L. 94-171 file ({str(error).splitlines()[0][:100]})") from None
+    except OSError as error:
+        raise Refused(f"{path}: a segment of P.L. 94-171 cannot be read: {why(error)}") from None
+
+
+def _read_columns(path: str, names: Sequence[str], wanted: list[str]) -> pa.Table:
+    with open_file(path, compression="infer") as file:
+        return pyarrow.csv.read_csv(
+            file,
+            read_options=pyarrow.csv.ReadOptions(column_names=list(names), encoding="latin1"),
+            parse_options=pyarrow.csv.ParseOptions(delimiter="|", quote_char=False),
+            convert_options=pyarrow.csv.ConvertOptions(
+                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.string())
+            ),
+        )

@@ -1,74 +1,106 @@
-"""Compare the released counts of a state with the true ones, at every level and for every area. On synthetic data."""
+"""Compare the released counts of a state with the true ones, at every level and for every area. Of marked data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from privacy.analyses.error_measures import ErrorSums
+from privacy.analyses.error_measures import Closeness, ErrorSums
 from spine.geography import IntArray
 from spine.top_down import TrueHistograms
 from spine.workload import FloatArray
-from tasks.pages.words import level_title
-from tasks.top_down.areas import areas
+from tasks.top_down.accuracy.entities import Entities
+from tasks.top_down.accuracy.entities import entities as entities_of
 from tasks.top_down.estimate.descent import load_estimates
-from tasks.top_down.gls.margin_tables import Margins, Z, columns_of, count_columns, load_margins
-from tasks.top_down.input.geography import make_spine
+from tasks.top_down.gls.margin_tables import RACES, Margins, Z, columns_of, count_columns, load_margins
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import ProductName
 
-LEVELS = {  # in words
-    level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
-}
+if TYPE_CHECKING:
+    from spine.gls.columns import Columns
+
 SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
 ALL = -1  # instead of a class of size: all of them
 COVERAGE = ("n", "released", "released_squares", "unbiased", "unbiased_squares", "width")
+TARGET = ("areas", "met")
+LEAST_PERSONS, POINTS = 500, 0.05  # of the redistricting target
 LEAST_ERROR = 0.01  # of a standard error that is not that of a declared count
 
 
-def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return sums of errors over a state's entities by level, quantity and class of the true size, and of coverage."""
+def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return sums over a state's entities by level and quantity, as `Measured` holds them.
+
+    Of errors by class of the true size, of coverage, and of the redistricting target.
+    """
     columns = columns_of(product)
     quantities = np.array([name.split(":")[0] for name in columns.names])
     exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
     released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
     truth, estimated = count_columns(exact, columns), count_columns(released, columns)
-    errors, coverage = [], []
-    for level, entity, number in _entities(run, product, state):
-        if not (entity >= 0).any():
-            continue  # the state has no such entity
-        present = np.flatnonzero(np.bincount(entity[entity >= 0], minlength=number))
-        true, error = (_summed(values, entity, number)[present] for values in (truth, estimated - truth))
-        margins = _margins(run, product, state, level, present)
+    groups = [count_columns(histograms, target_groups()) for histograms in (exact, released) if product == "persons"]
+    errors, coverage, target = [], [], []
+    for entities in entities_of(run, product, state):
+        true, error = (entities.sums(values) for values in (truth, estimated - truth))
+        margins = _margins(run, product, state, entities)
+        if groups:
+            target.append((product, entities.level, *meets_target(*(entities.sums(counts) for counts in groups))))
         for quantity in dict.fromkeys(quantities.tolist()):
             column = np.flatnonzero(quantities == quantity)
             sums = _sums_by_size(true[:, column].ravel(), error[:, column].ravel())
-            errors += [(product, level, quantity, *row) for row in sums]
+            errors += [(product, entities.level, quantity, *row) for row in sums]
             if margins is None:
                 continue
             for cut in np.unique(margins.cut).tolist():
                 cells = np.ix_(margins.cut == cut, column)
                 unbiased = margins.estimate[cells] - true[cells]
                 row = _sums_of_coverage(error[cells].astype(float), unbiased, margins.error[cells])
-                coverage.append((product, level, quantity, cut, *row))
+                coverage.append((product, entities.level, quantity, cut, *row))
     keys = ["product", "level", "quantity"]
     return (
-        pd.DataFrame(errors, columns=[*keys, "size", *ErrorSums._fields]),
+        pd.DataFrame(errors, columns=[*keys, "size", *ErrorSums._fields, *Closeness._fields]),
         pd.DataFrame(coverage, columns=[*keys, "cut", *COVERAGE]),
+        pd.DataFrame(target, columns=["product", "level", *TARGET]),
     )
 
 
-def _sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[int, ...]]:
+def meets_target(true: IntArray, released: IntArray) -> tuple[int, int]:
+    """Return the number of areas of 500 and more persons, and of those whose largest group is well released.
+
+    true, released: (areas, groups) that share out the persons. A group is well released where its share of the persons
+    is within 5 percentage points of the true share, as the Census Bureau set for redistricting.
+    """
+    persons = true.sum(axis=1)
+    chosen = np.flatnonzero(persons >= LEAST_PERSONS)
+    largest = (chosen, true[chosen].argmax(axis=1))
+    share = true[largest] / persons[chosen]
+    found = released[largest] / np.maximum(released[chosen].sum(axis=1), 1)
+    return len(chosen), int((np.abs(found - share) <= POINTS + 1e-12).sum())
+
+
+@lru_cache(maxsize=1)
+def target_groups() -> Columns:
+    """Return the groups of the redistricting target: Hispanic, and the others by seven races."""
+    from spine.gls.columns import person_columns
+
+    types, both = range(8), (0, 1)
+    by_race = zip(RACES, [*(range(at, at + 1) for at in range(6)), range(6, 63)], strict=True)
+    others = [(f"not Hispanic: {name}", types, both, (0,), cells) for name, cells in by_race]
+    return person_columns([("Hispanic", types, both, (1,), range(63)), *others])
+
+
+def _sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]:
     """Yield for all counts, and for each class of true size, their number and sums of errors."""
     size = np.searchsorted(SIZES, true, side="right") - 1
     for number in (ALL, *np.unique(size).tolist()):
-        part = error if number == ALL else error[size == number]
-        yield (number, *map(int, ErrorSums.of(part)))
+        chosen = np.ones(len(size), bool) if number == ALL else size == number
+        part = error[chosen]
+        yield (number, *map(int, ErrorSums.of(part)), *map(float, Closeness.of(part, true[chosen])))
 
 
 def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatArray) -> tuple[float, ...]:
@@ -80,33 +112,10 @@ def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatAr
     return int(noisy.sum()), within[0], squares[0], within[1], squares[1], float(error[noisy].sum())
 
 
-def _margins(run: TopDownRun, product: ProductName, state: str, level: str, present: IntArray) -> Margins | None:
+def _margins(run: TopDownRun, product: ProductName, state: str, entities: Entities) -> Margins | None:
     """Return the margins of a level's entities, None where there are none; "obg" are the optimized spine's own."""
-    name = "Block_Group" if level == "obg" and run.design.kind == "optimized" else level
+    name = "Block_Group" if entities.level == "obg" and run.design.kind == "optimized" else entities.level
     found = load_margins(run, product, state, name)
     if found is None:
         return None
-    return found if found.area is None else found.only(np.searchsorted(found.area, present))
-
-
-def _entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[tuple[str, IntArray, int]]:
-    """Yield each level with the entity of every block (-1 outside all) and the number of entities."""
-    geography, settings = run.state(state).geography, run.design.settings[product]
-    number = len(geography)
-    yield "state", np.zeros(number, np.int64), 1
-    for family in areas(geography, settings):
-        yield family.family, family.of_block, len(family.codes)
-    spine = make_spine(geography, replace(run.design, kind="optimized"), product)
-    group = np.empty(number, np.int64)
-    level = spine.levels.index("Block_Group")
-    group[spine.order] = spine.geounit_of_block(level)
-    yield "obg", group, len(spine.starts[level])
-    yield "block", np.arange(number), number
-
-
-def _summed(values: IntArray, entity: IntArray, number: int) -> IntArray:
-    """Sum values over the blocks of each entity."""
-    inside = entity >= 0
-    sums = np.zeros((number, values.shape[1]), np.int64)
-    np.add.at(sums, entity[inside], values[inside])
-    return sums
+    return found if found.area is None else found.only(np.searchsorted(found.area, entities.present))

@@ -1,4 +1,4 @@
-"""Measure errors of the TopDown Algorithm on synthetic data, by level and off-spine entity, and average them.
+"""Measure errors of the TopDown Algorithm on marked data, by level and off-spine entity, and average them.
 
 Every seed gives a spine its own noise, and all estimators the same. Errors are those of the released blocks, summed to
 entities; they are also compared with the margins of error.
@@ -6,23 +6,25 @@ entities; they are also compared with the margins of error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
 import pandas as pd
 
-from privacy.analyses.error_measures import ErrorSums
+from privacy.analyses.error_measures import Closeness, ErrorSums
 from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, compare_state
+from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, TARGET, compare_state
 from tasks.top_down.estimators import estimate
 from tasks.top_down.gls.margin_tables import MARGINS
 from tasks.top_down.reserve_budget import check_cost, configuration_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ESTIMATORS, Estimator
+
+SHARES = ("mape", "within_5_percent", "within_5", "outliers")
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,29 @@ class Measured:
     errors: sums of errors by seed, estimator, level, quantity and class of size. coverage: by seed, estimator, level,
     quantity, and whether entities cut block groups (`cut`): the number of counts n, how many of them are within 1.96
     standard errors of the truth, and the sum of the squares of errors over standard errors; of the release (released)
-    and of the unbiased estimate (unbiased). `width`: the sum of the standard errors.
+    and of the unbiased estimate (unbiased). `width`: the sum of the standard errors. target: by seed, estimator and
+    level the areas of 500 and more persons, and how many have the share of their largest group within 5 points (met).
     """
 
     errors: pd.DataFrame
     coverage: pd.DataFrame
+    target: pd.DataFrame
+
+
+def drop(_seed: int) -> None:
+    """Keep nothing of a run besides its errors."""
 
 
 def measure_errors(
-    run: TopDownRun, workers: Workers, seeds: Sequence[int], estimators: Sequence[Estimator] = ESTIMATORS
+    run: TopDownRun,
+    workers: Workers,
+    seeds: Sequence[int],
+    estimators: Sequence[Estimator] = ESTIMATORS,
+    each: Callable[[int], None] = drop,
 ) -> Measured:
-    """Measure and estimate once a seed and estimator, on the histograms of synthetic data; return the errors.
+    """Measure and estimate once a seed and estimator, on the histograms of marked data; return the errors.
+
+    each: is called with the seed after every estimate.
 
     Raises
     ------
@@ -52,7 +66,7 @@ def measure_errors(
     validated, design = run.validated, run.design
     pieces = [(product, state) for product in design.products for state in validated.states]
     workers.map("reserve budget", run, check_cost, pieces)
-    configuration, errors, coverage = configuration_digest(run), [], []
+    configuration, parts = configuration_digest(run), ([], [], [])  # type: ignore[var-annotated]
     for seed in seeds:
         remove(run / "noisy")
         (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())
@@ -62,11 +76,13 @@ def measure_errors(
             save_object(run / "prepared/design", replace(design, estimator=estimator))
             remove_estimates(run)
             estimate(run, workers)
-            for one, other in workers.map("compare", run, compare_state, pieces):
-                errors.append(one.assign(seed=seed, estimator=estimator))
-                coverage.append(other.assign(seed=seed, estimator=estimator))
-    keys = ["seed", "estimator", "product", "level", "quantity"]
-    return Measured(_summed_over_states(errors, [*keys, "size"]), _summed_over_states(coverage, [*keys, "cut"]))
+            for tables in workers.map("compare", run, compare_state, pieces):
+                for part, table in zip(parts, tables, strict=True):
+                    part.append(table.assign(seed=seed, estimator=estimator))
+            each(seed)
+    keys = ["seed", "estimator", "product", "level"]
+    by = ([*keys, "quantity", "size"], [*keys, "quantity", "cut"], keys)
+    return Measured(*(_summed_over_states(part, names) for part, names in zip(parts, by, strict=True)))
 
 
 def remove_estimates(run: TopDownRun) -> None:
@@ -105,11 +121,23 @@ def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
+def targeted(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the share of areas that meet the redistricting target over all seeds, by level, spine and estimator."""
+    rows = []
+    for kind, table in tables.items():
+        sums = table.groupby(["level", "estimator"], as_index=False, sort=False)[[*TARGET]].sum()
+        seeds = max(table["seed"].nunique(), 1)
+        sums = sums[sums["areas"] > 0].assign(spine=kind)
+        rows.append(sums.assign(share=100 * sums["met"] / sums["areas"], areas=sums["areas"] // seeds))
+    return pd.concat(rows, ignore_index=True)[["level", "spine", "estimator", "areas", "share"]]
+
+
 def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return error measures by product, level, quantity, size, spine and estimator.
 
     Means over the seeds; `sd` is the standard deviation of the mean absolute error from seed to seed. ratio, ratio_sd:
     the same of the mean absolute error over topdown's on the same noise; empty where that was not run, or is 0.
+    mape, within_5_percent, within_5, outliers: as `Closeness.shares`, of all counts of all seeds.
     """
     rows = []
     for kind, table in tables.items():
@@ -120,9 +148,11 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         by_seed["ratio"] = by_seed["mae"] / program.reindex(pd.MultiIndex.from_frame(by_seed[noise])).to_numpy()
         keys = ["product", "level", "quantity", "size", "estimator"]
         groups = by_seed.groupby(keys, sort=False)
+        totals = groups[["n", *Closeness._fields]].sum()
+        shares = Closeness(*(totals[name] for name in Closeness._fields)).shares(totals["n"])
         spread = groups[["mae", "ratio"]].std(ddof=1)
         means = groups[["mae", "bias", "rmse", "ratio"]].mean()
-        means = means.assign(n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"])
+        means = means.assign(n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"], **shares)
         rows.append(means.reset_index().assign(spine=kind))
     found = pd.concat(rows, ignore_index=True)
     ends = (*SIZES[1:], None)
@@ -131,5 +161,5 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         for at, (first, end) in enumerate(zip(SIZES, ends, strict=True))
     }
     found["size"] = found["size"].map(names)
-    figures = ["n", "mae", "sd", "bias", "rmse", "ratio", "ratio_sd"]
+    figures = ["n", "mae", "sd", "bias", "rmse", "ratio", "ratio_sd", *SHARES]
     return found[["product", "level", "quantity", "size", "spine", "estimator", *figures]]

@@ -1,9 +1,10 @@
-"""error.csv, coverage.csv, error.html, board.svg: what spines and estimators buy. Of synthetic data; not private."""
+"""error.csv, coverage.csv, target.csv, error.html, board.svg: what spines and estimators buy. Of marked data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,11 +12,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from privacy.analyses.replicates import STATISTICS
 from tasks.pages import render
 from tasks.pages.charts import picture, standalone
 from tasks.pages.text_table import TextTable
-from tasks.pages.words import PRODUCTS
-from tasks.top_down.accuracy.compare import LEVELS
+from tasks.pages.words import PRODUCTS, level_title
+from tasks.top_down.accuracy.entities import LEVELS
+from tasks.top_down.accuracy.replicate_tables import Compared
 from tasks.top_down.gls.margin_tables import COVERED as WITH_MARGIN
 
 GREY = "#8b93a1"
@@ -25,6 +28,24 @@ DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}
 ESTIMATORS = {"topdown": "topdown, as the program of 2020", "gls": "gls, from all measurements"}
 SHOWN = {"persons": ("total", "voting age by race"), "units": ("occupied",)}
 NOMINAL = 95.0
+CLOSE = {
+    "mean error, %": "{mape_shown}",
+    "within 5%": "{near_shown}",
+    "within 5": "{within_5:.1f}%",
+    "within neither": "{outliers:.1f}%",
+}
+COMPARED = {
+    "count": "{of}",
+    "level": "{place}",
+    "counts": "{n:,}",
+    "bias, ours": "{bias}",
+    "theirs": "{their_bias}",
+    "root mean square error, ours": "{rmse:.2f}",
+    "theirs ": "{their_rmse:.2f}",
+    "ratio": "{ratio}",
+    "ours in their intervals": "{ours_within}",
+    "theirs in ours": "{theirs_within}",
+}
 COVERED = {
     "level": "{place}",
     "count": "{of}",
@@ -46,10 +67,16 @@ def write_report(
     kinds: Sequence[str],
     estimators: Sequence[str],
     about: dict[str, str],
+    target: pd.DataFrame,
+    compared: Compared | None = None,
 ) -> list[TextTable]:
-    """Write OUT/error.csv, coverage.csv, error.html and board.svg; return the errors by level, a table a quantity."""
+    """Write OUT/error.csv, coverage.csv, target.csv, error.html and board.svg, and tables of replicates beside ours.
+
+    Returns the errors by level, a table a quantity, or, with replicates, the comparison with them.
+    """
     errors.to_csv(out / "error.csv", index=False)
     coverage.to_csv(out / "coverage.csv", index=False)
+    target.to_csv(out / "target.csv", index=False)
     whole, spread = errors[errors["size"] == "all"], _spread(errors, about)
     columns = [(kind, estimator) for kind in kinds for estimator in estimators]
     sections, tables = [], []
@@ -70,7 +97,7 @@ def write_report(
     board = board_picture(whole, coverage, kinds, estimators, spread)
     (out / "board.svg").write_text(standalone(board))
     covered = coverage.assign(
-        place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cutting block groups"].__getitem__),
+        place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cut"].__getitem__),
         of=coverage["product"].map(PRODUCTS) + ": " + coverage["quantity"],
         spine_title=coverage["spine"].map(SPINES),
     )
@@ -84,9 +111,113 @@ def write_report(
         margins=_margins(covered, kinds),
         coverage=TextTable.filled("Coverage of margins", COVERED, covered.to_dict("records"), words=4),
         spread=spread,
+        closeness=closeness_table(errors, kinds[-1], estimators[0]),
+        outliers=outlier_table(errors, kinds[-1], estimators[0]),
+        target=target_table(target, columns),
+        beside_spine=_beside_spine(whole, coverage, kinds, estimators),
+        replicates=write_comparison(out, compared) if compared else None,
+        spine_title=SPINES[kinds[-1]],
     )
     (out / "error.html").write_text(page)
-    return tables
+    return [comparison_table(compared), verdict_table(compared)] if compared else tables
+
+
+def closeness_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
+    """Return by count and level how close counts of one spine and estimator are to the true ones."""
+    shown = errors["quantity"].isin([quantity for of in SHOWN.values() for quantity in of])
+    rows = errors[shown & (errors["size"] == "all") & (errors["spine"] == kind) & (errors["estimator"] == estimator)]
+    rows = rows.assign(of=rows["product"].map(PRODUCTS) + ": " + rows["quantity"], place=rows["level"].map(LEVELS))
+    heads = {"count": "{of}", "level": "{place}", "counts": "{n:,.0f}"} | CLOSE
+    title = f"How close counts are to the truth, {SPINES[kind]} spine"
+    return TextTable.filled(title, heads, _blank(rows.sort_values("of", kind="stable")), words=2)
+
+
+def outlier_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
+    """Return by level and true size the share of totals that are far from the true ones."""
+    chosen = errors["quantity"].isin([quantities[0] for quantities in SHOWN.values()]) & (errors["size"] != "all")
+    rows = errors[chosen & (errors["spine"] == kind) & (errors["estimator"] == estimator)]
+    rows = rows.assign(of=rows["product"].map(PRODUCTS), place=rows["level"].map(LEVELS))
+    heads = {"of": "{of}", "level": "{place}", "true size": "{size}", "counts": "{n:,.0f}"} | CLOSE
+    return TextTable.filled(f"Outliers by size, {SPINES[kind]} spine, {estimator}", heads, _blank(rows), words=3)
+
+
+def _blank(rows: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return rows whose mean percentage error is empty where no true count is above 0."""
+    shown = rows.assign(
+        mape_shown=[f"{value:.1f}%" if value == value else "" for value in rows["mape"]],
+        near_shown=[f"{value:.1f}%" if value == value else "" for value in rows["within_5_percent"]],
+    )
+    return shown.to_dict("records")
+
+
+def target_table(target: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> TextTable:
+    """Return by level the share of areas that meet the redistricting target, spine and estimator beside each other."""
+    rows = []
+    for level, table in target.groupby("level", sort=False):
+        by = table.set_index(["spine", "estimator"])["share"]
+        areas = f"{table['areas'].iloc[0]:,}"
+        rows.append([LEVELS[str(level)], *(f"{by[at]:.1f}% of {areas}" for at in columns)])
+    heads = ["level", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)]
+    return TextTable("Areas whose largest group is well released", heads, rows)
+
+
+def _beside_spine(
+    errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str]
+) -> dict[str, str] | None:
+    """Return the standard error that spine.html shows, of totals of areas off the spine, and the release's error."""
+    for level in ("mcd", "place"):
+        at = (coverage["level"] == level) & (coverage["quantity"] == "total")
+        rows = coverage[at & (coverage["estimator"] == estimators[-1])]
+        if set(rows["spine"]) != set(kinds) or len(kinds) < 2:
+            continue
+        sums = (rows["error"] * rows["n"]).groupby(rows["spine"]).sum() / rows["n"].groupby(rows["spine"]).sum()
+        ours = errors[(errors["level"] == level) & (errors["quantity"] == "total")].set_index(["spine", "estimator"])
+        ends = kinds[0], kinds[-1]
+        return {
+            "areas": level_title(level, several=True),
+            "spines": " to ".join(f"{SPINES[kind]}" for kind in ends),
+            "unbiased": " to ".join(f"{sums[kind]:.1f}" for kind in ends),
+            "released": " to ".join(f"{ours['mae'][kind, estimators[0]]:.1f}" for kind in ends),
+        }
+    return None
+
+
+def write_comparison(out: Path, compared: Compared) -> dict[str, Any]:
+    """Write replicates.csv, verdict.csv and replicate-counts.csv; return what the page shows of them."""
+    compared.table.to_csv(out / "replicates.csv", index=False)
+    compared.verdict.to_csv(out / "verdict.csv", index=False)
+    compared.single.to_csv(out / "replicate-counts.csv", index=False)
+    return {"compared": compared, "table": comparison_table(compared), "verdict": verdict_table(compared)}
+
+
+def comparison_table(compared: Compared) -> TextTable:
+    """Return our errors beside those of the replicates, by count and level."""
+    rows = compared.table.assign(
+        of=compared.table["product"].map(PRODUCTS) + ": " + compared.table["quantity"],
+        place=compared.table["level"].map(LEVELS),
+    ).sort_values("of", kind="stable")
+    for name in ("bias", "their_bias"):
+        rows[name] = [_signed(value) for value in rows[name]]
+    for name in ("ours_within", "theirs_within"):
+        rows[name] = [f"{value:.1%}" if value == value else "declared" for value in rows[name]]
+    rows["ratio"] = [
+        f"{ratio:.2f} ± {error:.2f}" if ratio == ratio else ""
+        for ratio, error in zip(rows["ratio"], rows["ratio_error"], strict=True)
+    ]
+    title = f"{compared.runs} runs of ours beside {compared.replicates} replicates"
+    return TextTable.filled(title, COMPARED, rows.to_dict("records"), words=2)
+
+
+def verdict_table(compared: Compared) -> TextTable:
+    """Return the chances of the tests by exchange of runs, level by level."""
+    rows = []
+    for level, table in compared.verdict.groupby("level", sort=False):
+        by = table.set_index("statistic")["adjusted"]
+        counts = f"{table['counts'].iloc[0]:,}"
+        rows.append([LEVELS[str(level)], counts, *(f"{by[name]:.4f}" for name in STATISTICS)])
+    return TextTable(
+        "Chances by exchange of runs, after Holm", ["level", "counts", *STATISTICS], rows, [compared.sentence]
+    )
 
 
 def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
@@ -113,14 +244,14 @@ def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[st
     rows = []
     for name, of_name in table.groupby(key, sort=False):
         measured = of_name.set_index(["spine", "estimator"])
-        figures = [
-            f"{measured['mae'].loc[at]:.2f} ({measured['bias'].loc[at]:+z.2f})".replace("-", "−").replace(
-                "+0.00", "0.00"
-            )
-            for at in columns
-        ]
+        figures = [f"{measured['mae'].loc[at]:.2f} ({_signed(measured['bias'].loc[at])})" for at in columns]
         rows.append([LEVELS.get(str(name), str(name)), f"{of_name['n'].iloc[0]:,}", *figures])
     return TextTable(title, [key, "counts", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)], rows)
+
+
+def _signed(value: float) -> str:
+    """Return a bias with its sign; 0 has none."""
+    return f"{value:+z.2f}".replace("-", "−").replace("+0.00", "0.00")
 
 
 @picture
@@ -161,7 +292,7 @@ def _sentence(estimators: Sequence[str], errors: pd.DataFrame, spread: str) -> s
         lines[0] += " Per cent: by how much gls changes the error of topdown."
     if (errors["mae"] == 0).any():
         lines.append("Exact: declared, or without error in these draws.")
-    return "\n".join([*lines, f"Not private: of synthetic data. {spread}"])
+    return "\n".join([*lines, f"Not private. {spread}"])
 
 
 def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:

@@ -105,7 +105,8 @@ def _check_blocks(
     """Compare microdata, tabulation geounits and entities of a state with the histograms of its blocks."""
     folder, faults = release / "histograms" / product, []
     lowest = list(manifest["products"][product]["geounits"])[-1]
-    blocks = _sums(histogram(folder / lowest / f"{state}.parquet"), "right(geounit, 16)")
+    public = _public_code(manifest)
+    blocks = _sums(histogram(folder / lowest / f"{state}.parquet"), public)
     least = database.execute(f"SELECT coalesce(min(count), 1) FROM ({blocks})").fetchall()[0][0]
     if least < 1:
         faults.append(f"blocks: a count is {least}")
@@ -118,7 +119,7 @@ def _check_blocks(
         compared["mdf as text"] = _microdata(read, product, "1"), blocks
     if product == "units":
         quarters = _invariants(release / "invariants" / product / lowest / f"{state}.parquet")
-        kind = "SELECT right(geounit, 16) AS geounit, cell = 'hu' AS cell, count FROM"
+        kind = f"SELECT {public} AS geounit, cell = 'hu' AS cell, count FROM"
         own = f"SELECT {PUBLIC} AS geounit, HH_STATUS <> '0' AS cell, COUNT AS count FROM {parquet(f'{mdf}.parquet')}"
         compared["housing units and group quarters"] = _sums(own, "geounit"), _sums(f"{kind} ({quarters})", "geounit")
     whole = {WHOLE_STATE: "State"} if (folder / FOLDERS[WHOLE_STATE]).exists() else {}
@@ -138,6 +139,13 @@ def _check_blocks(
         if wrong := differing(database, released, expected):
             faults.append(f"{what}: {wrong:,} counts are not those of the blocks")
     return Check(f"sums and microdata of the blocks of {product}, state {state}", ", ".join(compared), tuple(faults))
+
+
+def _public_code(manifest: Mapping[str, Any]) -> str:
+    """Return the public code of a block's geocode: its last 16 digits, or the block that the Bureau's tables have."""
+    moved = manifest.get("source", {}).get("as_tabulated", {})
+    cases = [f"WHEN '{int(old):016d}' THEN '{int(new):016d}'" for old, new in moved.items()]
+    return f"CASE right(geounit, 16) {' '.join(cases)} ELSE right(geounit, 16) END" if cases else "right(geounit, 16)"
 
 
 def _microdata(table: str, product: str, count: str) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
 from tasks.inputs.names import NAMES_FILE, check_names
+from tasks.inputs.points import POINTS_FILE, check_points
 from tasks.lifecycle.check import Check, check_same
+from tasks.lifecycle.dictionary import DICTIONARY_FILE
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import PART, NotOfRelease
 from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE
@@ -53,6 +55,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if "margins" in entry:
             yield from check_margins(release, manifest, product)
     yield from check_names(release, manifest["files"])
+    yield from check_points(release, manifest["files"])
 
 
 def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:
@@ -137,7 +140,7 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield the optional files: names; of entities, whole states and margins; in the Bureau's layout."""
-    yield NAMES_FILE
+    yield from (NAMES_FILE, POINTS_FILE, DICTIONARY_FILE)
     for product, entry in manifest["products"].items():
         yield from measurement_files(manifest, product)
         for state in manifest["states"]:

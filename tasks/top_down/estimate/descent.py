@@ -19,7 +19,7 @@ from spine.hierarchy import Spine
 from spine.top_down import Estimates, joined
 from tasks.lifecycle.files import complete, load_object, save_object, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import plan_of
+from tasks.top_down.input.geography import summaries
 from tasks.top_down.measure.measuring import open_measuring
 from tasks.top_down.published_files.answers import states_at_hand
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
@@ -111,9 +111,9 @@ def estimate_state(run: TopDownRun, product: ProductName, state: str, descent: t
 def _parts_of_nation(run: TopDownRun, product: ProductName, state: str) -> Estimates:
     """Read a state's parts from the estimates below the nation."""
     parts = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
-    state_of = plan_of(run, product, US).invariants.state_of
     number = run.validated.states.index(state)
-    own = parts.only(*np.searchsorted(state_of, (number, number + 1)).tolist())
+    ends = np.cumsum([0, *(len(summary.shares) for summary in summaries(run, product))])
+    own = parts.only(*ends[[number, number + 1]].tolist())
     return Estimates(0, 0, own.starts, own.cell, own.count)
 
 

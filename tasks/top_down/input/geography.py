@@ -23,12 +23,12 @@ from spine.top_down import PRODUCTS, Invariants, invariants
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
-from tasks.lifecycle.workers import Workers
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, US, Design, ProductName
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
+    from tasks.lifecycle.workers import Workers
 
 OFFSETS = "prepared/spine/{}/offsets"
 ROWS = 1024  # geounits measured at once: 1,024 x 2,603 counts are 21 MB
@@ -40,6 +40,7 @@ class StateSummary:
 
     geounits: how many there are, by level. numbers: the largest in a geocode, by level; () where geocodes were read.
     digest: of the spine with its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared.
+    part_totals: as in `Blocks`, of persons.
     """
 
     geounits: tuple[int, ...]
@@ -48,6 +49,7 @@ class StateSummary:
     shares: IntArray
     denominator: int
     quarters: IntArray
+    part_totals: tuple[int, ...] = ()
 
 
 def make_spine(geography: Geography, design: Design, product: ProductName) -> Spine:
@@ -93,6 +95,7 @@ def save_spine(run: TopDownRun, product: ProductName, state: str, spine: Spine, 
         spine.shares[0],
         spine.denominator,
         np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
+        blocks.part_totals if product == "persons" else (),
     )
     save_object(_summary_path(run, product, state), summary)
 
@@ -145,8 +148,10 @@ def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tup
         spine, declared = _nation(run, product)
     else:
         spine, blocks = run.spine(product, state), run.state(state)
-        of_block = blocks.geography.state[spine.order]
-        declared = invariants(spine, blocks.quarters[spine.order], blocks.totals, of_block)
+        totals, of_block = blocks.totals, blocks.geography.state[spine.order]
+        if product == "persons" and blocks.part_totals:  # each part is held to its total, as a state is
+            totals, of_block = dict(enumerate(blocks.part_totals)), spine.geounit_of_block(0)
+        declared = invariants(spine, blocks.quarters[spine.order], totals, of_block)
     allocation = design.allocations[product]
     return Plan(PRODUCTS[ENGINE[product]], spine, allocation, declared, design.rounding, ROWS, design.free)
 
@@ -156,13 +161,18 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
     states = summaries(run, product)
     parts = np.concatenate([state.shares for state in states])
     names = run.validated.states
-    codes = np.repeat(np.array(names, np.int64), [len(state.shares) for state in states])
+    declared = run.state(names[0]).totals
+    codes: list[int] = []
+    totals: dict[int, int] = {}
+    for name, state in zip(names, states, strict=True):
+        own = state.part_totals or (declared[int(name)],)
+        codes += [len(totals) + (part if state.part_totals else 0) for part in range(len(state.shares))]
+        totals |= dict(enumerate(own, len(totals)))
     (denominator,) = {state.denominator for state in states}  # one allocation's
     root = np.array([int(run.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
-    totals = run.state(names[0]).totals
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
-    return spine, invariants(spine, np.concatenate([state.quarters for state in states]), totals, codes)
+    return spine, invariants(spine, np.concatenate([state.quarters for state in states]), totals, np.array(codes))
 
 
 def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:

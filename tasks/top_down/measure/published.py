@@ -41,10 +41,11 @@ LAW = ("query", "share", "variance_numerator", "variance_denominator")  # column
 PUBLISHED = "prepared/published"  # of a run on published measurements: their folder, and the digest of their spine
 
 
-def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) -> str:
+def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any], only: Sequence[str] = ()) -> str:
     """Prepare a run's directory for an estimate of published measurements; return the id of the run that made them.
 
-    changes: fields of the design to replace, such as the estimator.
+    changes: fields of the design to replace, such as the estimator. only: states to be estimated by themselves, without
+    the US level, if any are named.
 
     Raises
     ------
@@ -55,6 +56,11 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
         if not (folder / SETTINGS_FILE).exists() and is_own_release(folder):
             folder = path_in(folder, f"{FOLDER}/{SETTINGS_FILE}").parent
         description = read_description(folder)
+        digest: str | None = description.spine_digest
+        if only:
+            digest = digest if set(only) == set(description.validated.states) else None  # it is of all spines together
+            alone = replace(description.validated, states=tuple(only), nation=False)
+            description = replace(description, validated=alone)
         parts = [read_blocks(folder, state) for state in description.validated.states]
     except NotOfRelease as fault:
         raise Refused(f"{folder}: {fault}; give the folder measurements/ of a TopDown release") from None
@@ -72,7 +78,7 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any]) ->
     geography, quarters = zip(*parts, strict=True)
     save_object(run / "prepared/design", replace(description.design, measurements="none", **changes))
     save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
-    save_object(run / PUBLISHED, (folder.resolve(), description.spine_digest))
+    save_object(run / PUBLISHED, (folder.resolve(), digest))
     save_object(run / "prepared/validated", description.validated)
     return description.run
 
@@ -170,7 +176,7 @@ def published_answers(run: TopDownRun, product: ProductName, state: str) -> Publ
 def validate_measurements(run: TopDownRun, workers: Workers) -> None:
     """Refuse measurements of another spine than their geography and settings give, and files with faults."""
     folder, digest = load_object(run / PUBLISHED)
-    if spine_digest(run) != digest:
+    if digest is not None and spine_digest(run) != digest:
         raise Refused(f"{folder}: the blocks and settings give another spine than the one that was measured")
     files = [(*pair, level) for pair in run.product_states for level in run.spine(*pair).levels]
     files += [(product, US, US) for product in run.design.products] * run.validated.nation

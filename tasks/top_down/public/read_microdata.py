@@ -315,7 +315,8 @@ def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray
     key, count = np.unique(block * CELLS[product] + cell, return_counts=True)
     state = key // (CELLS[product] * CODES[0])
     first = np.flatnonzero(np.append(True, state[1:] != state[:-1])[: len(state)])
-    for start, end in zip(first.tolist(), [*first[1:].tolist(), len(key)], strict=True):
+    ends = [*first[1:].tolist(), len(key)][: len(first)]  # none where no row is of the states
+    for start, end in zip(first.tolist(), ends, strict=True):
         entries = np.empty(end - start, ENTRY)
         entries["key"], entries["count"] = key[start:end], count[start:end]
         with found.path(product, int(state[start])).open("ab") as file:

@@ -36,24 +36,26 @@ class Geounits(NamedTuple):
 
     codes: for each level, top first, (geounits, width) ASCII digits, in the order of the spine: sorted, or as das-flows
     had them. quarters: (blocks, 8) living quarters in this order; of units only the housing units. totals: of the
-    roots, where they are declared; else None.
+    roots, where they are declared; else None. part_totals: the persons in each root by its bounds; () where these do
+    not give them.
     """
 
     codes: tuple[NDArray[np.uint8], ...]
     quarters: IntArray
     totals: IntArray | None
+    part_totals: tuple[int, ...] = ()
 
     @property
     def public(self) -> IntArray:
         """Return the (blocks,) public codes of 16 digits."""
         return self.codes[-1][:, -PUBLIC:].astype(np.int64) @ 10 ** np.arange(PUBLIC - 1, -1, -1) - _ZEROS
 
-    def spine(self, sorted_public: IntArray) -> Spine:
-        """Return the spine over blocks that are sorted by their public codes; without shares."""
+    def spine(self, number: IntArray) -> Spine:
+        """Return the spine, without shares; number: the number of each of its blocks in the geography."""
         blocks = self.codes[-1]
         starts = [np.flatnonzero(_begins(blocks[:, : level.shape[1]])) for level in self.codes]
         shares = tuple(np.zeros(len(start), np.int64) for start in starts)
-        return Spine(LEVELS, np.searchsorted(sorted_public, self.public), tuple(starts), shares, 1)
+        return Spine(LEVELS, number, tuple(starts), shares, 1)
 
 
 _ZEROS = int("1" * PUBLIC) * ord("0")
@@ -95,9 +97,7 @@ def read_geounits(inventory: Inventory, product: ProductName, state: str, faults
     codes = _digits(blocks.codes)[order]
     geounits = Geounits(tuple(_above(codes, width) for width in widths), quarters[order], totals)
     _check_blocks(geounits, blocks, faults)
-    if product == "persons":
-        _note_tightened(found[0], state, faults)
-    return geounits
+    return geounits._replace(part_totals=_part_totals(found[0], state, faults) if product == "persons" else ())
 
 
 def _above(blocks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
@@ -228,14 +228,16 @@ def _state_digits(digits: NDArray[np.uint8]) -> IntArray:
     return state
 
 
-def _note_tightened(roots: _Level, state: str, faults: Faults) -> None:
-    """Note bounds of a state's parts that hold the parts' own totals."""
+def _part_totals(roots: _Level, state: str, faults: Faults) -> tuple[int, ...]:
+    """Return the persons in each of a state's parts, by bounds that the program tightened to them; () without such."""
     lower, upper = roots.values.get(LOWER), roots.values.get(UPPER)
     if lower is None or upper is None:
-        return
+        return ()
     tightened = (upper % UNITS_OF_BOUND != 0) & (upper > 0)
-    if tightened.any():
-        implied = upper + lower.sum(axis=1, keepdims=True) - lower  # N = ub_t + the other types' lower bounds
-        totals = [sorted(set(row[mask].tolist())) for row, mask in zip(implied, tightened, strict=True) if mask.any()]
-        text = " + ".join("/".join(f"{n:,}" for n in part) for part in totals)
-        faults.note(f"State={state}", f"the bounds of its parts imply totals of {text}: they are not used")
+    if not tightened.any():
+        return ()
+    implied = upper + lower.sum(axis=1, keepdims=True) - lower  # N = ub_t + the other types' lower bounds
+    totals = [sorted(set(row[mask].tolist())) for row, mask in zip(implied, tightened, strict=True)]
+    text = " + ".join("/".join(f"{n:,}" for n in part) or "unknown" for part in totals)
+    faults.note(f"State={state}", f"the bounds of its parts imply totals of {text}: used with --part-totals alone")
+    return tuple(part[0] for part in totals) if all(len(part) == 1 for part in totals) else ()

@@ -6,7 +6,7 @@ Every fault is a finding with its file and geocode; where there is one, nothing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,9 @@ from tasks.top_down.published_files.check_spine import check_spine
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.geounits import read_national_total
 from tasks.top_down.published_files.inventory import LEVELS, Inventory
-from tasks.top_down.published_files.read_state import GEOGRAPHY, TOTALS, StateRead, geounits_path, read_state
+from tasks.top_down.published_files.read_state import GEOGRAPHY, OF_2010, TOTALS, StateRead, geounits_path, read_state
+from tasks.top_down.published_files.request import REQUEST
+from tasks.top_down.published_files.request import Request as Request
 from tasks.top_down.published_files.shares import Kinds, Shares, find_shares
 from tasks.top_down.published_files.totals import declared_totals
 from tasks.top_down.run import TopDownRun, Validated
@@ -45,23 +47,6 @@ SOURCE = "prepared/source"
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
 WRONG_TOTAL = 10  # standard deviations between a declared and a measured population that no noise explains
-OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a user adds to the files. totals: a file of declared populations; None for those of 2020.
-
-    geography: block tables with places, county subdivisions and AIAN areas. changes: fields of the design. check_spine:
-    whether the files' geocodes are compared with those of a spine made of the geography. keep_answers: False where
-    `states_at_hand` will map the answers again, so that a nation's need not be kept.
-    """
-
-    totals: str | None
-    geography: str | None
-    changes: Mapping[str, Any]
-    check_spine: bool = False
-    keep_answers: bool = True
 
 
 class Reading(NamedTuple):
@@ -114,6 +99,8 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
         "state_totals": {state: totals[int(state)] for state in inventory.states},
         "state_totals_from": source,
         "us_level_used": nation,
+        "part_totals_used": reading.request.part_totals,
+        "as_tabulated": {f"{old:016d}": f"{new:016d}" for state in read for old, new in state.moved},
         "design": {
             product: found.allocation.source + ("" if found.known else ", no known design")
             for product, found in shares.items()
@@ -144,6 +131,7 @@ def _read_states(reading: Reading) -> list[StateRead]:
     """Save the blocks and geounits of every state."""
     run, workers, inventory, request, _ = reading
     save_object(run / INVENTORY, inventory)
+    save_object(run / REQUEST, request)
     if request.geography:
         _save_geography(run, request.geography, reading.jurisdiction, inventory.states)
     read = workers.map("read geounits", run, read_state, [(state,) for state in inventory.states])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,25 +17,33 @@ from tasks.top_down.input.geography import codes_folder
 from tasks.top_down.published_files.answers import INVENTORY
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.geounits import Geounits, read_geounits
-from tasks.top_down.published_files.inventory import Inventory
+from tasks.top_down.published_files.inventory import LEVELS, Inventory
+from tasks.top_down.published_files.request import REQUEST, Request
+from tasks.top_down.published_files.tabulated import as_tabulated
 from tasks.top_down.run import Blocks, TopDownRun
 from tasks.top_down.run_plan import ProductName
 
 TOTALS, GEOGRAPHY = "prepared/totals", "prepared/geography"
+OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
 
 class StateRead(NamedTuple):
-    """A state's geounits as read: findings, the length of the geocodes by product and level, housing units, blocks."""
+    """A state's geounits as read: findings, and the length of the geocodes by product and level.
+
+    moved: for each measured block that the tables have elsewhere, the block there (`tabulated`).
+    """
 
     findings: list[Finding]
     widths: dict[ProductName, tuple[int, ...]]
     housing_units: int = 0
     blocks: int = 0
+    moved: tuple[tuple[int, int], ...] = ()
 
 
 def read_state(run: TopDownRun, state: str) -> StateRead:
     """Save the blocks of a state and, for each product, its geounits; return what is wrong with them."""
     inventory: Inventory = load_object(run / INVENTORY)
+    request: Request = load_object(run / REQUEST)
     faults = Faults()
     read = {product: read_geounits(inventory, product, state, faults) for product in inventory.products}
     found = {product: geounits for product, geounits in read.items() if geounits is not None}
@@ -46,17 +55,41 @@ def read_state(run: TopDownRun, state: str) -> StateRead:
     quarters = first.quarters[np.argsort(first.public)]
     totals = load_object(run / TOTALS)
     _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
+    tabulated = as_tabulated(public) if _is_moved(request, inventory, first) else public
+    order = np.lexsort((public, tabulated))  # of the run's blocks: by the codes of the tables
+    number = np.argsort(order)
     try:
-        geography = _geography(run, state, public, quarters, faults)
+        geography = _geography(run, state, tabulated, quarters, faults).take(order)
     except BadGeography as error:
         faults.add("geography", str(error))
         return StateRead(faults.findings(), {})
-    save_object(run / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
+    parts = _part_totals(request, first, state, totals[int(state)], faults)
+    save_object(run / f"prepared/blocks/{state}", Blocks(geography, quarters[order], totals, part_totals=parts))
     for product, geounits in found.items():
-        save_object(geounits_path(run, product, state), geounits.spine(public))
+        spine = geounits.spine(number[np.searchsorted(public, geounits.public)])
+        save_object(geounits_path(run, product, state), spine)
         save_arrays(codes_folder(run, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
+    moved = tuple((old, new) for old, new in zip(public.tolist(), tabulated.tolist(), strict=True) if old != new)
     widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
-    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), len(public))
+    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), len(public), moved)
+
+
+def _part_totals(request: Request, persons: Geounits, state: str, total: int, faults: Faults) -> tuple[int, ...]:
+    """Return the populations that the state's parts are held to: those of their bounds, where the user says so."""
+    if not request.part_totals or len(persons.codes[0]) == 1:
+        return ()
+    if sum(persons.part_totals) != total:
+        shown = " + ".join(f"{part:,}" for part in persons.part_totals) or "no totals"
+        faults.add(f"State={state}", f"the bounds of its parts give {shown}, not {total:,}: leave out --part-totals")
+    return persons.part_totals
+
+
+def _is_moved(request: Request, inventory: Inventory, geounits: Geounits) -> bool:
+    """Return whether blocks in water are moved: where nothing else is asked for, of the Bureau's files of 2020."""
+    if request.as_tabulated is not None:
+        return request.as_tabulated
+    of_2020 = geounits.codes[LEVELS.index("County")].shape[1] != OF_2010
+    return of_2020 and inventory.origin is None and not request.check_spine
 
 
 def geounits_path(run: TopDownRun, product: ProductName, state: str) -> Path:
@@ -117,4 +150,5 @@ def _geography(run: TopDownRun, state: str, public: IntArray, quarters: IntArray
     else:
         faults.note("", "without --geography there are no places, county subdivisions and AIAN areas")
     gq = gq_pattern([quarters[:, kind] > 0 for kind in range(1, quarters.shape[1])])
-    return checked(Geography(public, areas["place"], areas["cousub"], areas["aiannh"], gq=gq))
+    found = checked(Geography(np.arange(n), areas["place"], areas["cousub"], areas["aiannh"], gq=gq))
+    return replace(found, geocode=public)  # two measured blocks may be one of the tables

@@ -15,11 +15,13 @@ from privacy.noise.laws import UNITS
 from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.dictionary import write_dictionary
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
     NOT_PRIVATE,
+    file_names,
     made_by,
     marked,
     noise_law,
@@ -30,6 +32,7 @@ from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summ
 from tasks.top_down.measure.published import is_published
 from tasks.top_down.published_files.answers import is_from_files
 from tasks.top_down.published_files.read_files import SOURCE
+from tasks.top_down.release.dictionary import DICTIONARY
 from tasks.top_down.release.report import write_report
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
@@ -93,6 +96,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
     if from_files:  # the noise is others'
         del manifest["noise_scheme"]
     write_report(run, staged, manifest)
+    write_dictionary(staged, DICTIONARY, file_names(staged))
     write_manifest(staged, manifest)
 
 

@@ -27,9 +27,15 @@ ROWS_EACH = 1 << 18  # of a batch
 
 
 def by_geocode(run: TopDownRun, product: ProductName, state: str, blocks: Estimates) -> Estimates:
-    """Return the estimated blocks of a state in the order of their geocodes."""
-    order = run.spine(product, state).order
+    """Return the estimated blocks of a state in the order of their geocodes; blocks of one geocode are one."""
+    order = _first_of_its_code(run, state)[run.spine(product, state).order]
     return from_entries(Estimates, blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
+
+
+def _first_of_its_code(run: TopDownRun, state: str) -> IntArray:
+    """Return for each block the first one with its geocode: the Bureau moved some for its tables."""
+    geocode = run.state(state).geography.geocode
+    return np.searchsorted(geocode, geocode)
 
 
 def write_microdata(run: TopDownRun, product: ProductName, state: str, blocks: Estimates, staged: Path) -> None:
@@ -71,7 +77,8 @@ def _repeated(batch: pa.Table) -> Iterator[pa.Table]:
 
 def _unit_entries(run: TopDownRun, state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
     """Return block, cell and count: occupied, then vacant units, then the declared group quarters (cell 2)."""
-    facilities = run.state(state).quarters[:, HOUSEHOLD + 1 :].sum(axis=1)
+    declared = run.state(state).quarters[:, HOUSEHOLD + 1 :].sum(axis=1)
+    facilities = np.bincount(_first_of_its_code(run, state), declared, len(declared)).astype(np.int64)
     with_facilities = np.flatnonzero(facilities)
     row = np.concatenate([blocks.row, with_facilities])
     cell = np.concatenate([np.where(blocks.cell == OCCUPIED, 0, 1), np.full(len(with_facilities), 2)])

@@ -21,6 +21,7 @@ from spine.gls import Information, TreeAnswers, answers, pass_up
 from spine.gls.answers import ChildInformation, informed
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
 from spine.gls.columns import person_columns
+from spine.gls.covariances import Covariances
 from spine.gls.entity_sums import entity_estimates, from_arrays, of_blocks, of_children
 from spine.gls.grid import signed
 from spine.gls.information import estimates, own_information
@@ -119,20 +120,35 @@ def test_the_two_passes_are_the_dense_solution() -> None:
             one = counted * (geounit == u)[:, None]
             np.testing.assert_allclose(errors, (one * (inverse @ one)).sum(axis=0), rtol=1e-9, atol=1e-9)
     of = np.array([0, 1, 0, -1, 2, 0])  # entities that cut tracts and parts, and one that is a block
-    estimates, errors = entities(plan, told, of)
+    covariances = Covariances.empty(8, 3, between=True)
+    estimates, errors = entities(plan, told, of, covariances)
+    alone = Covariances.empty(8, 3, between=False)
+    entities(plan, told, of, alone)
+    each = np.equal.outer(np.arange(3), of[block])
+    for one, two in (("total", "total"), ("total", "adults of two races"), ("adults of two races",) * 2):
+        left, right = (COLUMNS.cells[cell, COLUMNS.names.index(name)] * each for name in (one, two))
+        dense = left @ inverse @ right.T
+        np.testing.assert_allclose(covariances.of(COLUMNS, one, two), dense, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(alone.of(COLUMNS, one, two), dense.diagonal(), rtol=1e-8, atol=1e-9)
+    with pytest.raises(ValueError, match="sum over all types"):
+        covariances.of(COLUMNS, "total", "prisoners")
     for e in range(3):
         one = COLUMNS.cells[cell] * (of[block] == e)[:, None]
         np.testing.assert_allclose(estimates[e], one.T @ x, atol=1e-8)
         np.testing.assert_allclose(errors[e] ** 2, (one * (inverse @ one)).sum(axis=0), rtol=1e-8, atol=1e-9)
 
 
-def entities(plan: Plan, told: list[Information], of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates and standard errors of entities of the blocks of `six_blocks`."""
+def entities(
+    plan: Plan, told: list[Information], of: np.ndarray, covariances: Covariances
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates and standard errors of entities of the blocks of `six_blocks`; their covariances are added."""
     numbers = [len(starts) for starts in plan.spine.starts]
-    pairs = of_blocks(COLUMNS, sibling_sums(plan, 1, 0, numbers[1], told[2]), 0, of)
-    pairs = of_children(COLUMNS, sibling_sums(plan, 0, 0, numbers[0], told[1]), 0, 0, from_arrays(pairs.arrays))
-    pairs = of_children(COLUMNS, sibling_sums(plan, STATES, 0, 1, told[0]), 0, 0, pairs)
-    entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, told[0]), pairs)
+    blocks = sibling_sums(plan, 1, 0, numbers[1], told[2])
+    pairs = of_blocks(COLUMNS, replace(blocks, z=blocks.z[:0]), 0, of, COLUMNS.sums(blocks.z), covariances)
+    below, parts = from_arrays(pairs.arrays), sibling_sums(plan, 0, 0, numbers[0], told[1])
+    pairs = of_children(COLUMNS, parts, 0, 0, below, covariances)
+    pairs = of_children(COLUMNS, sibling_sums(plan, STATES, 0, 1, told[0]), 0, 0, pairs, covariances)
+    entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, told[0]), pairs, covariances)
     np.testing.assert_array_equal(entity, np.arange(3))
     np.testing.assert_array_equal(cut, [1, 1, 1])
     return estimates, errors

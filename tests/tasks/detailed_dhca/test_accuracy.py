@@ -117,7 +117,7 @@ def errors_of(place: Path, truth: Path, detailed_only: set[str], of: str) -> pd.
             widths.get(group), "TotalOnly" if group[2] in detailed_only else "Total"
         )
         row["SIZE"] = "0" if not sizes.get(group) else SIZE_NAMES[max(len(str(sizes[group] - 1)), 1)]
-        rows.append({**row, "OF": of, "ERROR": row[column] - true})
+        rows.append({**row, "OF": of, "ERROR": row[column] - true, "TRUE": true})
     return pd.DataFrame(rows)
 
 
@@ -147,11 +147,17 @@ def hold_against_files(report: Report, example: Path, place: Path) -> None:
     assert set(table["WORKLOAD"]) == set(WORKLOADS)
     assert (table["NOISE_OF"] != table["REGION_TYPE"]).any()  # the example has coterminous recipients
     for key, rows in table.groupby(KEY):
-        errors, margins = expected[key]["ERROR"].to_numpy(), expected[key]["MOE"].to_numpy()
+        errors, margins, true = (expected[key][name].to_numpy() for name in ("ERROR", "MOE", "TRUE"))
+        size, near = np.abs(errors), (true > 0) & (20 * np.abs(errors) <= true)
         assert rows["COUNTS"].sum() == len(errors)
         assert rows["BIAS"] @ rows["COUNTS"] == pytest.approx(errors.sum())
         assert rows["RMSE"] ** 2 @ rows["COUNTS"] == pytest.approx((errors**2).sum())
         assert rows["COVERAGE"] @ rows["COUNTS"] == pytest.approx((np.abs(errors) <= margins).sum())
+        assert rows["WITHIN_5"] @ rows["COUNTS"] == pytest.approx(100 * (size <= 5).sum())
+        assert rows["OUTLIERS"] @ rows["COUNTS"] == pytest.approx(100 * (~near & (size > 5)).sum())
+        if len(rows) == 1 and (true > 0).any():
+            assert rows["MAPE"].iloc[0] == pytest.approx(100 * (size[true > 0] / true[true > 0]).mean())
+            assert rows["WITHIN_5_PERCENT"].iloc[0] == pytest.approx(100 * near[true > 0].mean())
         assert (rows["MOE"].min(), rows["MOE_LARGEST"].max()) == (margins.min(), margins.max())
         if key[0] == "count":
             assert set(rows["MOE"]) == set(margins)
@@ -303,6 +309,7 @@ def accuracy_of(counts: list[tuple[int, ...]], published: list[tuple[int, ...]])
         pd.DataFrame(counts, columns=columns).assign(of=COUNT, margin=0),
         pd.DataFrame(published, columns=Errors.none().published.columns),
         Errors.none().groups,
+        Errors.none().closeness,
     )
     return Accuracy("us", 2, True, (Level("COUNTY", 1), Level("USA", 2)), (), errors)
 

@@ -30,6 +30,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
+from tasks.top_down.published_files import tabulated
 from tasks.top_down.published_files.inventory import LEVELS
 from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
 
@@ -261,6 +262,52 @@ def test_puerto_rico_beside_the_states(tmp_path: Path, sample: Path) -> None:
         assert blocks(pr_release, product) == moved_rows
     assert blocks(us_release, "persons") == true_blocks(sample)["persons"]
     assert len(truth["code16"]) > len({code for code, _, _ in there["persons"]})
+
+
+def test_blocks_in_water_are_counted_where_the_tables_have_them(
+    tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One block goes to another that is there, one to a code of its own in another tract."""
+    counts: dict[str, int] = {}
+    for code, _, count in true_blocks(sample)["persons"]:
+        counts[code[-16:]] = counts.get(code[-16:], 0) + count
+    gone, to, moved = sorted(counts)[:3]
+    elsewhere = "5600599999999999"
+    pairs = " ".join(code[:11] + code[12:] for code in (gone, to, moved, elsewhere))
+    monkeypatch.setattr(tabulated, "MOVED", pairs)
+    release = of_sample(tmp_path, sample, "exact", estimator="gls")
+    manifest = read_manifest(release)
+    assert manifest["source"]["as_tabulated"] == {gone: to, moved: elsewhere}
+    assert not [check for check in checks(release, manifest) if check.faults]
+    mdf = read(release, "mdf/56_persons.parquet")
+    code = mdf.TABBLKST + mdf.TABBLKCOU + mdf.TABTRACTCE + mdf.TABBLKGRPCE + mdf.TABBLK
+    expected = counts | {to: counts[to] + counts[gone], elsewhere: counts[moved]}
+    del expected[gone], expected[moved]
+    assert mdf.COUNT.groupby(code).sum().to_dict() == expected
+    assert not mdf.duplicated([name for name in mdf if name != "COUNT"]).any()
+    tracts = read(release, "histograms/persons/tabulation/Tract/56.parquet").groupby("geounit")["count"].sum()
+    assert tracts["56005999999"] == counts[moved]
+    assert blocks(release, "persons") == true_blocks(sample)["persons"]  # the spine is that of the files
+
+
+def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:
+    truth = np.load(sample / "noisy/truth.npz")
+    flag = np.array([code[0] for code in truth["person_codes"].tolist()])[truth["block"]]
+    parts = {f"{part}56": int(truth["count"][flag == part].sum()) for part in "01"}
+    with_totals = of_sample(tmp_path / "with", sample, "noisy", part_totals=True)
+    found = read(with_totals, "histograms/persons/State/56.parquet").groupby("geounit")["count"].sum().to_dict()
+    assert found == parts
+    assert read_manifest(with_totals)["source"]["part_totals_used"]
+    assert not [check for check in checks(with_totals, read_manifest(with_totals)) if check.faults]
+    nmf = tmp_path / "nmf"
+    shutil.copytree(sample / "noisy/nmf", nmf)
+
+    def one_more(_: Path, rows: list[Row]) -> list[Row]:
+        return [{**row, "value": [n + 1 for n in row["value"]]} if row["query_name"] == UB else row for row in rows]
+
+    edit(nmf / PERSONS / "State.parquet", one_more, "Constraint")
+    with pytest.raises(Refused, match="leave out --part-totals"):
+        of_sample(tmp_path / "wrong", sample, "noisy", nmf, part_totals=True)
 
 
 def test_geocodes_of_2010(tmp_path: Path, sample: Path) -> None:

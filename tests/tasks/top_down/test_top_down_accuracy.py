@@ -13,8 +13,8 @@ from top_down_inputs import HERE, country, design, settings_with
 from flows.execution.repetitions import count_marked
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.accuracy.compare import LEVELS
-from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors
+from tasks.top_down.accuracy.entities import LEVELS
+from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import write_report
 from tasks.top_down.run_plan import Design
 from tasks.top_down.synth import synthesize
@@ -35,6 +35,10 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
         measured = measure(tmp_path / name, data, made, [1])
         found[name] = averaged({"optimized": measured.errors})
         margins[name] = covered({"optimized": measured.coverage})
+        target = targeted({"optimized": measured.target})
+        assert (found[name].loc[found[name]["mae"] == 0, "outliers"] == 0).all()
+        if name == "rich":
+            assert (target["share"] == 100).all()
     rich, poor = found["rich"], found["poor"]
     assert set(rich["level"]) <= set(LEVELS)
     whole = rich[rich["size"] == "all"].set_index(["quantity", "level", "estimator"])
@@ -54,7 +58,8 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     for column in ("unbiased_coverage", "unbiased_square", "error"):
         one, other = (of.xs(name, level="estimator")[column].sort_index() for name in ("gls", "topdown"))
         pd.testing.assert_series_equal(one, other)
-    write_report(tmp_path, poor, margins["poor"], ["optimized"], ["topdown", "gls"], {"Data": "made up"})
+    about = {"Data": "made up", "truth": "errors of a test"}
+    write_report(tmp_path, poor, margins["poor"], ["optimized"], ["topdown", "gls"], about, target)
     assert "<svg" in (tmp_path / "error.html").read_text()
     board = (tmp_path / "board.svg").read_text()
     assert "within the 95% margin" in board

@@ -20,7 +20,7 @@ def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequ
     """Return the pyramids of two groups in the ages that both tables have."""
     if not of_a or not of_b:
         return []
-    ages = _ages(min(a.shape, b.shape, key=SHAPES.index))
+    ages = ages_of(min(a.shape, b.shape, key=SHAPES.index))
     return [pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))]
 
 
@@ -34,7 +34,7 @@ def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, i
     return found
 
 
-def _ages(shape: str) -> list[tuple[int, int]]:
+def ages_of(shape: str) -> list[tuple[int, int]]:
     """Return the age ranges of a table's shape."""
     starts = STARTS[shape]
     return list(zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True))
@@ -56,7 +56,7 @@ def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence
     shape = min(a.shape, b.shape, key=SHAPES.index)
     pair = common_pyramids(a, b, of_a, of_b)
     rows = []
-    for (start, end), *beside in zip([(0, LAST_AGE), *_ages(shape)], *(one.rows() for one in pair), strict=True):
+    for (start, end), *beside in zip([(0, LAST_AGE), *ages_of(shape)], *(one.rows() for one in pair), strict=True):
         for sex in SEXES:
             (one, cells), (other, more) = (_between(cells, sex, start, end) for cells in (of_a, of_b))
             margin = 0 if same else margin_of_cells([(a.noise.law, cells), (b.noise.law, more)])

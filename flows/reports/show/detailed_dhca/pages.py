@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.child_areas import FEW
+from flows.reports.show.detailed_dhca.maps import iteration_map
 from flows.reports.show.detailed_dhca.presenters import present_iteration, present_region
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
+from flows.reports.show.detailed_dhca.single_file import single_file_data
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.paging import page_asked
 from flows.reports.show.release_pages import NotThere, ReleasePages, View
@@ -46,13 +49,18 @@ class DetailedDhcaPages(ReleasePages):
                     page_asked(asked),
                 )
             case ["iteration", code]:
-                within = asked.get("in", "")
-                inside = _region(*within.split("/", 1)) if within.count("/") == 1 else None
-                return views.iteration(
-                    self.release, code, asked.get("type", ""), inside, asked.get("sort", ""), page_asked(asked)
-                )
+                kind, sort = asked.get("type", ""), asked.get("sort", "")
+                shown = views.iteration(self.release, code, kind, _inside(asked), sort, page_asked(asked))
+                return replace(shown, mapped=shown.chosen in self.places.types)
+            case ["ages", code]:
+                whole = asked.get("format") in ("csv", "xlsx", "json")
+                return views.ages(self.release, code, asked.get("type", ""), _inside(asked), whole=whole)
+            case ["map", code]:
+                by, of, kind = (asked.get(name, "") for name in ("by", "of", "type"))
+                return iteration_map(self.release, self.places, code, kind, _inside(asked), by, of, page_asked(asked))
             case ["group", kind, number, code]:
-                return views.group(self.release, _region(kind, number), code)
+                group = views.group(self.release, _region(kind, number), code)
+                return replace(group, mapped=sorted(self.places.types & {one.type for one in group.children}))
             case ["compare"]:
                 return views.compare(
                     self.release,
@@ -96,6 +104,10 @@ class DetailedDhcaPages(ReleasePages):
                     if self.release.number(region_type=kind, prefix=region.child_prefix, code=code) > FEW:
                         yield {"view": f"iteration/{code}", "type": kind, "in": region.key}
 
+    def single_file(self) -> dict[str, Any]:
+        """Return the groups, with names and margins. Raises Refused where they are too many."""
+        return single_file_data(self.release)
+
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the regions and iterations for the search of a copy."""
         for region in index_of(self.release).texts:
@@ -118,6 +130,12 @@ def _region(kind: str, number: str) -> Region:
     if kind.removeprefix("PR-") not in TITLES:
         raise NotThere(f"{kind!r} is not a region type")
     return Region(kind, number)
+
+
+def _inside(asked: Mapping[str, str]) -> Region | None:
+    """Return the region that an address limits its answer to."""
+    within = asked.get("in", "")
+    return _region(*within.split("/", 1)) if within.count("/") == 1 else None
 
 
 def _group(text: str) -> tuple[Region, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -146,8 +146,12 @@ class Release:
         where = "REGION_ID = ? AND ITERATION_CODE = ?"
         query, times = self._with_estimates("t2", level, CELL_COLUMNS, where)
         cells = [_cell(*cell) for _, _, *cell in self._database.ask(query, [region.id, code] * times)]
-        group = None if confidence().is_released else self.group(region, code)
-        if group is None:
+        return self._at_confidence(cells, None if confidence().is_released else self.group(region, code))
+
+    @staticmethod
+    def _at_confidence(cells: list[Cell], group: Published | None) -> list[Cell]:
+        """Return the cells of a group with the margins of this answer's confidence."""
+        if group is None or confidence().is_released:
             return cells
         ages, law = len(cells) // len(SEXES) - 1, group.noise.law
         margins = {summed: margin_of_cells([(law, ages if summed else 1)]) for summed in (True, False)}
@@ -172,6 +176,21 @@ class Release:
         again = order.partition(" LIMIT ")[0]
         both = f"({rows}) LEFT JOIN ({estimate}) USING ({keys})"
         return f"SELECT {keys}, COUNT, MOE, ESTIMATE, ESTIMATE_MOE FROM {both} {again}", 2
+
+    def cells_of(
+        self, groups: Sequence[Published], *, region_type: str, prefix: str, code: str
+    ) -> dict[str, list[Cell]]:
+        """Return the rows of T2 of the groups of an iteration in a type and id prefix, by region, totals first."""
+        found: dict[str, list[Cell]] = {group.region.id: [] for group in groups}
+        for level, where, given in self._selections(region_type, None, prefix, code, None):
+            query, times = self._with_estimates("t2", level, CELL_COLUMNS, where)
+            for region, _, *cell in self._database.ask(query, given * times):
+                if region in found:
+                    found[region].append(_cell(*cell))
+        for group in groups:
+            rows = sorted(found[group.region.id], key=lambda cell: (-1 if cell.start is None else cell.start, cell.sex))
+            found[group.region.id] = self._at_confidence(rows, group)
+        return found
 
     # -- many ---------------------------------------------------------------------------------------------------------
 
@@ -211,6 +230,14 @@ class Release:
         """Return, within the scope, the groups of a level that have a table by sex and age."""
         rows = self._of_level("SELECT DISTINCT REGION_ID, ITERATION_CODE", "t2", level, "ORDER BY ALL")
         return [(Region(level.region_type, region_id), code) for region_id, code in rows]
+
+    def rows_of_cells(self, level: Level) -> list[tuple[str, str, int, int, int]]:
+        """Return, within the scope, the rows of T2 of a level: region, iteration, first age, sex, count.
+
+        The first age of a sex's sum is -1.
+        """
+        first = "CASE AGESTART WHEN '*' THEN -1 ELSE AGESTART::INT END"
+        return self._of_level(f"SELECT REGION_ID, ITERATION_CODE, {first}, SEX::INT, COUNT", "t2", level, "")
 
     def _of_level(self, select: str, table: str, level: Level, order: str) -> list[Any]:
         return [

@@ -15,6 +15,7 @@ from tasks.detailed_dhca.report import SHAPES
 
 Status = Literal["published", "suppressed", "not tabulated", "not known"]
 GROUP_KEYS = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME"]
+AGES_COLUMNS = [*GROUP_KEYS, "SEX", "AGE", "AGESTART", "AGEEND", "TABLE", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
 GROUP_COUNTS = ["STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"]
 
 
@@ -173,6 +174,7 @@ class IterationView(GroupsView):
     by_type: Sequence[tuple[str, str, int, int | None, str]]
     regional: IterationItem | None
     detailed: Sequence[IterationItem]
+    mapped: bool = False
     view: str = "iteration"
 
 
@@ -195,6 +197,26 @@ class Iterations(View):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AgesView(View):
+    """An iteration in the regions of a type with all ages, a row a count: a table to take away.
+
+    regions: those with a published count. address: of this table. shown: the rows on its page.
+    """
+
+    iteration: IterationItem
+    within: RegionItem | None
+    kinds: str
+    regions: int
+    address: str
+    rows: Sequence[Sequence[Any]]
+    view: str = "ages"
+
+    def table(self) -> Table:
+        """Return the rows."""
+        return AGES_COLUMNS, list(map(list, self.rows))
+
+
+@dataclass(frozen=True, kw_only=True)
 class GroupView(View):
     """One population group."""
 
@@ -206,6 +228,7 @@ class GroupView(View):
     parents: Sequence[GroupItem]
     siblings: Inside | None
     children: Sequence[Inside]
+    mapped: Sequence[str] = ()
     view: str = "group"
 
     def around(self) -> list[tuple[str, Sequence[GroupItem]]]:

@@ -7,6 +7,7 @@ laws of their noise.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from flows.reports.show.detailed_dhca.age_measures import age_measures
 from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, total_difference
@@ -24,9 +25,10 @@ from flows.reports.show.detailed_dhca.presenters import (
     present_region,
     regions_above,
 )
-from flows.reports.show.detailed_dhca.release import Release
+from flows.reports.show.detailed_dhca.release import SEXES, Release
 from flows.reports.show.detailed_dhca.search import groups_named, index_of, iterations_named, regions_named
 from flows.reports.show.detailed_dhca.view_models import (
+    AgesView,
     Comparison,
     Found,
     GroupItem,
@@ -41,7 +43,7 @@ from flows.reports.show.geography import Region, title
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
-from tasks.detailed_dhca.pyramid import pyramid
+from tasks.detailed_dhca.pyramid import age_label, pyramid
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
 KINDS = {
@@ -50,6 +52,9 @@ KINDS = {
     "ethnicity": "Hispanic or Latino",
     "": "All iterations",
 }
+CELLS_AND_SUMS = 49  # rows of a group with the most ages: its total, its sexes, its cells
+MOST_ROWS = 200_000  # of a table to take away; the nation's counties have fewer
+FEW = 5  # regions with all ages on a page
 LISTED = 60  # regions named within a region
 FOUND = 40  # regions, and iterations, that a search lists
 
@@ -169,6 +174,44 @@ def iteration(
             (kind, title(kind, several=True), published[kind], regions, address) for kind, regions, address in by_type
         ],
         page=page_of(published[chosen], page, read),
+    )
+
+
+def ages(release: Release, code: str, region_type: str, within: Region | None = None, *, whole: bool) -> AgesView:
+    """Return an iteration in all regions of a type, by id, with all ages; of the first few where not `whole`.
+
+    Raises NotThere where it is not tabulated there, and for more rows than MOST_ROWS.
+    """
+    listed = iteration(release, code, region_type, within)
+    prefix = within.child_prefix if within else ""
+    if not region_type or (whole and listed.page.total * CELLS_AND_SUMS > MOST_ROWS):
+        raise NotThere(
+            f"{listed.page.total:,} {listed.kinds} with all ages are too many at once: take those in a state"
+        )
+    order = f"ORDER BY REGION_ID {'' if whole else f'LIMIT {FEW}'}"
+    totals = release.totals(region_type=region_type, prefix=prefix, code=code, order=order)
+    if whole:
+        cells = release.cells_of(totals, region_type=region_type, prefix=prefix, code=code)
+    else:
+        cells = {one.region.id: release.cells(one.region, code) for one in totals}
+    rows: list[list[Any]] = []
+    for group in totals:
+        name = release.name(group.region)
+        keys = [region_type, group.region.id, name, code, listed.iteration.name]
+        counts = [group.count, group.margin, group.estimate, group.estimate_margin]
+        rows.append([*keys, "both", "all ages", None, None, group.shape, *counts])
+        for cell in cells[group.region.id]:
+            label = "all ages" if cell.start is None or cell.end is None else age_label(cell.start, cell.end)
+            rows.append([*keys, SEXES[cell.sex], label, cell.start, cell.end, group.shape, *cell.counts])
+    return AgesView(
+        title=f"{listed.title}: {listed.kinds} with all ages",
+        reading=listed.reading,
+        iteration=listed.iteration,
+        within=listed.within,
+        kinds=listed.kinds,
+        regions=listed.page.total,
+        address=f"ages/{code}&type={region_type}" + (f"&in={within.key}" if within else ""),
+        rows=rows,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from flows.reports.show.paging import page_asked
 from flows.reports.show.release_pages import NotThere, ReleasePages, View
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import only
-from flows.reports.show.top_down import views
-from flows.reports.show.top_down.geounits import KINDS, Geounit, title_of
+from flows.reports.show.top_down import maps, views
+from flows.reports.show.top_down.geounits import KINDS, US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
 from tasks.lifecycle.errors import Refused
 
@@ -34,16 +35,42 @@ class TopDownPages(ReleasePages):
         """Return the view that an address names. Raises NotThere where it names none."""
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
-                return views.overview(self.release)
+                return replace(views.overview(self.release), maps=self._maps_of_nation())
             case ["find"]:
                 return views.find(self.release, asked.get("q", ""))
             case ["geounit", kind, level, state, code]:
                 return views.geounit(self.release, Geounit(kind, level, state, code), asked.get("table", ""))
             case ["listing", kind, level, state]:
-                return views.listing(
+                shown = views.listing(
                     self.release, kind, level, state, asked.get("in", ""), asked.get("sort", ""), page_asked(asked)
                 )
+                address = f"map/{kind}/{level}/{state}" + (f"&in={asked['in']}" if asked.get("in") else "")
+                return replace(shown, map=address if maps.mapped(self.places, kind, level, state) else "")
+            case ["map", kind, level, state]:
+                return maps.geounit_map(
+                    self.release,
+                    self.places,
+                    kind,
+                    level,
+                    state,
+                    asked.get("in", ""),
+                    subject=asked.get("of", ""),
+                    by=asked.get("by", ""),
+                    page=page_asked(asked),
+                )
         raise NotThere("this address is not a view of the page")
+
+    def _maps_of_nation(self) -> list[tuple[str, str]]:
+        """Return the maps of all states together: words and addresses."""
+        if len(self.release.states) < 2:
+            return []
+        levels = [("tabulation", level) for level in ("State", "County")]
+        levels += [("entities", level) for level in self.release.levels("entities")]
+        return [
+            (title_of(level, several=True), f"map/{kind}/{level}/{US}")
+            for kind, level in levels
+            if maps.mapped(self.places, kind, level, self.release.states[0])
+        ]
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view of a geounit and a table. Raises NotThere or Refused."""

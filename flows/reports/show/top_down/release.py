@@ -45,6 +45,16 @@ class Totals(Generic[Place]):
 
 
 @dataclass(frozen=True)
+class Part:
+    """A geounit's sum of all cells, its sum of some cells, and the margin of the first (None where it has none)."""
+
+    code: str
+    whole: int
+    part: int
+    margin: float | None
+
+
+@dataclass(frozen=True)
 class Answer:
     """A query group of a spine geounit: its share of the budget, number of answers, and the noise in one.
 
@@ -214,6 +224,19 @@ class TopDownRelease:
             Totals(Geounit(kind, level, state, code), *numbers)
             for code, *numbers in self._database.ask(query, list(given) * times)
         ]
+
+    def parts(self, kind: str, product: str, level: str, state: str, prefix: str, condition: str) -> list[Part]:
+        """Return the geounits of a level and code prefix with their sums of all cells and of those of a condition."""
+        path, code = self._source(kind, product, level, state)
+        part = f"(sum(count) FILTER ({condition}))::BIGINT"
+        own = f"SELECT {code} AS code, sum(count)::BIGINT AS total, {part} AS part FROM {path} GROUP BY 1"
+        joins, margin = f"LEFT JOIN ({own}) USING (code)", "NULL"
+        if name := self._margins_of(kind, product, level, state):
+            only = f"SELECT geounit AS code, margin FROM {self._database.source(name)} WHERE count = 'total'"
+            joins, margin = f"{joins} LEFT JOIN ({only}) USING (code)", f"margin * {_wider()}"
+        columns = f"code, coalesce(total, 0), coalesce(part, 0), {margin}"
+        query = f"SELECT {columns} FROM ({self._codes(kind, level, state)}) {joins} WHERE starts_with(code, ?)"
+        return [Part(*row) for row in self._database.ask(query, [prefix])]
 
     def totals(self, geounit: Geounit) -> Totals[Geounit]:
         """Return the sums of one geounit."""

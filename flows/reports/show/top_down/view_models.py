@@ -53,6 +53,7 @@ class Redistricting(View):
     entities: Sequence[str]
     facts: Sequence[tuple[str, str]]
     statements: Sequence[tuple[str, str]]
+    maps: Sequence[tuple[str, str]] = ()
     view: str = "redistricting"
 
     def table(self) -> Table:
@@ -107,6 +108,7 @@ class Listing(View):
     units: bool
     persons: bool
     margins: bool
+    map: str = ""
     view: str = "listing"
 
     def table(self) -> Table:

@@ -1,0 +1,113 @@
+"""`das tda areas`: estimates, standard errors and intervals of anybody's areas, from published noisy measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.options import WorkOptions, check_empty, with_options
+from flows.reports.formats import Format, FormatOption, report
+from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.top_down.user_areas.sources import Source
+    from tasks.top_down.user_areas.tree import Tree
+
+
+@with_options
+def areas(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A TopDown release with measurements/, that folder, or the Census Bureau's noisy measurement files.",
+        ),
+    ],
+    blocks: Annotated[
+        str,
+        typer.Argument(
+            metavar="AREAS",
+            help="Blocks and their areas: a CSV, block assignment or equivalency file, list of blocks, zip of one.",
+        ),
+    ],
+    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Folder for the tables and areas.html.")] = None,
+    area_column: Annotated[
+        str | None, typer.Option(help="The column of the areas.", show_default="DISTRICT, CD..., SLDU..., ...")
+    ] = None,
+    pad: Annotated[
+        bool, typer.Option("--pad", help="Put back the leading zero of codes with 14 digits (states 01 to 09).")
+    ] = False,
+    count: Annotated[
+        str | None,
+        typer.Option(help="Counts, as `total,voting age`.", show_default="all; on the terminal the main ones"),
+    ] = None,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            help="Published counts to show beside: P.L. 94-171 files (ri2020.pl.zip) or a release.",
+            show_default="those of SOURCE, if it is a release",
+        ),
+    ] = None,
+    totals: Annotated[
+        str | None,
+        typer.Option(help="Of the Bureau's files: declared population, state,pop.", show_default="April 1, 2020"),
+    ] = None,
+    form: FormatOption = Format.table,
+    *,
+    options: WorkOptions,
+) -> None:
+    """Estimate the counts of any areas, with standard errors and intervals: towns, districts, lists of blocks.
+
+    The first question reads the measurements; what further ones need is kept in the state folder. No record, secret or
+    account is needed, and nothing is spent. Of a plan that divides a state, each district's deviation from the ideal is
+    given, and the law of the largest one and of the range.
+
+    **Example:** `das tda areas out/us plan.csv hearing/`
+
+    **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
+    """
+    from tasks.inputs.blocks.area_file import read_areas
+    from tasks.top_down.user_areas.answer import answer, check_states
+    from tasks.top_down.user_areas.published import published_counts
+    from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
+    from tasks.top_down.user_areas.sources import open_source
+
+    if out is not None:
+        check_empty(out)
+    file = read_areas(blocks, area_column, pad=pad)
+    measured = open_source(source, totals)
+    states = check_states(file, measured.states)
+    beside = published or (str(measured.release) if measured.release else None)
+    counts_beside = published_counts(beside) if beside else None
+    trees = _trees(measured, states, options)
+    found = answer(trees, file, measured.name, counts_beside, measured.banners)
+    counts = [name.strip() for name in count.split(",")] if count else []
+    chosen = found.only(counts) if counts else found
+    written = write_files(out.resolve(), chosen) if out is not None else []
+    data = as_data(chosen) | ({"files": list(map(str, written))} if written else {})
+    report(data, terminal_tables(found, counts), form, as_json=options.as_json)
+    if written and not options.as_json:
+        typer.echo("\n".join(map(str, written)))
+
+
+def _trees(measured: Source, states: tuple[str, ...], options: WorkOptions) -> list[Tree]:
+    """Return the states as they are kept; read those that are not."""
+    from tasks.top_down.user_areas.tree import find_tree
+
+    digests = {state: measured.digest(state) for state in states}
+    missing = [state for state in states if find_tree(options.home, digests[state]) is None]
+    if missing:
+        from flows.execution.settings import new_run_id
+        from tasks.top_down.run import TopDownRun
+        from tasks.top_down.user_areas.keep import keep
+
+        run = TopDownRun(options.home / "runs" / new_run_id("tda-areas"))
+        with options.leaving_nothing(run, "Areas") as workers:
+            measured.open(run, workers, missing)
+            keep(run, workers, options.home, {state: digests[state] for state in missing})
+    trees = [find_tree(options.home, digests[state]) for state in states]
+    if None in trees:
+        raise Refused("the kept states were removed while they were read: ask again")
+    return [tree for tree in trees if tree is not None]

@@ -1,0 +1,185 @@
+"""Draw regions as symbols or shapes: sizes for counts, classes of colour for shares and margins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from flows.reports.show.maps.boundaries import Shapes
+from flows.reports.show.maps.classes import Classes
+from flows.reports.show.maps.projection import PARTS, Floats, Projection, around, leeward, nation, within
+from tasks.inputs.points import Point
+from tasks.inputs.regions import Region
+from tasks.pages import end_of_axis, number
+
+WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture; it is as high as the region asks, and has room at its edges
+SMALLEST = 1.6  # radius of a symbol
+
+
+@dataclass(frozen=True)
+class Item:
+    """A region of a map.
+
+    address: of its page. words: its value, for whoever points at it or hears it. value: None where nothing was
+    released. class_: of a colour, from 1; None where sizes show the value.
+    """
+
+    region: Region
+    address: str
+    words: str
+    value: float | None
+    class_: int | None = None
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A circle, or a shape by its path ("" for a circle), in the units of the picture."""
+
+    address: str
+    words: str
+    style: str
+    x: float
+    y: float
+    radius: float
+    path: str
+
+
+@dataclass(frozen=True)
+class Legend:
+    """An entry of the legend: a circle of a radius or, for 0, a square, in a style."""
+
+    style: str
+    radius: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A map as it is drawn: outlines first, then symbols.
+
+    sizes: circles of round counts, at the scale of the map, the largest first; legend: what the styles mean; moved:
+    what does not lie where it is drawn; unplaced: regions without a place.
+    """
+
+    height: float
+    outlines: Sequence[str]
+    symbols: Sequence[Symbol]
+    sizes: Sequence[Legend]
+    legend: Sequence[Legend]
+    moved: str
+    unplaced: int
+
+
+def draw(
+    items: Sequence[Item],
+    points: Mapping[Region, Point],
+    shapes: Shapes | None,
+    *,
+    of_nation: bool,
+    classes: Classes | None,
+    missing: str,
+) -> Drawing:
+    """Draw regions, those with the largest values first.
+
+    Parameters
+    ----------
+    items : sequence of Item
+        Regions that have neither a shape nor a point are left out and counted.
+    points : {region: (latitude, longitude)}
+    shapes : Shapes or None
+        The boundaries that the user gave.
+    of_nation : bool
+        Whether the map is of the nation; else it is of one state or a part of it.
+    classes : Classes or None
+        The classes of colour; None where sizes show counts.
+    missing : str
+        Why a region has no value, for the legend.
+    """
+    shaped = shapes.of([item.region for item in items]) if shapes else {}
+    placed = [item for item in items if item.region in shaped or item.region in points]
+    centers = shapes.centers(shaped) if shapes else {}
+    degrees = np.array([centers.get(item.region) or points[item.region][::-1] for item in placed])
+    if not placed:
+        return Drawing(0, (), (), (), (), "", len(items))
+    projection = nation if of_nation else around(float((degrees[:, 1].min() + degrees[:, 1].max()) / 2))
+    frame = _Frame.around(projection, degrees, shapes.bounds(shaped) if shapes else None)
+    xy = frame.place(degrees)
+    paths = shapes.paths(tuple(sorted(shaped)), frame.place) if shapes and shaped else {}
+    largest = max((item.value or 0 for item in placed), default=0)
+    widest = frame.widest(len(placed))
+    fill = classes is not None
+    symbols = []
+    for item, (x, y) in zip(placed, xy.tolist(), strict=True):
+        path = paths.get(item.region, "") if fill else ""
+        radius = round(max(2.8, min(9.0, widest / 4)), 1) if fill else _radius(item.value, largest, widest)
+        symbols.append(Symbol(item.address, item.words, _style(item), round(x, 1), round(y, 1), radius, path))
+    outlines = [] if fill else list(paths.values())
+    moved = _moved(degrees) if of_nation else ""
+    swatch = 0 if fill and paths else 6
+    legend = [Legend(f"m{number}", swatch, words) for number, words in (classes.words() if classes else ())]
+    if any(item.value is None for item in placed):
+        legend.append(Legend("absent", swatch, missing))
+    sizes = [] if fill else _sizes(largest, widest)
+    return Drawing(frame.height, outlines, symbols, sizes, legend, moved, len(items) - len(placed))
+
+
+def _style(item: Item) -> str:
+    if item.value is None:
+        return "absent"
+    return f"m{item.class_}" if item.class_ else "sized"
+
+
+def _radius(value: float | None, largest: float, widest: float) -> float:
+    """Return the radius of a circle whose area shows a count."""
+    if value is None or largest <= 0:
+        return SMALLEST
+    return round(max(SMALLEST, widest * sqrt(max(value, 0) / largest)), 1)
+
+
+def _sizes(largest: float, widest: float) -> list[Legend]:
+    end = end_of_axis(max(largest, 1))
+    counts = [one for one in (end, end / 2, end / 10, end / 40) if 1 <= one <= largest][:3]
+    return [Legend("sized", _radius(one, largest, widest), number(round(one))) for one in counts]
+
+
+def _moved(degrees: Floats) -> str:
+    names = [part.name for part in PARTS if within(part, degrees).any()]
+    if not names:
+        return ""
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    smaller = ", Alaska at about a third of the scale" if "Alaska" in names else ""
+    return f"{listed} {'is' if len(names) == 1 else 'are'} moved{smaller}."
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A projection, fitted into the picture."""
+
+    projection: Projection
+    scale: float
+    corner: Floats
+    height: float
+
+    @classmethod
+    def around(cls, projection: Projection, degrees: Floats, bounds: Floats | None) -> _Frame:
+        """Fit points, and the bounds of shapes, into the picture."""
+        framed = degrees if bounds is None else np.concatenate([degrees, bounds])
+        plane = projection(framed[~leeward(framed)])
+        low, high = plane.min(axis=0), plane.max(axis=0)
+        span = np.maximum(high - low, 1e-4)
+        scale = min((WIDTH - 2 * EDGE) / span[0], (HIGHEST - 2 * EDGE) / span[1])
+        height = float(np.ceil(span[1] * scale + 2 * EDGE))
+        left = (WIDTH - span[0] * scale) / 2
+        return cls(projection, scale, low - [left / scale, EDGE / scale], height)
+
+    def place(self, degrees: Floats) -> Floats:
+        """Return where points are in the picture."""
+        placed: Floats = (self.projection(degrees) - self.corner) * self.scale
+        return placed
+
+    def widest(self, count: int) -> float:
+        """Return the radius of the largest circle, for so many."""
+        return round(min(36.0, max(5.0, 0.9 * sqrt(WIDTH * self.height / count / 3.14))), 1)

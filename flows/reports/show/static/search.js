@@ -1,0 +1,69 @@
+// The search of a copy: names and codes of an index of which every word that is asked for begins one, or its nearest.
+// INDEX: [name, detail, file]; GROUPS: codes of iterations with a page by region; SMALL: words that name nothing.
+const searchOf = (INDEX, GROUPS, SMALL) => {
+  const words = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().split(/[\s,]+/).filter(Boolean);
+  const entries = INDEX.map(([name, detail, file]) => ({ name, detail, file, words: words(`${name} ${detail}`) }));
+  const named = (wanted, kind = "") =>
+    entries.filter(({ file, words: own }) =>
+      wanted.length && file.startsWith(kind) && wanted.every((want) => own.some((word) => word.startsWith(want))));
+  const code = ({ detail }) => detail.split(" ").pop();
+  // Those whose code or whole name, without what they lie in, is asked for; else all that are named.
+  const called = (wanted, kind) => {
+    const found = named(wanted, kind);
+    const asked = wanted.join(" ");
+    const exact = found.filter((entry) => [code(entry), words(entry.name.split(", ")[0]).join(" ")].includes(asked));
+    return (exact.length ? exact : found).slice(0, 8);
+  };
+  // The groups of a region and an iteration side by side, in either order; one without a page is on its region's.
+  const groups = (wanted) => {
+    for (let cut = 1; cut < wanted.length; cut += 1) {
+      const [head, tail] = [wanted.slice(0, cut), wanted.slice(cut)];
+      for (const [inRegion, inIteration] of [[tail, head], [head, tail]]) {
+        const iterations = called(inIteration, "iteration-");
+        const found = (iterations.length ? called(inRegion, "region-") : []).flatMap((region) =>
+          iterations.map((iteration) => {
+            const key = region.file.slice("region-".length, -".html".length);
+            const own = (GROUPS[key] ?? []).includes(code(iteration));
+            const file = own ? `group-${key}-${code(iteration)}.html` : region.file;
+            return { name: `${iteration.name}, ${region.name}`, detail: own ? "" : "in the list of its region", file };
+          }));
+        if (found.length) return found;
+      }
+    }
+    return [];
+  };
+  // How many letters two words differ by, a letter for another counting as two; swapped letters as two.
+  const apart = (one, other) => {
+    let row = [...Array(other.length + 1).keys()];
+    for (const letter of one) {
+      const next = [row[0] + 1];
+      for (let at = 1; at <= other.length; at += 1) {
+        next.push(letter === other[at - 1] ? row[at - 1] : Math.min(row[at], next[at - 1]) + 1);
+      }
+      row = next;
+    }
+    return row[other.length];
+  };
+  // A query with the nearest known word for each that begins none; null where one is too far from all.
+  const corrected = (wanted) => {
+    const known = [...new Set(entries.flatMap((entry) => entry.words))];
+    const nearest = (word) => {
+      if (/\d/.test(word) || SMALL.includes(word) || known.some((one) => one.startsWith(word))) return word;
+      const near = known.filter((one) => Math.abs(one.length - word.length) <= 2).map((one) => [apart(word, one), one]);
+      const [distance, found] = near.sort((a, b) => a[0] - b[0])[0] ?? [Infinity, ""];
+      return distance <= Math.max(1, 0.3 * (found.length + word.length)) ? found : null;
+    };
+    const found = wanted.map(nearest);
+    return found.includes(null) || found.join() === wanted.join() ? null : found;
+  };
+  const entriesOf = (wanted) => {
+    const single = named(wanted);
+    return single.length ? single : groups(wanted.filter((word) => !SMALL.includes(word)).slice(0, 8));
+  };
+  // The entries that a query finds, and the words of the nearest query where it finds none ("" else).
+  return (query) => {
+    const found = entriesOf(words(query));
+    const near = found.length ? null : corrected(words(query));
+    return near ? [entriesOf(near), near.map((word) => word[0].toUpperCase() + word.slice(1)).join(" ")] : [found, ""];
+  };
+};

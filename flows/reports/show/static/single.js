@@ -1,0 +1,136 @@
+// The pages of a release in one file: DATA is unpacked, and the part behind # in the address names what is shown.
+const unpack = async (text) => {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+};
+const number = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",").replace("-", "−");
+const make = (name, text = "", more = {}) => Object.assign(document.createElement(name), { textContent: text, ...more });
+const link = (text, hash) => make("a", text, { href: `#${hash}` });
+const main = document.getElementById("main");
+
+const table = (caption, columns, rows) => {
+  const whole = make("table");
+  const head = make("tr");
+  columns.forEach((name, at) => head.append(make("th", name, { scope: "col", className: at ? "n" : "" })));
+  const body = make("tbody");
+  for (const [first, ...others] of rows) {
+    const row = make("tr");
+    const heading = make("th", "", { scope: "row" });
+    heading.append(first);
+    row.append(heading, ...others.map((value) => make("td", value, { className: "n" })));
+    body.append(row);
+  }
+  const thead = make("thead");
+  thead.append(head);
+  whole.append(make("caption", caption), thead, body);
+  const wide = make("div", "", { className: "wide", tabIndex: 0, ariaLabel: caption, role: "region" });
+  wide.append(whole);
+  return wide;
+};
+// A table as a file of CSV, made in the browser.
+const saved = (name, columns, rows) => {
+  const cell = (value) => `"${String(value).replaceAll('"', '""')}"`;
+  const text = [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n");
+  const file = new Blob([`${text}\n`], { type: "text/csv" });
+  const one = make("a", "This table as CSV", { className: "csv", download: `${name}.csv`, href: URL.createObjectURL(file) });
+  const line = make("p");
+  line.append(one);
+  return line;
+};
+
+const start = (data) => {
+  const { regions, iterations, margins, shapes, groups } = data;
+  const numbers = new Map(regions.map(([type, id], at) => [`${type}/${id}`, at]));
+  const codes = new Map(iterations.map(([code], at) => [code, at]));
+  const title = (at) => regions[at][2];
+  const listed = (found) => found.sort((a, b) => b[1] - a[1]);
+  const line = (heading, hash, [, count, margin]) => {
+    const [total, , , shape] = margins[margin];
+    return [link(heading, hash), number(count), `± ${number(total)}`, shape === "total" ? "total" : `sex by ${shapes[shape].length} ages`];
+  };
+  const columns = (first) => [first, "count", "margin", "table"];
+  const home = () => {
+    const kinds = [...new Set(regions.map(([type]) => type))];
+    const few = regions.map((_, at) => at).filter((at) => ["USA", "STATE", "PR-STATE", "COUNTY", "PR-COUNTY"].includes(regions[at][0]));
+    const list = make("ul", "", { className: "choices" });
+    list.append(...few.map((at) => { const item = make("li"); item.append(link(title(at), `region/${regions[at][0]}/${regions[at][1]}`)); return item; }));
+    const total = groups.reduce((sum, own) => sum + own.length, 0);
+    return [data.title, make("p", `${number(total)} published groups of ${number(iterations.length)} iterations in ${number(regions.length)} regions (${kinds.join(", ")}). Find a region, an iteration, or both, as in ${iterations[0][1]} ${title(few.at(-1) ?? 0)}.`), make("h2", "Begin with"), list];
+  };
+  const region = (key) => {
+    const at = numbers.get(key);
+    if (at === undefined) return missing(key);
+    const own = listed([...groups[at]]);
+    const rows = own.map((group) => line(iterations[group[0]][1], `group/${key}/${iterations[group[0]][0]}`, group));
+    const plain = own.map(([one, count, margin]) => [...iterations[one].slice(0, 2), count, margins[margin][0], margins[margin][3]]);
+    return [title(at), make("p", `${key} ${regions[at][3]}`), table(`${number(own.length)} groups`, columns("iteration"), rows),
+      saved(key.replace("/", "-"), ["ITERATION_CODE", "ITERATION_NAME", "COUNT", data.moe, "TABLE"], plain)];
+  };
+  const iteration = (code) => {
+    const one = codes.get(code);
+    if (one === undefined) return missing(code);
+    const parts = [iterations[one][1], make("p", `${iterations[one][2]} iteration ${code}`)];
+    const plain = [];
+    for (const kind of new Set(regions.map(([type]) => type))) {
+      const found = listed(groups.flatMap((own, at) => regions[at][0] === kind ? own.filter(([each]) => each === one).map((group) => [at, ...group.slice(1)]) : []));
+      if (!found.length) continue;
+      parts.push(table(`${kind}: ${number(found.length)} regions`, columns("region"), found.map((group) => line(title(group[0]), `group/${kind}/${regions[group[0]][1]}/${code}`, group))));
+      plain.push(...found.map(([at, count, margin]) => [...regions[at].slice(0, 3), count, margins[margin][0], margins[margin][3]]));
+    }
+    if (plain.length) parts.push(saved(`iteration-${code}`, ["REGION_TYPE", "REGION_ID", "REGION_NAME", "COUNT", data.moe, "TABLE"], plain));
+    else parts.push(make("p", "No region of this file has a published count.", { className: "note" }));
+    return parts;
+  };
+  const group = (key, code) => {
+    const at = numbers.get(key);
+    const one = codes.get(code);
+    if (at === undefined || one === undefined) return missing(`${key}/${code}`);
+    const heading = `${iterations[one][1]}, ${title(at)}`;
+    const where = make("p");
+    where.append(link(iterations[one][1], `iteration/${code}`), " · ", link(title(at), `region/${key}`));
+    const found = groups[at].find(([each]) => each === one);
+    if (!found) return [heading, where, make("p", "No count was published: the group was suppressed, or not tabulated. That does not mean a count of 0.", { className: "note" })];
+    const [, count, margin, cells] = found;
+    const [total, ofSex, ofCell, shape] = margins[margin];
+    const figure = make("p", "", { className: "figure" });
+    figure.append(make("span", number(count), { className: "big" }), ` ± ${number(total)}`);
+    if (!cells) return [heading, where, figure, make("p", "Published as a total alone.")];
+    const labels = ["all ages", ...shapes[shape]];
+    const half = labels.length;
+    const rows = labels.map((label, row) => [label, cells[row], row ? ofCell : ofSex, cells[half + row], row ? ofCell : ofSex]);
+    return [heading, where, figure,
+      table("Persons by sex and age", ["age", "male", "margin", "female", "margin"], rows.map(([label, a, m, b, n]) => [label, number(a), `± ${number(m)}`, number(b), `± ${number(n)}`])),
+      saved(`${key}-${code}`.replace("/", "-"), ["AGE", "MALE", data.moe, "FEMALE", data.moe], rows)];
+  };
+  const find = searchOf(data.index, data.named, data.small);
+  const hashOf = (file) => file.replace(/\.html$/, "").replace(/^(region|iteration|group)-(?:(.+?)-)?(\d+)(?:-(\w+))?$/, (_, ...parts) => parts.slice(0, 4).filter(Boolean).join("/"));
+  const missing = (what) => ["Not found", make("p", `${what} is not in this file.`, { className: "note" })];
+  const search = (query) => {
+    const [found, nearest] = find(query);
+    const list = make("ul", "", { className: "choices" });
+    list.append(...found.slice(0, 100).map(({ name, detail, file }) => {
+      const item = make("li");
+      item.append(link(name, hashOf(file)), make("span", ` ${detail}`, { className: "code" }));
+      return item;
+    }));
+    const words = `${nearest ? `Nothing matches “${query}”. Nearest: “${nearest}”. ` : ""}${found.length} found${found.length > 100 ? ", the first 100" : ""}.`;
+    return [`“${query}”`, make("p", words), list];
+  };
+  const show = () => {
+    const parts = decodeURIComponent(location.hash.slice(1)).split("/");
+    const [heading, ...content] = parts[0] === "region" ? region(parts.slice(1, 3).join("/"))
+      : parts[0] === "iteration" ? iteration(parts[1])
+      : parts[0] === "group" ? group(parts.slice(1, 3).join("/"), parts[3])
+      : parts[0] === "find" ? search(parts.slice(1).join("/"))
+      : home();
+    main.replaceChildren(make("h1", heading), make("p", data.reading, { className: "reading" }), ...content);
+    document.title = heading;
+    window.scrollTo(0, 0);
+  };
+  document.getElementById("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.hash = `find/${encodeURIComponent(document.getElementById("q").value)}`;
+  });
+  window.addEventListener("hashchange", show);
+  show();
+};

@@ -1,0 +1,120 @@
+"""Maps of a TopDown release: the geounits of a level by total, voting age, Hispanic origin and race."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from flows.reports.show.caveats import caveat
+from flows.reports.show.geography import STATES, capitalized
+from flows.reports.show.maps.places import Places
+from flows.reports.show.maps.view import BY, MapRow, MapView, drawing_of, key_of, link, page_of_rows
+from flows.reports.show.release_pages import NotThere
+from flows.reports.show.top_down.geounits import US, Geounit, title_of
+from flows.reports.show.top_down.release import TopDownRelease
+from flows.reports.show.top_down.tables import ALONE
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a map counts: a part of a product's cells, by a condition on `cell`."""
+
+    words: str
+    product: str
+    condition: str = "true"
+
+
+SUBJECTS = {
+    "persons": Subject("persons", "persons"),
+    "adults": Subject("persons of 18 and over", "persons", "(cell // 126) % 2 = 1"),
+    "hispanic": Subject("Hispanic persons", "persons", "(cell // 63) % 2 = 1"),
+    **{f"race{at}": Subject(f"{race} alone", "persons", f"cell % 63 = {at}") for at, race in enumerate(ALONE)},
+    "races": Subject("two or more races", "persons", "cell % 63 > 5"),
+    "units": Subject("housing units", "units"),
+    "occupied": Subject("occupied housing units", "units", "cell = 1"),
+}
+READING = "Counts result from noisy answers. A map of small geounits shows mostly noise."
+WHOLE = {"persons", "units"}  # subjects whose share is of the containing geounit's; of others, of a geounit's whole
+
+
+def geounit_map(
+    release: TopDownRelease,
+    places: Places,
+    kind: str,
+    level: str,
+    state: str,
+    within: str = "",
+    *,
+    subject: str = "",
+    by: str = "",
+    page: int = 1,
+) -> MapView:
+    """Return the map of the geounits of a level, in the nation (`state` US), a state or a geounit of it."""
+    offered = {name: one for name, one in SUBJECTS.items() if one.product in release.products_of(kind)}
+    subject, by = subject or next(iter(offered)), by or "count"
+    states = [one for one in release.states if state in (US, one) and release.is_listed(kind, level, one)]
+    if not states or subject not in offered or by not in BY or not mapped(places, kind, level, states[0]):
+        raise NotThere(f"map/{kind}/{level}/{state} of {subject} by {by} is not a map of this release")
+    rows = list(_rows(release, kind, level, states, within, subject))
+    rows.sort(key=lambda row: (-(row.count or 0), row.id))
+    there = {"count": True, "share": True, "margin": any(row.margin is not None for row in rows)}
+    words, levels = offered[subject].words, title_of(level, several=True)
+    if not there[by]:
+        raise NotThere(f"the release has no margins of {words} for {levels}")
+    place = "the nation" if state == US else STATES.get(state, state)
+    place += f", {within}" if within not in ("", state) else ""
+    whole = "of all those on the map"
+    if subject not in WHOLE:
+        whole = f"among all {offered[subject].product} of each {title_of(level)}"
+    around = {"in": within}
+    shown = partial(link, f"map/{kind}/{level}/{state}", **around)
+    other = by if by != "margin" else ""
+    return MapView(
+        title=f"{capitalized(words)}, {levels} of {place}",
+        reading=caveat(release.manifest, READING),
+        drawing=drawing_of(rows, places, by, of_nation=state == US, missing="nobody is counted"),
+        page=page_of_rows(rows, page),
+        choices=[
+            ("Map of", [(one.words, shown(of=name, by=other), name == subject) for name, one in offered.items()]),
+            ("Map by", [(one, shown(of=subject, by=one), one == by) for one in BY if there[one]]),
+        ],
+        where=[(place, "overview" if state == US else link(f"listing/{kind}/{level}/{state}", **around))],
+        subject=words,
+        whole=whole,
+        by=by,
+        key=key_of(by, words, whole),
+        margins=there["margin"],
+    )
+
+
+def mapped(places: Places, kind: str, level: str, state: str) -> bool:
+    """Return whether a map can show the geounits of a level."""
+    region = Geounit(kind, level, state, state).region
+    return region is not None and region.type in places.types
+
+
+def _rows(
+    release: TopDownRelease, kind: str, level: str, states: list[str], within: str, subject: str
+) -> Iterator[MapRow]:
+    what = SUBJECTS[subject]
+    found = [
+        (Geounit(kind, level, state, counted.code), counted)
+        for state in states
+        for counted in release.parts(kind, what.product, level, state, within, what.condition)
+    ]
+    everybody = sum(counted.whole for _, counted in found)
+    for geounit, counted in found:
+        if (region := geounit.region) is None:
+            continue
+        whole = everybody if subject in WHOLE else counted.whole
+        yield MapRow(
+            type=region.type,
+            id=region.id,
+            address=f"geounit/{geounit.key}",
+            name=release.name(geounit),
+            within="",
+            count=counted.part,
+            margin=counted.margin if subject == "persons" else None,
+            share=counted.part / whole if whole > 0 else None,
+        )

@@ -1,0 +1,19 @@
+"""The columns of a bottom-up release, which follow from its domain, for its dictionary.csv."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tasks.lifecycle.dictionary import Column, Dictionary
+
+COUNT = Column("COUNT", "records", "the published count, with noise, in multiples of the step")
+MOE = Column("MOE", "records", "the margin of error at 95% of the noise in the count, before calibration and clipping")
+
+
+def dictionary(tables: Mapping[str, Sequence[str]]) -> Dictionary:
+    """Return the dictionary of tables, each by its name with the names of its columns."""
+    return {
+        pattern: (*(Column(name, "code", "a level of the declared domain") for name in columns), *counts)
+        for table, columns in tables.items()
+        for pattern, counts in ((f"{table}.csv", (COUNT,)), (f"parquet/{table}.parquet", (COUNT, MOE)))
+    }

@@ -1,0 +1,212 @@
+"""A point of each region, for maps: public, from the geography of a run, and for the counties of 2020 from here.
+
+* A block table with the internal points of its blocks, as GRF-C and the geographic header of the P.L. 94-171 data have
+  them (INTPTLAT, INTPTLON), gives a region the mean of its blocks'.
+* A Gazetteer file has the internal point of each region.
+* `points.csv`, as a release has it and `das synth` writes it.
+
+A value that is no number of degrees is left out: no run depends on a point.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from spine.geography import BadGeography
+from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.blocks.files import block_files, list_files
+from tasks.inputs.blocks.tables import recognize
+from tasks.inputs.files import open_file
+from tasks.inputs.marks import GRF_FILE
+from tasks.inputs.names import DIGITS, GAZETTEERS, read_rows
+from tasks.inputs.regions import Region
+from tasks.lifecycle.check import Check
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import load_object
+from tasks.lifecycle.received import NotOfRelease, read_in
+
+POINTS_FILE = "points.csv"
+POINT_COLUMNS = ("REGION_TYPE", "REGION_ID", "LATITUDE", "LONGITUDE")
+LATITUDES = ("INTPTLAT", "INTPTLAT20", "LATITUDE", "LAT")
+LONGITUDES = ("INTPTLON", "INTPTLON20", "INTPTLONG", "LONGITUDE", "LON")
+BEYOND = 48.0  # degrees north of which a longitude east of 170 is the end of the Aleutians
+Point = tuple[float, float]  # latitude, longitude
+Points = dict[Region, Point]
+
+
+@cache
+def points_of_2020() -> Points:
+    """Return a point in each state and county of 2020, Puerto Rico's included, except two new ones in Alaska."""
+    return dict(_of_lines(files("tasks.inputs").joinpath("points_2020.csv").read_text("utf-8").splitlines()))
+
+
+def points_in(geography: str) -> Points:
+    """Return the points of regions in a geography by path or URL, as far as it has them; those beside it go first."""
+    folder, _, file = geography.rstrip("/").rpartition("/")
+    points: Points = {}
+    with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # whoever needs the file says what is wrong with it
+        for path in block_files(geography):
+            points |= _of_blocks(path)
+    with suppress(OSError, Refused):
+        for path in sorted(list_files(folder if file == GRF_FILE else geography) or ()):
+            name = path.partition("::")[0].rsplit("/", 1)[-1].lower()
+            if name == POINTS_FILE or re.fullmatch(r"\d{4}_gaz_\w+\.txt", name):
+                with open_file(path) as stream:
+                    lines = (line.decode("utf-8", "replace") for line in stream)
+                    points |= dict(_of_lines(lines) if name == POINTS_FILE else _of_gazetteer(name, lines))
+    return points
+
+
+def load_points(path: Path) -> Points:
+    """Return the points that a run has kept; none where it began before there were any."""
+    points: Points = load_object(path) if path.exists() else {}
+    return points
+
+
+def write_points(out: Path, points: Mapping[Region, Point], regions: Callable[[Region], bool]) -> None:
+    """Write OUT/points.csv: the points of some regions, sorted; no file without a point."""
+    kept = sorted((region, at) for region, at in points.items() if regions(region))
+    rows = [f"{region.type}|{region.id}|{at[0]:.5f}|{at[1]:.5f}\n" for region, at in kept]
+    if rows:
+        (out / POINTS_FILE).write_text("|".join(POINT_COLUMNS) + "\n" + "".join(rows))
+
+
+def points_of_release(release: Path, named: Collection[str]) -> Points:
+    """Return the points that a release has, whose manifest names these files. Raises NotOfRelease for another table."""
+    if POINTS_FILE not in named:
+        return {}
+    lines = read_in(release, POINTS_FILE).decode("utf-8", "replace").split("\n")
+    if lines[0] != "|".join(POINT_COLUMNS):
+        raise NotOfRelease(f"{POINTS_FILE} has other columns than {', '.join(POINT_COLUMNS)}")
+    return dict(_of_lines(lines))
+
+
+def check_points(release: Path, named: Collection[str]) -> Iterator[Check]:
+    """Check that each line of a release's points is one region with its degrees."""
+    if POINTS_FILE in named:
+        lines = read_in(release, POINTS_FILE).decode("utf-8", "replace").splitlines()[1:]
+        wrong = len(lines) - len(points_of_release(release, named))
+        faults = (f"{wrong:,} lines are not a region's only line, with latitude and longitude",) if wrong else ()
+        yield Check("points of regions", f"{len(lines) - wrong:,} regions", faults)
+
+
+def _of_lines(lines: Iterable[str]) -> Iterator[tuple[Region, Point]]:
+    for line in lines:
+        kind, code, latitude, longitude, *_ = [*line.strip().split("|"), "", "", ""]
+        if re.fullmatch(r"[A-Z-]{1,12}", kind) and code.isdecimal() and (at := _degrees(latitude, longitude)):
+            yield Region(kind, code), at
+
+
+def _degrees(latitude: str, longitude: str) -> Point | None:
+    try:
+        at = float(latitude), float(longitude)
+    except ValueError:
+        return None
+    return at if all(map(isfinite, at)) and abs(at[0]) <= 90 and abs(at[1]) <= 180 else None
+
+
+def _of_gazetteer(name: str, lines: Iterator[str]) -> Iterator[tuple[Region, Point]]:
+    kind = next((found for word, found in GAZETTEERS.items() if word in name), "")
+    for row in read_rows(lines)[1]:
+        code = row.get("GEOID", "").removesuffix("R")
+        at = _degrees(row.get("INTPTLAT", ""), row.get("INTPTLONG", ""))
+        if kind and at and code.isdecimal() and len(code) == DIGITS[kind]:
+            yield Region.named(kind, code), at
+
+
+# -- block tables -----------------------------------------------------------------------------------------------------
+
+
+def _of_blocks(path: str) -> Points:
+    """Return for each region of a block table the mean of its blocks' points; none where the table has no points."""
+    table = recognize(path)
+    latitude, longitude = (
+        next((name for name in known if name in table.names), None) for known in (LATITUDES, LONGITUDES)
+    )
+    if latitude is None or longitude is None:
+        return {}
+    names = [*dict.fromkeys(name for name in _codes(table.columns).values() if name), latitude, longitude]
+    header = table.columns.positions
+    with open_file(path, compression="infer") as stream:
+        rows = pyarrow.csv.open_csv(
+            stream,
+            read_options=pyarrow.csv.ReadOptions(
+                column_names=list(header) or None, encoding="latin1" if header else "utf8", block_size=1 << 24
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=table.columns.delimiter, quote_char='"' if table.columns.delimiter == "," else False
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                include_columns=[*names, *(["SUMLEV"] if header else [])],
+                column_types=dict.fromkeys(table.names, pa.string()),
+            ),
+        )
+        parts = [part for batch in rows for part in _sums(batch, table.columns, latitude, longitude)]
+    if not parts:
+        return {}
+    sums = pd.concat(parts).groupby(["type", "id"]).sum()
+    means = sums[["latitude", "longitude"]].div(sums["blocks"], axis=0)
+    return {Region(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
+
+
+def _codes(columns: Columns) -> dict[str, str | None]:
+    """Return the columns that make the codes of regions."""
+    return {
+        "state": columns.state,
+        "county": columns.county,
+        "tract": columns.tract,
+        "place": columns.place,
+        "cousub": columns.cousub,
+        "area": columns.aiannh,
+    }
+
+
+def _sums(batch: Any, columns: Columns, latitude: str, longitude: str) -> Iterator[pd.DataFrame]:
+    """Yield for each type of region the sums of its blocks' latitudes and longitudes, and their number."""
+    if columns.positions:
+        batch = batch.filter(pc.equal(batch["SUMLEV"], "750"))
+    at = np.column_stack([_numbers(batch[name]) for name in (latitude, longitude)])
+    at[:, 1] -= 360.0 * ((at[:, 1] > 170) & (at[:, 0] > BEYOND))
+    codes = {name: batch[column].to_pandas() for name, column in _codes(columns).items() if column}
+    ids = {
+        "STATE": codes["state"],
+        "COUNTY": codes["state"] + codes["county"],
+        "TRACT": codes["state"] + codes["county"] + codes["tract"],
+    }
+    for kind, parts, width in (("PLACE", ("state", "place"), 7), ("COUSUB", ("state", "county", "cousub"), 10)):
+        if set(parts) <= set(codes):
+            ids[kind] = _named(codes[parts[-1]], sum((codes[part] for part in parts[1:]), codes["state"]), width)
+    if "area" in codes:
+        ids["AIANNH"] = _named(codes["area"], codes["area"], 4)
+    valid = (np.abs(at[:, 0]) <= 90) & (at[:, 1] >= -370) & (at[:, 1] <= 180)  # False for NaN
+    for kind, code in ids.items():
+        kept = valid & (code != "").to_numpy()
+        table = pd.DataFrame({"id": code[kept], "latitude": at[kept, 0], "longitude": at[kept, 1], "blocks": 1})
+        sums = table.groupby("id", as_index=False).sum()
+        in_puerto_rico = sums["id"].str.startswith("72") & (kind not in ("COUSUB", "AIANNH"))
+        yield sums.assign(type=np.where(in_puerto_rico, f"PR-{kind}", kind))
+
+
+def _named(own: pd.Series[str], code: pd.Series[str], width: int) -> pd.Series[str]:
+    """Return the codes of regions; "" for a block in none of the type, whose code is blank or nines."""
+    return code.where(~own.str.fullmatch("9*") & (code.str.len() == width), "")
+
+
+def _numbers(column: pa.Array) -> Any:
+    """Return degrees, NaN for what is no number; the Bureau writes a plus sign."""
+    text = pc.utf8_ltrim(pc.utf8_trim_whitespace(column), characters="+")
+    good = pc.match_substring_regex(text, r"^-?[0-9]{1,3}(\.[0-9]+)?$")
+    return pc.if_else(good, text, None).cast(pa.float64()).to_numpy(zero_copy_only=False)

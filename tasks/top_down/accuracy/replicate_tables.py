@@ -1,0 +1,190 @@
+"""Set the errors of our runs beside those of the replicates: by level and count, and a verdict by exchange of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+import pandas as pd
+
+from privacy.analyses.replicates import (
+    LEVEL,
+    PERMUTATIONS,
+    STATISTICS,
+    Sample,
+    Spread,
+    coverage,
+    holm,
+    permutation_tests,
+    ratio_of_rms,
+)
+from spine.workload import FloatArray
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.accuracy.entities import LEVELS, entities
+from tasks.top_down.accuracy.replicates import load_counts
+from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import ProductName
+
+IN_PART = ("tract", "cbg", "obg", "block")  # compared where states are run without the US level
+SINGLE = ("state", "county", "tract", "place", "mcd", "aian")  # levels whose single counts are listed
+SAMPLED = 1000  # counts of a level whose variances are compared
+AT_ONCE = 4096  # entities
+RUN_SUMS = ("squares", "signed")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What our runs and the replicates show. table: by product, level and quantity. verdict: by level and statistic.
+
+    single: every count of larger levels. runs, replicates: how many there are.
+    """
+
+    table: pd.DataFrame
+    verdict: pd.DataFrame
+    single: pd.DataFrame
+    runs: int
+    replicates: int
+    nation: bool
+
+    @property
+    def least(self) -> float:
+        """The least chance, after Holm, that so few runs can give: of all ways to share them out, one."""
+        return len(self.verdict) * max(1 / comb(self.runs + self.replicates, self.runs), 1 / (PERMUTATIONS + 1))
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.least >= LEVEL:
+            few = f"{self.runs} runs of ours and {self.replicates} replicates are too few to tell them apart"
+            return f"No verdict: {few} (take more --seeds)."
+        found = "The two groups of runs differ" if self.differs else "No difference was found"
+        return f"{found}, at a chance of {LEVEL:.0%} that a difference is found in two groups of one law."
+
+    @property
+    def differs(self) -> bool:
+        """Whether the runs of the two groups do not have one law."""
+        return bool((self.verdict["adjusted"] < LEVEL).any())
+
+
+def compare_runs(run: TopDownRun, workers: Workers) -> Compared:
+    """Compare our runs with the replicates, all states together."""
+    parts = workers.map("compare replicates", run, compare_with_replicates, run.product_states)
+    sums = pd.concat([table for table, _, _ in parts])
+    runs = int(sums["ours"].iloc[0])
+    replicates = len(sums["squares"].iloc[0]) - runs
+    samples: dict[str, Sample] = {}
+    for _, found, _ in parts:
+        for level, sample in found.items():
+            samples[level] = samples[level].joined(sample) if level in samples else sample
+    nation = run.validated.nation
+    levels = [level for level in LEVELS if level in samples and (nation or level in IN_PART)]
+    return Compared(
+        table=pd.DataFrame(_rows(sums, runs)),
+        verdict=_verdict({level: samples[level] for level in levels}, runs),
+        single=pd.concat([single for _, _, single in parts], ignore_index=True),
+        runs=runs,
+        replicates=replicates,
+        nation=nation,
+    )
+
+
+def compare_with_replicates(
+    run: TopDownRun, product: ProductName, state: str
+) -> tuple[pd.DataFrame, dict[str, Sample], pd.DataFrame]:
+    """Return of a state sums by level and quantity, the samples of its levels, and its single counts."""
+    names = np.array(columns_of(product).names)
+    quantities = np.array([name.split(":")[0] for name in names])
+    sums, single = [], [pd.DataFrame()]
+    samples: dict[str, Sample] = {}
+    for found in entities(run, product, state):
+        truth, ours, theirs = load_counts(run, product, state, found.level)
+        errors = np.concatenate([ours, theirs]) - truth
+        there = np.asarray(~np.isnan(errors).any(axis=0))
+        for start in range(0, len(truth), AT_ONCE):
+            rows = slice(start, start + AT_ONCE)
+            for quantity in dict.fromkeys(quantities.tolist()):
+                chosen = there[rows] & (quantities == quantity)
+                if chosen.any():
+                    part = _sums(truth[rows][chosen], errors[:, rows][:, chosen], len(ours))
+                    sums.append({"product": product, "level": found.level, "quantity": quantity, **part})
+            if there[rows].any():
+                most = max(1, SAMPLED * AT_ONCE // (AT_ONCE + len(truth)))
+                sample = Sample.of(errors[:, rows][:, there[rows]], most)
+                samples[found.level] = samples[found.level].joined(sample) if start else sample
+        if found.level in SINGLE and there.any():
+            at, column = np.nonzero(there)
+            codes = np.array(found.names())[at]
+            counts = _single(truth[at, column], errors[:, at, column], len(ours))
+            single.append(
+                pd.DataFrame({"product": product, "level": found.level, "code": codes, "count": names[column]} | counts)
+            )
+    return pd.DataFrame(sums), samples, pd.concat(single, ignore_index=True)
+
+
+def _sums(truth: FloatArray, errors: FloatArray, first: int) -> dict[str, object]:
+    """Return sums over counts: by run of the error and its square, and how many lie in the others' intervals."""
+    varying = (errors != 0).any(axis=0)  # declared counts have no error
+    ours, theirs = errors[:first, varying], errors[first:, varying]
+    return {
+        "ours": first,
+        "n": errors.shape[1],
+        "varying": int(varying.sum()),
+        "squares": (errors**2).sum(axis=1),
+        "signed": errors.sum(axis=1),
+        "ours_within": coverage(truth[varying], ours, Spread.of(theirs)),
+        "theirs_within": coverage(truth[varying], theirs, Spread.of(ours)),
+    }
+
+
+def _rows(sums: pd.DataFrame, first: int) -> Iterator[dict[str, object]]:
+    """Yield a row for each product, level and quantity."""
+    for (product, level, quantity), part in sums.groupby(["product", "level", "quantity"], sort=False):
+        n, varying = int(part["n"].sum()), int(part["varying"].sum())
+        squares, signed = (np.sum(part[name].tolist(), axis=0) / n for name in RUN_SUMS)
+        ratio, error = ratio_of_rms(squares[:first], squares[first:])
+        within = {
+            name: part[name].sum() / (varying * number) if varying else np.nan
+            for name, number in (("ours_within", first), ("theirs_within", len(squares) - first))
+        }
+        yield {
+            "product": product,
+            "level": level,
+            "quantity": quantity,
+            "n": n,
+            "bias": signed[:first].mean(),
+            "their_bias": signed[first:].mean(),
+            "rmse": squares[:first].mean() ** 0.5,
+            "their_rmse": squares[first:].mean() ** 0.5,
+            "ratio": ratio,
+            "ratio_error": error,
+            **within,
+        }
+
+
+def _single(truth: FloatArray, errors: FloatArray, first: int) -> dict[str, FloatArray]:
+    """Return bias and root mean square error of single counts in both groups, and how far they are apart."""
+    ours, theirs = Spread.of(errors[:first]), Spread.of(errors[first:])
+    apart = np.sqrt(ours.deviation**2 / first + theirs.deviation**2 / (len(errors) - first))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            "truth": truth,
+            "bias": ours.bias,
+            "their_bias": theirs.bias,
+            "rmse": ours.rmse,
+            "their_rmse": theirs.rmse,
+            "difference_of_means": np.abs(ours.bias - theirs.bias) / apart,
+            "log_ratio_of_rmse": np.log(theirs.rmse / ours.rmse),
+        }
+
+
+def _verdict(samples: dict[str, Sample], first: int) -> pd.DataFrame:
+    """Return the tests of every level, with the chances adjusted for being several."""
+    rows = []
+    for level, sample in samples.items():
+        found = permutation_tests(sample, first) if sample.counts else dict.fromkeys(STATISTICS, 1.0)
+        rows += [(level, sample.counts, statistic, chance) for statistic, chance in found.items()]
+    table = pd.DataFrame(rows, columns=["level", "counts", "statistic", "chance"])
+    return table.assign(adjusted=holm(table["chance"].to_numpy()))

@@ -1,0 +1,217 @@
+"""Read replicates: runs by somebody else on the same public truth, and keep their counts beside those of our own runs.
+
+```
+accuracy/counts/PRODUCT/SS/LEVEL/truth         (entities, columns) counts of the truth
+accuracy/counts/PRODUCT/SS/LEVEL/ours-NUMBER   of our own runs
+accuracy/counts/PRODUCT/SS/LEVEL/theirs-NUMBER of the replicates; NaN where they have none
+```
+
+A replicate is microdata (tasks/top_down/public/read_microdata.py), its counts by block and cell (`das tda public
+--histograms`), or rows of a CSV of counts with the columns PRODUCT_TABLE, QUERY, GEO, ITERATION, COUNT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from spine.geography import IntArray
+from spine.top_down import TrueHistograms
+from spine.top_down.histogram import from_entries
+from spine.workload import FloatArray
+from tasks.inputs.files import open_file, why
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import atomic_path, complete, remove
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.accuracy.entities import WIDTHS, entities
+from tasks.top_down.estimate.descent import load_estimates
+from tasks.top_down.gls.margin_tables import RACES, columns_of, count_columns
+from tasks.top_down.input.histograms import BLOCKS
+from tasks.top_down.input.records import short_codes
+from tasks.top_down.public.make_inputs import COUNTS
+from tasks.top_down.public.moved_blocks import into_universe
+from tasks.top_down.public.read_microdata import VACANT, read_microdata
+from tasks.top_down.release.microdata import by_geocode
+from tasks.top_down.run import TopDownRun, load_histograms
+from tasks.top_down.run_plan import ProductName
+
+TRUTH, OURS, THEIRS = "truth", "ours-{:04d}", "theirs-{:04d}"
+NUMBER = re.compile(r"(\d{1,4})(?:\.[A-Za-z]+)*$")
+COUNTS_FILE = ("PRODUCT_TABLE", "QUERY", "GEO", "ITERATION", "COUNT")
+QUARTERS = {f"P00500{cell:02d}": f"group quarters: type {t}" for cell, t in ((3, 1), (4, 2), (5, 3), (6, 4))}
+CELLS: dict[str, tuple[ProductName, str]] = {  # the table cells that are columns of the error report
+    **dict.fromkeys(("P0010001", "P0020001"), ("persons", "total")),
+    "P0020002": ("persons", "Hispanic"),
+    **dict.fromkeys(("P0030001", "P0040001"), ("persons", "voting age")),
+    **{f"P001000{3 + at}": ("persons", f"race: {race}") for at, race in enumerate(RACES)},
+    **{f"P003000{3 + at}": ("persons", f"voting age by race: {race}") for at, race in enumerate(RACES)},
+    **{cell: ("persons", name) for cell, name in QUARTERS.items()},
+    **{f"P00500{6 + t - 3:02d}": ("persons", f"group quarters: type {t}") for t in (5, 6, 7)},
+    "H0010002": ("units", "occupied"),
+}
+
+
+def find_replicates(folder: Path) -> dict[int, list[str]]:
+    """Return the files and folders of each replicate, by the number that their names end in.
+
+    Raises Refused where there are none.
+    """
+    found: dict[int, list[str]] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if not path.name.startswith(".") and (number := NUMBER.search(path.name)):
+            found.setdefault(int(number[1]), []).append(str(path))
+    if not found:
+        raise Refused(
+            f"{folder} has no replicates: folders or files whose names end in a number, as ppmf7 or ppmf_7.csv"
+        )
+    return found
+
+
+def keep_runs(run: TopDownRun, workers: Workers, number: int) -> None:
+    """Keep the counts of one of our runs, in every state."""
+    workers.map("keep counts", run, keep_ours, [(*pair, number) for pair in run.product_states])
+
+
+def keep_truth(run: TopDownRun, product: ProductName, state: str) -> None:
+    """Keep the counts of the truth."""
+    _keep(run, product, state, TRUTH, load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms))
+
+
+def keep_ours(run: TopDownRun, product: ProductName, state: str, number: int) -> None:
+    """Keep the counts of a run whose blocks are estimated."""
+    released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
+    _keep(run, product, state, OURS.format(number), released)
+
+
+def _keep(run: TopDownRun, product: ProductName, state: str, name: str, histograms: object) -> None:
+    counts = count_columns(histograms, columns_of(product))  # type: ignore[arg-type]
+    for found in entities(run, product, state):
+        _save(_folder(run, product, state, found.level) / name, found.sums(counts))
+
+
+def _folder(run: TopDownRun, product: str, state: str, level: str) -> Path:
+    return run / f"accuracy/counts/{product}/{state}/{level}"
+
+
+def _save(path: Path, counts: IntArray | FloatArray) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.save(file, counts.astype(np.float32))
+
+
+def load_counts(run: TopDownRun, product: str, state: str, level: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return counts of the truth, (entities, columns), and of our runs and replicates, (runs, entities, columns)."""
+    paths = complete(_folder(run, product, state, level))
+    ours, theirs = ([path for path in paths if path.name.startswith(kind)] for kind in ("ours", "theirs"))
+    truth = np.load(_folder(run, product, state, level) / TRUTH).astype(float)
+    return truth, *(np.stack([np.load(path) for path in group]).astype(float) for group in (ours, theirs))
+
+
+def read_replicates(run: TopDownRun, workers: Workers, source: Path) -> tuple[int, ...]:
+    """Keep the counts of every replicate of a folder or CSV of counts; return their numbers.
+
+    Replicate 0 is the truth, and is compared with it.
+
+    Raises
+    ------
+    Refused
+        where there are fewer than two, one cannot be read, lacks the run's states or has blocks of another universe,
+        or 0 is not the truth.
+    """
+    workers.map("keep counts", run, keep_truth, run.product_states)
+    if source.is_dir():
+        found = find_replicates(source)
+        workers.map("replicates", run, read_replicate, list(found.items()))
+        numbers = sorted(found)
+    else:
+        numbers = _read_counts(run, source)
+    if 0 in numbers:
+        _check_truth(run)
+    if len(numbers := [number for number in numbers if number]) < 2:
+        raise Refused(f"{source} has {len(numbers)} replicates beside the truth: two are needed")
+    return tuple(numbers)
+
+
+def read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> None:
+    """Keep the counts of one replicate."""
+    try:
+        _read_replicate(run, number, sources)
+    except Refused as refused:
+        raise Refused(f"replicate {number}: {refused}") from None
+
+
+def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> None:
+    folder = Path(sources[0])
+    converted = len(sources) == 1 and all((folder / name).is_file() for name in COUNTS.values())
+    scratch = run / f"accuracy/replicate-{number}"
+    microdata = None if converted else read_microdata(sources, scratch, [int(s) for s in run.validated.states])
+    for product, state in run.product_states:
+        if microdata is None:
+            entries = _read_converted(folder / COUNTS[product], int(state))
+        else:
+            entries = microdata.counts(product, int(state))
+        block, cell, count = entries
+        if not len(block):
+            raise Refused(f"it has no {product} in state {state}")
+        if product == "units":  # without the facilities
+            block, count = block[cell <= VACANT], count[cell <= VACANT]
+            cell = 1 - cell[cell <= VACANT]  # vacant is the first cell of H1, occupied the second
+        codes = short_codes(run.state(state).geography)
+        block = into_universe(block, codes)
+        row = np.minimum(np.searchsorted(codes, block), len(codes) - 1)
+        if len(other := np.unique(block[codes[row] != block])):
+            raise Refused(f"{len(other)} of its blocks are not in the truth, the first {other[0]:015d}")
+        histograms = from_entries(TrueHistograms, -1, 0, row, cell, count, len(codes))
+        _keep(run, product, state, THEIRS.format(number), histograms)
+    remove(scratch)
+
+
+def _read_converted(path: Path, state: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Read a state's counts of `das tda public --histograms`."""
+    try:
+        table = pq.read_table(path, filters=[("block", ">=", state * 10**13), ("block", "<", (state + 1) * 10**13)])
+        block, cell, count = (table[name].to_numpy().astype(np.int64) for name in ("block", "cell", "count"))
+    except (OSError, ValueError, KeyError):
+        raise Refused(f"{path} cannot be read: it is damaged, or not of das tda public --histograms") from None
+    return block, cell, count
+
+
+def _read_counts(run: TopDownRun, source: Path) -> list[int]:
+    """Keep the counts of a CSV of counts; return the numbers of its replicates."""
+    try:
+        with open_file(str(source), compression="infer") as stream:
+            table = pd.read_csv(stream, dtype={"GEO": str, "QUERY": str}, usecols=[*COUNTS_FILE])
+    except (OSError, ValueError) as error:
+        reason = why(error) if isinstance(error, OSError) else f"it needs the columns {', '.join(COUNTS_FILE)}"
+        raise Refused(f"{source} cannot be read: {reason}") from None
+    table = table[table["QUERY"].isin(list(CELLS))]
+    table["GEO"] = table["GEO"].fillna("").str.rpartition("US")[2]
+    numbers = sorted(set(table["ITERATION"].tolist()))
+    for product, state in run.product_states:
+        columns = {name: at for at, name in enumerate(columns_of(product).names)}
+        names = table["QUERY"].map(lambda cell: CELLS[cell][1]).map(columns)
+        mine = table[table["QUERY"].map(lambda cell, product=product: CELLS[cell][0] == product)].assign(column=names)
+        for found in entities(run, product, state):
+            row = {code: at for at, code in enumerate(found.names())} if found.level in WIDTHS else {}
+            rows = mine.assign(row=mine["GEO"].map(row)).dropna(subset=["row", "column"])
+            for number in numbers:
+                counts = np.full((len(found.codes), len(columns)), np.nan)
+                own = rows[rows["ITERATION"] == number]
+                counts[own["row"].astype(int), own["column"].astype(int)] = own["COUNT"]
+                _save(_folder(run, product, state, found.level) / THEIRS.format(number), counts)
+    return numbers
+
+
+def _check_truth(run: TopDownRun) -> None:
+    """Compare replicate 0 with the truth, and take it away."""
+    for product, state in run.product_states:
+        for found in entities(run, product, state):
+            folder = _folder(run, product, state, found.level)
+            zero = np.load(folder / THEIRS.format(0))
+            if not np.array_equal(np.where(np.isnan(zero), np.load(folder / TRUTH), zero), np.load(folder / TRUTH)):
+                raise Refused(f"replicate 0 is not the truth: counts of {product} differ in state {state}")
+            remove(folder / THEIRS.format(0))

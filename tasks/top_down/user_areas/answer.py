@@ -1,0 +1,224 @@
+"""Answer a question about areas: whether its blocks are the source's, the estimates, and what a plan adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, floor
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from spine.geography import IntArray
+from spine.workload import FloatArray
+from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
+from tasks.inputs.blocks.area_file import AreaFile, shown_examples
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.run_plan import PRODUCTS, ProductName
+from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
+from tasks.top_down.user_areas.published import Published
+from tasks.top_down.user_areas.question import Estimated, estimate_areas
+from tasks.top_down.user_areas.tree import Tree
+
+UNASSIGNED = "unassigned"
+EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
+FOREIGN = 0.02  # share of codes in tracts that the source does not have, beyond which they are those of another census
+Z90, Z95 = (NormalDist().inv_cdf((1 + level) / 2) for level in (0.90, 0.95))
+COUNTED = (
+    "An interval is for the count that the census took. It says nothing about persons whom the census missed or "
+    "counted twice."
+)
+BELONGS = (
+    "An interval belongs to the estimate, not to the published figure. Where an area cuts block groups of the "
+    "spine, the published figure is usually nearer to the count than the estimate is."
+)
+HOW = (
+    "The estimate is the best linear unbiased one from all noisy measurements of the state and its declared "
+    "numbers: its population, and the housing units and group quarters of every block. It is not rounded and may "
+    "be negative. Its standard error is exact and follows from the published variances of the noise; the law of "
+    "its error is nearly normal."
+)
+CUT = (
+    "Cut groups are block groups of the spine that an area holds in part. They make a standard error large: the "
+    "total of a block is known much less well than that of its group."
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The estimates of areas. names: of the areas; the last is UNASSIGNED where blocks are in no area.
+
+    published: by product (areas, counts), where there are such counts. plan: where the areas partition a state. shares:
+    of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
+    what the figures are not. reading: how to read them.
+    """
+
+    source: str
+    states: tuple[str, ...]
+    names: tuple[str, ...]
+    estimated: dict[ProductName, Estimated]
+    published: dict[ProductName, IntArray]
+    plan: Deviations | None
+    shares: dict[str, tuple[FloatArray, FloatArray]]
+    notes: tuple[str, ...]
+    banners: tuple[str, ...]
+    reading: tuple[str, ...]
+
+    def only(self, counts: Sequence[str]) -> Answer:
+        """Return the answer with these counts alone. Raises Refused for one that is not known."""
+        known = [name for found in self.estimated.values() for name in found.names]
+        if unknown := [count for count in counts if count not in known]:
+            raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(known)}")
+        estimated: dict[ProductName, Estimated] = {}
+        published: dict[ProductName, IntArray] = {}
+        for product, found in self.estimated.items():
+            at = [number for number, name in enumerate(found.names) if name in counts]
+            names = tuple(found.names[number] for number in at)
+            if at:
+                estimated[product] = replace(
+                    found, names=names, estimate=found.estimate[:, at], error=found.error[:, at]
+                )
+            if at and product in self.published:
+                published[product] = self.published[product][:, at]
+        return replace(self, estimated=estimated, published=published)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row an area and count (docs/spec/files.md#areas)."""
+        return [
+            {
+                "area": name,
+                "count": count,
+                "blocks": int(found.blocks[at]),
+                "groups_whole": int(found.whole[at]),
+                "groups_cut": int(found.cut[at]),
+                "published": int(self.published[product][at, k]) if product in self.published else None,
+                **_numbers(float(found.estimate[at, k]), float(found.error[at, k])),
+            }
+            for at, name in enumerate(self.names)
+            for product, found in self.estimated.items()
+            for k, count in enumerate(found.names)
+        ]
+
+
+def _numbers(estimate: float, error: float) -> dict[str, float | int]:
+    ends = {"90": interval(estimate, error, Z90), "95": interval(estimate, error, Z95)}
+    return {
+        "estimate": round(estimate, 3) + 0.0,
+        "standard_error": round(error, 3),
+        **{f"{end}_{level}": ends[level][at] for level in ends for at, end in enumerate(("low", "high"))},
+    }
+
+
+def interval(estimate: float, error: float, z: float) -> tuple[int, int]:
+    """Return the least and the largest whole number within z standard errors, not below 0; the nearest if none is."""
+    low, high = ceil(estimate - z * error - 1e-6), floor(estimate + z * error + 1e-6)
+    if low > high:
+        low = high = round(estimate)
+    return max(low, 0), max(high, 0)
+
+
+def answer(
+    trees: Sequence[Tree], file: AreaFile, source: str, published: Published | None, banners: tuple[str, ...] = ()
+) -> Answer:
+    """Return the estimates of the areas of a file. Raises Refused where its codes are not the source's blocks."""
+    states = tuple(tree.about.state for tree in trees)
+    products = [product for product in PRODUCTS if all(product in tree.about.levels for tree in trees)]
+    universe = np.sort(np.concatenate([tree.codes(products[0]) for tree in trees]))
+    notes = [*file.notes, *check_codes(file, universe)]
+    row, there = find_blocks(file.code, universe)
+    unassigned = int((~there).sum())
+    names = file.names
+    if unassigned:
+        names = (*names, UNASSIGNED)
+        notes.append(f"blocks of the state that are in no area: {unassigned:,}, the row {UNASSIGNED}")
+    estimated: dict[ProductName, Estimated] = {}
+    of_published: dict[ProductName, IntArray] = {}
+    for product in products:
+        areas = []
+        for tree in trees:
+            row, there = find_blocks(file.code, tree.codes(product))
+            areas.append(np.where(there, file.area[row], len(file.names)))
+        estimated[product] = estimate_areas(trees, product, areas, len(names))
+        if published is not None:
+            width = len(estimated[product].names)
+            sums = np.zeros((len(names), width), np.int64)
+            for tree, area in zip(trees, areas, strict=True):
+                np.add.at(sums, area, published(product, tree.about.state, tree.codes(product)))
+            of_published[product] = sums
+    plan, by_race = None, {}
+    if "persons" in estimated:
+        persons = estimated["persons"]
+        by_race = shares(persons)
+        one_state = len(states) == 1 and not unassigned and len(names) > 1
+        if one_state and persons.covariances.values.ndim == 3:
+            from tasks.top_down.gls.margin_tables import columns_of
+
+            covariance = persons.covariances.of(columns_of("persons"), "total", "total")
+            plan = deviations(persons.estimate[:, 0], covariance, trees[0].about.total)
+    elsewhere = (
+        ("Each state is estimated by itself; an area of several states is the sum of its parts.",)
+        if len(states) > 1
+        else ()
+    )
+    return Answer(
+        source,
+        states,
+        names,
+        estimated,
+        of_published,
+        plan,
+        by_race,
+        tuple(notes),
+        banners,
+        (HOW, COUNTED, BELONGS, CUT, *elsewhere),
+    )
+
+
+def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
+    """Return notes on blocks without living quarters; universe: sorted codes of those with.
+
+    Raises
+    ------
+    Refused
+        where codes are in counties that are not there, or too many in tracts that are not there.
+    """
+    _, known = find_blocks(universe, file.code)
+    other = file.code[~known]
+    strange = other[~np.isin(other // COUNTY_UNIT, np.unique(universe // COUNTY_UNIT))]
+    if len(strange):
+        raise _no_blocks(strange, "county", len(file.code))
+    tract = other // TRACT_UNIT
+    usual = (tract % 10**6 // 100 < EMPTY_TRACTS[0]) | (tract % 10**6 // 100 > EMPTY_TRACTS[1])
+    strange = other[usual & ~np.isin(tract, np.unique(universe // TRACT_UNIT))]
+    if len(strange) > FOREIGN * len(file.code):
+        raise _no_blocks(strange, "tract", len(file.code))
+    notes = []
+    if len(other):
+        notes.append(f"blocks without living quarters, which have 0 persons by declaration: {len(other):,}")
+    if len(strange):
+        notes.append(
+            f"of these in tracts without living quarters: {len(strange):,} ({_shown(strange)}); are they of 2020?"
+        )
+    return notes
+
+
+def _no_blocks(strange: IntArray, where: str, all_codes: int) -> Refused:
+    return Refused(
+        f"codes that are no blocks of 2020: {len(strange):,} of {all_codes:,}, in no {where} of the measurements "
+        f"({_shown(strange)}). 2010 codes? Take the file for 2020 blocks; leave out blocks without living quarters"
+    )
+
+
+def _shown(codes: IntArray) -> str:
+    return shown_examples([f"{code:015d}" for code in codes[:3].tolist()])
+
+
+def check_states(file: AreaFile, there: Sequence[str]) -> tuple[str, ...]:
+    """Return the states of a file's blocks, two digits. Raises Refused for one that the measurements do not have."""
+    states = [f"{state:02d}" for state in np.unique(file.code // STATE_UNIT).tolist()]
+    if missing := [state for state in states if state not in there]:
+        number = int((file.code // STATE_UNIT == int(missing[0])).sum())
+        shown = ", ".join(there[:8]) + (", ..." if len(there) > 8 else "")
+        raise Refused(f"codes in state {missing[0]}: {number:,}; the measurements are of state {shown}")
+    return tuple(states)

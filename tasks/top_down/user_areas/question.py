@@ -1,0 +1,71 @@
+"""Estimate areas from kept states: the best linear unbiased estimate of every count, its standard error, covariances.
+
+Each state is worked on by itself, so an area of several states is the sum of independent parts. The US
+level is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spine.geography import IntArray
+from spine.gls.covariances import Covariances
+from spine.gls.entity_sums import entity_estimates, joined, of_blocks, of_children
+from spine.workload import FloatArray
+from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.run_plan import ProductName
+from tasks.top_down.user_areas.tree import Tree
+
+MOST_BETWEEN = 500  # areas of which the covariances of every two are kept
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The counts of the areas in one product.
+
+    names: of the counts. estimate, error: (areas, counts). blocks: (areas,) those with living quarters. whole, cut:
+    (areas,) block groups of the spine that an area holds in full and in part. covariances: between any two areas, or of
+    each with itself where there are more than MOST_BETWEEN.
+    """
+
+    names: tuple[str, ...]
+    estimate: FloatArray
+    error: FloatArray
+    blocks: IntArray
+    whole: IntArray
+    cut: IntArray
+    covariances: Covariances
+
+
+def estimate_areas(trees: Sequence[Tree], product: ProductName, of_code: Sequence[IntArray], areas: int) -> Estimated:
+    """Return the estimates of areas; of_code: for each state the (blocks,) area of each block, in spine order."""
+    columns = columns_of(product)
+    components = len(columns.parts)
+    covariances = Covariances.empty(components, areas, between=areas <= MOST_BETWEEN)
+    estimate, variance = np.zeros((2, areas, len(columns)))
+    blocks, whole, cut = np.zeros((3, areas), np.int64)
+    for tree, area in zip(trees, of_code, strict=True):
+        levels = tree.about.levels[product]
+        parts = []
+        for batch in tree.siblings(product, levels[-1]):
+            rows = slice(batch.first_child, batch.first_child + len(batch.given.parent))
+            parts.append(of_blocks(columns, batch.given, batch.first_parent, area[rows], batch.sums, covariances))
+        meets = joined(parts)
+        whole += np.bincount(meets.entity[meets.whole], minlength=areas)
+        for level in range(len(levels) - 2, -1, -1):
+            parts = []
+            for batch in tree.siblings(product, levels[level]):
+                below = meets.only(batch.first_child, batch.first_child + len(batch.given.parent))
+                parts.append(
+                    of_children(columns, batch.given, batch.first_parent, batch.first_child, below, covariances)
+                )
+            meets = joined(parts)
+        number, found, error, groups_cut = entity_estimates(columns, tree.whole(product), meets, covariances)
+        estimate[number] += found
+        variance[number] += error**2
+        cut[number] += groups_cut
+        blocks += np.bincount(area, minlength=areas)
+    return Estimated(columns.names, estimate, np.sqrt(variance), blocks, whole, cut, covariances)

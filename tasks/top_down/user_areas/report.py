@@ -1,0 +1,228 @@
+"""The files of an answer: areas.csv, .parquet, .json and .html, covariances.csv; of a plan also plan.csv."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.lifecycle.files import atomic_path
+from tasks.pages import number, render
+from tasks.pages.text_table import TextTable
+from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.user_areas.answer import UNASSIGNED, Z95, Answer
+from tasks.top_down.user_areas.deviations import DRAWS, LEVEL, QUANTILES
+
+SHORT = ("total", "voting age")  # counts that are shown of many areas
+FEW = 12  # areas of which the page shows every count
+LAWS = (
+    f"Simulated: {DRAWS:,} draws, with a fixed seed, of what the counts may be: the estimates less errors of the "
+    "known law. It is a simulation of a public law; no count is known. Errors spread districts apart, so where "
+    "districts are nearly equal, the simulated range lies above that of the counts. The bounds hold with a "
+    f"probability of at least {LEVEL:.0%} for all districts and all three figures together."
+)
+RATIOS = (
+    "Shares are ratios of two estimates. Their standard errors follow from both and their covariance (delta "
+    "method), and hold where the standard error of the population of voting age is small beside it."
+)
+
+
+def write_files(out: Path, answer: Answer) -> list[Path]:
+    """Write the folder OUT, whole or not at all; return its files."""
+    with atomic_path(out) as folder:
+        folder.mkdir()
+        rows = answer.rows()
+        _write_csv(folder / "areas.csv", rows[0], (row.values() for row in rows))
+        pq.write_table(
+            pa.Table.from_pylist(rows, schema=_schema(rows[0])), folder / "areas.parquet", compression="zstd"
+        )
+        (folder / "areas.json").write_text(json.dumps(as_data(answer), indent=1) + "\n")
+        if answer.plan:
+            plan = _plan_rows(answer)
+            _write_csv(folder / "plan.csv", plan[0], (row.values() for row in plan))
+        if "persons" in answer.estimated and answer.estimated["persons"].covariances.values.ndim == 3:
+            _write_csv(folder / "covariances.csv", ("area", "other", *SHORT), _covariances(answer))
+        (folder / "areas.html").write_text(page(answer))
+        names = [path.name for path in folder.iterdir()]
+    return [out / name for name in sorted(names)]
+
+
+def _write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([names, *rows])
+
+
+def _schema(row: dict[str, Any]) -> pa.Schema:
+    kinds = {"area": pa.string(), "count": pa.string(), "estimate": pa.float64(), "standard_error": pa.float64()}
+    return pa.schema([(name, kinds.get(name, pa.int64())) for name in row])
+
+
+def _covariances(answer: Answer) -> Iterator[tuple[Any, ...]]:
+    columns, of = columns_of("persons"), answer.estimated["persons"].covariances.of
+    values = [np.round(of(columns, name, name), 4) + 0.0 for name in SHORT]
+    for one, name in enumerate(answer.names):
+        for other in range(one, len(answer.names)):
+            yield name, answer.names[other], *(float(value[one, other]) for value in values)
+
+
+def _plan_rows(answer: Answer) -> list[dict[str, Any]]:
+    """Return a row a district: its deviation from the ideal, with interval."""
+    plan = answer.plan
+    assert plan is not None
+    rows = []
+    for at, name in enumerate(answer.names):
+        deviation, error = float(plan.deviation[at]), float(plan.error[at])
+        rows.append(
+            {
+                "district": name,
+                "deviation": round(deviation, 3),
+                "standard_error": round(error, 3),
+                "low_95": round(deviation - Z95 * error, 1),
+                "high_95": round(deviation + Z95 * error, 1),
+                "percent": round(100 * deviation / plan.ideal, 4),
+                "percent_standard_error": round(100 * error / plan.ideal, 4),
+            }
+        )
+    return rows
+
+
+def as_data(answer: Answer) -> dict[str, Any]:
+    """Return the answer as one JSON document."""
+    plan = answer.plan
+    data: dict[str, Any] = {"source": answer.source, "states": answer.states, "areas": answer.rows()}
+    if plan:
+        laws = {
+            law.name: {
+                "estimate": round(law.estimate, 1),
+                **{f"law_{q:.1%}": round(value, 1) for q, value in zip(QUANTILES, law.quantiles, strict=True)},
+                "low_95": round(law.low, 1),
+                "high_95": round(law.high, 1),
+            }
+            for law in plan.laws
+        }
+        data["plan"] = {"ideal": plan.ideal, "districts": _plan_rows(answer), "laws": laws, "reading": LAWS}
+    if answer.shares:
+        data["shares_of_voting_age"] = [
+            {"area": name, "race": race, "share": _known(share[at]), "standard_error": _known(error[at])}
+            for at, name in enumerate(answer.names)
+            for race, (share, error) in answer.shares.items()
+        ]
+    reading = [*answer.banners, *answer.reading, *([RATIOS] if answer.shares else [])]
+    return data | {"notes": answer.notes, "reading": reading}
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 5)
+
+
+# -- tables for the terminal and the page ----------------------------------------------------------------------------
+
+
+def counts_table(answer: Answer, title: str) -> TextTable:
+    """Return a table with a row an area and count."""
+    columns = {
+        "area": "{area}",
+        "count": "{count}",
+        "blocks": "{blocks:,}",
+        "whole groups": "{groups_whole:,}",
+        "cut groups": "{groups_cut:,}",
+        "published": "{shown}",
+        "estimate": "{estimate:,.1f}",
+        "standard error": "{standard_error:,.1f}",
+        "90%": "{low_90:,} to {high_90:,}",
+        "95%": "{low_95:,} to {high_95:,}",
+    }
+    rows = [{**row, "shown": "" if row["published"] is None else f"{row['published']:,}"} for row in answer.rows()]
+    return TextTable.filled(title, columns, rows, words=2).without_empty(["published"])
+
+
+def plan_tables(answer: Answer) -> list[TextTable]:
+    """Return the law of the deviations, and the deviation of each district; none where there is no plan."""
+    plan = answer.plan
+    if plan is None:
+        return []
+    laws = [
+        [
+            law.name,
+            f"{law.estimate:+,.0f} ({law.estimate / plan.ideal:+.2%})",
+            *(f"{value:+,.0f}" for value in law.quantiles),
+            f"{law.low:+,.0f} to {law.high:+,.0f} ({law.low / plan.ideal:+.2%} to {law.high / plan.ideal:+.2%})",
+        ]
+        for law in plan.laws
+    ]
+    heads = ["deviation", "of the estimates", *(f"simulated, {q:.3g}" for q in QUANTILES), f"bounds, {LEVEL:.0%}"]
+    title = f"The plan: {len(answer.names)} districts, ideal {number(round(plan.ideal, 1))} persons"
+    districts = TextTable.filled(
+        "Deviation of each district from the ideal",
+        {
+            "district": "{district}",
+            "deviation": "{deviation:+,.0f}",
+            "standard error": "{standard_error:,.1f}",
+            "95%": "{low_95:+,.0f} to {high_95:+,.0f}",
+            "percent": "{percent:+.2f}",
+            "standard error, percent": "{percent_standard_error:.2f}",
+        },
+        _plan_rows(answer),
+    )
+    return [TextTable(title, heads, laws, [LAWS]), districts]
+
+
+def shares_table(answer: Answer) -> TextTable:
+    """Return the share of each race in the population of voting age, by area."""
+    rows = []
+    for at, name in enumerate(answer.names):
+        cells = [
+            "unknown" if np.isnan(share[at]) else f"{100 * share[at]:.1f} ± {100 * error[at]:.1f}"
+            for share, error in answer.shares.values()
+        ]
+        rows.append([name, *cells])
+    title = "Share of the voting age population, per cent, ± one standard error"
+    return TextTable(title, ["area", *answer.shares], rows, [RATIOS])
+
+
+def terminal_tables(answer: Answer, counts: Sequence[str]) -> list[TextTable]:
+    """Return the tables that a terminal shows: every count of a single area, of several the main ones or those "
+    "chosen."""
+    several = len(answer.names) > 1 + (answer.names[-1] == UNASSIGNED)
+    shown = answer.only(counts or SHORT) if counts or (several and "persons" in answer.estimated) else answer
+    table = counts_table(shown, f"Areas, from {answer.source}")
+    notes = [*(f"note: {note}" for note in answer.notes), *answer.banners, *answer.reading]
+    if shown is not answer and not counts:
+        notes.insert(0, "All counts are in OUT, or by --count and --json.")
+    laws = plan_tables(answer)
+    return [TextTable(table.title, table.columns, table.rows, notes, table.words), *laws[:1]]
+
+
+def _with_minus(table: TextTable) -> TextTable:
+    """Return a table whose figures have a minus sign as wide as a plus."""
+    rows = [[*row[: table.words], *(cell.replace("-", "−") for cell in row[table.words :])] for row in table.rows]
+    return replace(table, rows=rows)
+
+
+def page(answer: Answer) -> str:
+    """Return areas.html."""
+    several = len(answer.names) > FEW
+    shown = answer.only(SHORT) if several and "persons" in answer.estimated else answer
+    groups = [
+        (name, _with_minus(counts_table(shown.only([name]), name)))
+        for found in shown.estimated.values()
+        for name in found.names
+    ]
+    if not several:
+        groups = [("", _with_minus(counts_table(answer, "All counts")))]
+    return render(
+        "tasks.top_down.user_areas",
+        "areas.html",
+        answer=answer,
+        groups=groups,
+        laws=list(map(_with_minus, plan_tables(answer))),
+        shares=shares_table(answer) if answer.shares else None,
+        several=several,
+    )

@@ -1,0 +1,234 @@
+"""Maps of `das show`: where regions are, what their symbols and colours show, and files of boundaries."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyogrio
+import pytest
+import shapely
+from dhca_inputs import RACE
+from show_release import serving, urlopen
+
+from flows.commands.show import open_release
+from flows.reports.show.detailed_dhca.maps import iteration_map
+from flows.reports.show.maps import projection
+from flows.reports.show.maps.boundaries import read_boundaries
+from flows.reports.show.maps.classes import Classes, quantile_classes
+from flows.reports.show.maps.drawing import SMALLEST
+from flows.reports.show.maps.places import Places
+from flows.reports.show.release_pages import NotThere
+from flows.reports.show.top_down.maps import SUBJECTS, geounit_map
+from flows.reports.show.top_down.tables import tables_of
+from tasks.inputs.points import POINTS_FILE, points_in, points_of_2020, points_of_release, write_points
+from tasks.inputs.regions import Region
+from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
+from tasks.pages import style
+
+GRF_C = """TABBLKST|TABBLKCOU|TABTRACTCE|TABBLK|PLACEFP|AIANNHCE|INTPTLAT|INTPTLON
+44|007|000100|1000|59000|9999|+41.10|-071.30
+44|007|000100|1001|99999|9999|+41.30|-071.50
+44|007|000200|1000|59000|2415| |-071.50
+02|016|000100|1000|99999|9999|+52.00|+179.00
+02|016|000100|1001|99999|9999|+52.00|-179.00
+72|001|000100|1000|99999|9999|+18.00|-066.00
+"""
+
+
+CODES = [row[0] for row in RACE if row[1] != "0"]
+
+
+@pytest.fixture(scope="module")
+def placed(released: Path, tmp_path_factory: pytest.TempPathFactory):
+    """The small release with points of its tracts, in its manifest."""
+    release = Path(shutil.copytree(released, tmp_path_factory.mktemp("placed") / "release"))
+    regions = [line.split("|") for line in (release / "tabulated/regions.csv").read_text().splitlines()]
+    tracts = [Region(*one) for one in regions if one[0] == "TRACT"]
+    write_points(release, {key: (30 + 0.01 * at, -90 + at % 7) for at, key in enumerate(tracts)}, lambda key: True)
+    manifest = json.loads((release / "manifest.json").read_text())
+    manifest["files"][POINTS_FILE] = file_digest(release / POINTS_FILE)
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    return open_release(release)
+
+
+def test_a_region_has_the_mean_of_its_blocks_points(tmp_path):
+    (tmp_path / "GRF-C.txt").write_text(GRF_C)
+    points = points_in(str(tmp_path))
+    assert points[Region("TRACT", "44007000100")] == pytest.approx((41.2, -71.4))
+    assert points[Region("COUNTY", "44007")] == pytest.approx((41.2, -71.4))  # a block without a latitude is left out
+    assert points[Region("PLACE", "4459000")] == pytest.approx((41.1, -71.3))
+    assert points[Region("COUNTY", "02016")] == pytest.approx((52, -180))  # across the line where days change
+    assert Region("PR-COUNTY", "72001") in points
+    assert {Region("TRACT", "44007000200"), Region("AIANNH", "2415")}.isdisjoint(points)
+    write_points(tmp_path, points, lambda key: key.type != "PLACE")
+    kept = points_of_release(tmp_path, [POINTS_FILE])
+    assert kept == {key: pytest.approx(at, abs=1e-5) for key, at in points.items() if key.type != "PLACE"}
+    assert points_of_release(tmp_path, []) == {}
+    (tmp_path / POINTS_FILE).unlink()
+    (tmp_path / "GRF-C.txt").write_text(GRF_C.replace("INTPTLAT", "ELSE"))
+    assert points_in(str(tmp_path)) == {}
+
+
+def test_the_conic_is_that_of_the_manual():
+    """Snyder, Map Projections: A Working Manual, p. 291: the sphere's example."""
+    part = projection.Part("", (0, 0, 0, 0), (29.5, 45.5), (-96, 23))
+    assert projection.albers(np.array([[-75.0, 35.0]]), part)[0] == pytest.approx([0.2952720, 0.2416774], abs=2e-7)
+
+
+def test_the_parts_of_the_nation_lie_apart():
+    coded = [((region.type, region.id), at) for region, at in points_of_2020().items()]
+    boxes = {}
+    for codes in (("02",), ("15",), ("72",), sorted({code[:2] for (_, code), _ in coded} - {"02", "15", "72"})):
+        degrees = np.array([at[::-1] for (_, code), at in coded if code[:2] in codes])
+        plane = projection.nation(degrees)
+        boxes[codes[0]] = (*plane.min(axis=0), *plane.max(axis=0))
+    ours = [boxes[code] for code in ("02", "15", "72")]
+    for at, one in enumerate(ours):
+        for other in ours[at + 1 :]:
+            assert one[2] < other[0] or other[2] < one[0]
+        assert one[1] > np.median([projection.nation(np.array([[-98.0, 35.0]]))[0, 1]])  # below Oklahoma
+
+
+DEFICIENT = {  # Machado, Oliveira, Fernandes, 2009, severity 1.0; linear RGB
+    "none": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENT)
+@pytest.mark.parametrize("dark", [False, True])
+def test_classes_differ_in_lightness_for_every_eye_and_in_grey(deficiency, dark):
+    ramps = re.findall(r"--m1: (#\w{6}); --m2: (#\w{6}); --m3: (#\w{6}); --m4: (#\w{6}); --m5: (#\w{6})", style())
+    colours = np.array([[int(one[at : at + 2], 16) / 255 for at in (1, 3, 5)] for one in ramps[dark]])
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.array(DEFICIENT[deficiency]).T, 0, 1) @ [0.2126, 0.7152, 0.0722]
+    steps = np.diff(116 * np.cbrt(seen) - 16)  # CIE L*
+    assert len(ramps) == 2
+    assert (steps > 12).all() if dark else (steps < -12).all()
+
+
+def test_classes_are_named_as_they_are_made():
+    classes = quantile_classes([one / 1000 for one in range(1, 101)])
+    assert classes.breaks == (0.021, 0.041, 0.06, 0.08)
+    assert [classes.of(one) for one in (0.001, 0.021, 0.0599, 0.08, 5.0, float("inf"))] == [1, 2, 3, 5, 5, 5]
+    assert [words for _, words in classes.words()][::4] == ["below 2.1%", "8% and more"]
+    assert [number for number, _ in classes.words()] == [1, 2, 3, 4, 5]
+    assert quantile_classes([0.2, 0.2, 0.2]).words() == [(1, "all values")]
+    assert [number for number, _ in Classes((0.5,)).words()] == [1, 5]
+
+
+def test_a_map_shows_each_region_by_its_count_share_or_margin(placed):
+    release, state = placed.release, Region("STATE", "01")
+    for by in ("count", "share", "margin"):
+        view = iteration_map(release, placed.places, "1002", "TRACT", state, by)
+        rows, symbols = view.page.rows, view.drawing.symbols
+        assert len(view.drawing.symbols) == view.page.total == len(release.regions_in("TRACT", "01"))
+        counts = {row.region.id: row for row in release.totals(region_type="TRACT", prefix="01", code="1002")}
+        published = {row.id: row.count for row in rows if row.count is not None}
+        assert published == {one: row.count for one, row in counts.items()}
+        assert [one.style == "absent" for one in symbols] == [row.count is None for row in rows]
+        if by == "count":
+            largest = symbols[0]
+            for row, one in zip(rows, symbols, strict=True):
+                expected = largest.radius * (max(row.count or 0, 0) / rows[0].count) ** 0.5
+                assert one.radius == pytest.approx(max(expected, SMALLEST), abs=0.06)
+        whole = release.group(state, "1002")
+        for row in rows:
+            if row.count is not None:
+                assert row.share == pytest.approx(row.count / whole.count)
+                assert row.share_margin == pytest.approx(
+                    ((row.margin**2 + (row.share * whole.margin) ** 2) ** 0.5) / whole.count
+                )
+    tracts = {
+        code: {row.region.id: row.count for row in release.totals(region_type="TRACT", code=code)} for code in CODES
+    }
+    most = sorted(CODES, key=lambda code: -len(tracts[code]))
+    one, other = next((a, b) for a in most for b in most if a != b and set(tracts[a]) & set(tracts[b]))
+    among = iteration_map(release, placed.places, one, "TRACT", None, "share", release.iterations[other].name)
+    shares = [(row.share, row.count / tracts[other][row.id]) for row in among.page.rows if row.share is not None]
+    assert shares
+    assert all(share == pytest.approx(expected) for share, expected in shares)
+    with pytest.raises(NotThere, match="no points of TRACT are known"):
+        iteration_map(release, Places(), "1002", "TRACT", state)
+
+
+def test_a_map_is_served_without_scripts_and_its_table_is_whole(placed):
+    with serving(placed.folder) as page:
+        with urlopen(f"{page}?view=group/STATE/01/1002") as answer:
+            assert "?view=map/1002&amp;type=COUNTY&amp;in=STATE/01" in answer.read().decode()
+        with urlopen(f"{page}?view=map/1002&type=TRACT&in=STATE/01&by=share") as answer:
+            text = answer.read().decode()
+        with urlopen(f"{page}?view=map/1002&type=TRACT&in=STATE/01&format=csv") as answer:
+            lines = answer.read().decode().splitlines()
+    assert "<script" not in text
+    assert 'style="' not in text  # the page's policy forbids both
+    assert len(lines) - 1 == len(placed.release.regions_in("TRACT", "01"))
+
+
+CELLS_OF = (("persons", 0, 0), ("adults", 0, 2), ("hispanic", 0, 1), ("race1", 2, 0), ("races", 7, 0))  # row, column
+
+
+def test_a_topdown_map_counts_what_the_tables_count(top_down_released):
+    pages = open_release(top_down_released)
+    county = {row.geounit.code: row.geounit for row in pages.release.rows("tabulation", "County", "46")}
+    for subject, row, column in CELLS_OF:
+        view = geounit_map(pages.release, pages.places, "tabulation", "County", "46", subject=subject)
+        assert view.page.total == pages.release.number("tabulation", "County", "46")
+        for one in view.page.rows:
+            table = tables_of("persons", pages.release.cells(county[one.id], "persons"), None)[0]
+            assert one.count == table.rows[row][1][column]
+    assert set(SUBJECTS) >= {"persons", "units"}
+    with pytest.raises(NotThere, match="is not a map of this release"):
+        geounit_map(pages.release, pages.places, "spine_persons", "County", "46")
+
+
+@pytest.fixture(scope="module")
+def boundary_files(tmp_path_factory) -> dict[str, Path]:
+    """Two counties side by side, with one line between them, in three formats."""
+    folder = tmp_path_factory.mktemp("boundaries")
+    squares = shapely.to_wkb([shapely.box(-87, 32, -86, 33), shapely.box(-86, 32, -85, 33)])
+    codes = [np.array(["01001", "01003"], object)]
+    made = {"geojson": folder / "a.geojson", "gpkg": folder / "a.gpkg", "shp": folder / "shape/a.shp"}
+    (folder / "shape").mkdir()
+    for path in made.values():
+        pyogrio.raw.write(path, squares, codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269")
+    with zipfile.ZipFile(folder / "a.zip", "w") as archive:
+        for file in (folder / "shape").iterdir():
+            archive.write(file, file.name)
+    return {**made, "zip": folder / "a.zip"}
+
+
+@pytest.mark.parametrize("kind", ["geojson", "gpkg", "zip"])
+def test_boundaries_of_every_format_give_the_same_shapes(kind, boundary_files, released):
+    pages = open_release(released, boundaries=[boundary_files[kind]])
+    view = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"), "share")
+    paths = [one.path for one in view.drawing.symbols if one.path]
+    assert len(paths) == 2
+    corners = [set(re.findall(r"[\d.]+ [\d.]+", path)) for path in paths]
+    assert len(corners[0] & corners[1]) == 2  # the common line
+    counted = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"))
+    assert sorted(counted.drawing.outlines) == sorted(paths)  # circles over the outlines
+
+
+def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
+    (tmp_path / "a.zip").write_text("no shapes")
+    with pytest.raises(Refused, match="cannot be read as boundaries: give GeoJSON"):
+        read_boundaries([tmp_path / "a.zip"])
+    for path in (tmp_path, tmp_path / "a.vrt"):
+        with pytest.raises(Refused, match="is no file of boundaries"):
+            read_boundaries([path])
+    square = shapely.to_wkb([shapely.box(500_000, 0, 600_000, 9)])
+    for name, column, words in (("m", "GEOID", "is not in degrees"), ("n", "NAME", "names no region")):
+        shape = square if name == "m" else shapely.to_wkb([shapely.box(1, 2, 3, 4)])
+        codes = [np.array(["01001"], object)]
+        pyogrio.raw.write(tmp_path / f"{name}.gpkg", shape, codes, [column], geometry_type="Polygon", crs="EPSG:5070")
+        with pytest.raises(Refused, match=words):
+            read_boundaries([tmp_path / f"{name}.gpkg"])

@@ -1,0 +1,165 @@
+"""Replicates are read in every form, and set beside our own runs: the same law is not told apart, another budget is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from dhca_inputs import HERE
+from public_microdata import ppmf, write
+from top_down_inputs import country, design, settings_with
+
+from flows.execution.repetitions import count_marked
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.accuracy.entities import LEVELS
+from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
+from tasks.top_down.accuracy.replicate_tables import Compared, compare_runs
+from tasks.top_down.accuracy.replicates import keep_runs, keep_truth, read_replicates
+from tasks.top_down.accuracy.report import write_report
+from tasks.top_down.public.make_inputs import make_inputs
+from tasks.top_down.run import TopDownRun
+
+BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
+MOVED = 7  # persons whose race is another in a replicate
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return country(tmp_path_factory.mktemp("replicates"), ("46",))
+
+
+def begin(folder: Path, data: Path, budget: Fraction | None = None) -> TopDownRun:
+    settings = settings_with(folder, data, design(budget=budget), "accuracy")
+    settings.directory.create()
+    count_marked(settings, HERE)
+    return settings.directory
+
+
+def replicates(data: Path, number: int) -> dict[str, pd.DataFrame]:
+    """A replicate: the truth, with some persons' race made white; their number depends on the replicate's."""
+    tables = ppmf(data)
+    persons = tables["persons"]
+    others = persons.index[persons["CENRACE"] != "01"][: MOVED * number]
+    persons.loc[others, "CENRACE"] = "01"
+    return tables
+
+
+def in_files(folder: Path, data: Path, number: int) -> None:
+    for name, table in replicates(data, number).items():
+        write(table, folder / f"2020_ppmf_{name}_{number}.csv")
+
+
+def in_folders(folder: Path, data: Path, number: int) -> None:
+    (folder / f"ppmf{number}").mkdir()
+    for name, table in replicates(data, number).items():
+        write(table, folder / f"ppmf{number}" / f"{name}.csv.gz", [*table.columns], "|")
+
+
+def converted(folder: Path, data: Path, number: int) -> None:
+    (folder / "raw").mkdir(exist_ok=True)
+    sources = [str(write(table, folder / f"raw/{name}.csv")) for name, table in replicates(data, number).items()]
+    make_inputs(sources, folder / str(number), publisher="somebody", histograms=True)
+
+
+def in_counts(folder: Path, data: Path, number: int) -> None:
+    """Rows of tracts, in the form of a CSV of counts."""
+    persons = replicates(data, number)["persons"]
+    tract = persons[BLOCK[:3]].agg("".join, axis=1)
+    race = persons["CENRACE"].astype(int)
+    counts = {"P0010001": race > 0, "P0010003": race == 1, "P0010009": race > 6, "P9990001": race > 0}
+    rows = [
+        {"PRODUCT_TABLE": cell[:2], "QUERY": cell, "GEO": f"1400000US{geo}", "ITERATION": number, "COUNT": count}
+        for cell, chosen in counts.items()
+        for geo, count in chosen.groupby(tract).sum().items()
+    ]
+    path = folder / "counts.csv"
+    pd.DataFrame(rows).to_csv(path, mode="a", header=not path.exists(), index=False)
+
+
+@pytest.mark.parametrize("form", [in_files, in_folders, converted, in_counts])
+def test_every_form_of_replicates_has_the_same_counts(
+    tmp_path: Path, data: Path, form: Callable[[Path, Path, int], None]
+) -> None:
+    run = begin(tmp_path, data)
+    source = tmp_path / "replicates"
+    source.mkdir()
+    for number in (0, 1, 2):
+        form(source, data, number)
+    if form is in_counts:
+        source = source / "counts.csv"
+    assert read_replicates(run, HERE, source) == (1, 2)
+    folder = run / "accuracy/counts/persons/46/tract"
+    truth = np.load(folder / "truth")
+    for number in (1, 2):
+        error = np.load(folder / f"theirs-{number:04d}") - truth
+        there = ~np.isnan(error)
+        assert there.all() == (form is not in_counts)
+        white = error[:, 3]  # after total, voting age and Hispanic
+        assert white.sum() == MOVED * number
+        assert (error[:, 0] == 0).all()
+
+
+def test_replicates_that_cannot_be_compared_are_refused(tmp_path: Path, data: Path) -> None:
+    run = begin(tmp_path, data)
+
+    def refused(words: str, *made: tuple[int, int], other: Path = data) -> None:
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        for number, content in made:
+            (folder / f"{number}").mkdir()
+            for name, table in replicates(other, content).items():
+                write(table, folder / f"{number}" / f"{name}.csv")
+        with pytest.raises(Refused, match=words):
+            read_replicates(run, HERE, folder)
+
+    refused("has no replicates")
+    refused("has 1 replicates beside the truth", (0, 0), (1, 1))
+    refused("replicate 0 is not the truth", (0, 1), (1, 1), (2, 2))
+    another = country(tmp_path / "another", ("23",))
+    refused("replicate 1: no record of", (1, 0), (2, 0), other=another)
+
+
+@pytest.mark.slow
+def test_our_own_runs_are_not_told_apart_and_another_budget_is(tmp_path: Path, data: Path) -> None:
+    """All draws are fixed. 10 runs beside 10 of the same law, then beside 10 with a third of the budget."""
+    run, poor = begin(tmp_path / "same", data), begin(tmp_path / "poor", data, Fraction(9, 10))
+    for each, seeds in ((poor, range(10)), (run, range(20))):
+        measured = measure_errors(each, HERE, seeds, ("topdown",), partial(keep_runs, each, HERE))
+    for product, state in run.product_states:
+        keep_truth(run, product, state)
+    counts = run / "accuracy/counts"
+    others = {"same": sorted(counts.rglob("ours-001?")), "poor": sorted((poor / "accuracy/counts").rglob("ours-*"))}
+    for name, paths in others.items():
+        for path in paths:
+            base = counts if name == "same" else poor / "accuracy/counts"
+            path.rename((counts / path.relative_to(base)).with_name(path.name.replace("ours", name)))
+
+    def beside(name: str) -> Compared:
+        for path in sorted((run / "accuracy/counts").rglob("theirs-*")):
+            path.unlink()
+        for path in sorted((run / "accuracy/counts").rglob(f"{name}-*")):
+            path.with_name(path.name.replace(name, "theirs")).write_bytes(path.read_bytes())
+        return compare_runs(run, HERE)
+
+    same, other = beside("same"), beside("poor")
+    assert (same.runs, same.replicates, same.nation) == (10, 10, False)
+    assert set(same.verdict["level"]) == {"tract", "cbg", "obg", "block"}
+    assert not same.differs
+    assert other.differs
+    assert "No verdict: 2 runs of ours" in replace(same, runs=2, replicates=3).sentence
+    ratio = other.table.set_index(["product", "level", "quantity"])["ratio"]
+    assert ratio[("persons", "tract", "total")] < 0.8
+    errors, coverage = averaged({"optimized": measured.errors}), covered({"optimized": measured.coverage})
+    target = targeted({"optimized": measured.target})
+    about = {"truth": "errors of a test", "Data": "made up", "Seeds": "10"}
+    for compared, words in ((same, "No difference was found"), (other, "The two groups of runs differ")):
+        write_report(tmp_path, errors, coverage, ["optimized"], ["topdown"], about | {}, target, compared)
+        assert words in re.sub(r"\s+", " ", (tmp_path / "error.html").read_text())
+    assert set(pd.read_csv(tmp_path / "replicates.csv")["level"]) <= set(LEVELS)

@@ -1,0 +1,313 @@
+"""Anybody's areas: estimates, errors and covariances against the dense solution; plans; every refusal in one line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from block_files import from_csv, geographic_header
+from e2e_runs import das
+from top_down_inputs import HERE
+
+from tasks.inputs.blocks.area_file import AreaFile, read_areas
+from tasks.inputs.blocks.pl94 import SEGMENTS
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import PRODUCTS
+from tasks.top_down.user_areas.answer import UNASSIGNED, Answer, answer, check_codes, check_states, interval
+from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors
+from tasks.top_down.user_areas.keep import keep
+from tasks.top_down.user_areas.published import published_counts
+from tasks.top_down.user_areas.sources import BureauFiles, open_source
+from tasks.top_down.user_areas.tree import Tree, find_tree
+
+ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
+
+
+@pytest.fixture(scope="module")
+def noisy(das_data: Path) -> Path:
+    return das_data / "nmf-sample/noisy"
+
+
+@pytest.fixture(scope="module")
+def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder in which the sample is kept."""
+    home = tmp_path_factory.mktemp("areas") / "state"
+    source = open_source(noisy / "nmf", str(noisy / "states.csv"))
+    run = TopDownRun(home / "runs/run")
+    run.create()
+    source.open(run, HERE, ["56"])
+    keep(run, HERE, home, {"56": source.digest("56")})
+    return home
+
+
+@pytest.fixture(scope="module")
+def tree(noisy: Path, home: Path) -> Tree:
+    kept = find_tree(home, BureauFiles(noisy / "nmf", str(noisy / "states.csv")).digest("56"))
+    assert kept is not None
+    assert kept.folder.stat().st_mode & 0o777 == kept.folder.parent.stat().st_mode & 0o777 == 0o700
+    return kept
+
+
+def areas_by(tree: Tree, names: list[str]) -> AreaFile:
+    """Areas named block by block, in the order of the blocks' codes."""
+    distinct, area = np.unique(names, return_inverse=True)
+    return AreaFile(np.sort(tree.codes("persons")), area, tuple(map(str, distinct)), ())
+
+
+def estimates(found: Answer) -> dict[tuple[str, str], list[float]]:
+    return {(row["area"], row["count"]): [row["estimate"], row["standard_error"]] for row in found.rows()}
+
+
+@pytest.mark.parametrize("level", ["State", "County", "Tract", "Block_Group"])
+def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: Tree, level: str) -> None:
+    """Every count of every geounit, as an area of its blocks: whole tracts have the margins of these tracts."""
+    expected = json.loads(gzip.decompress((noisy / "expected.json.gz").read_bytes()))
+    truth = np.load(noisy / "truth.npz")
+    compared = 0
+    for name in ("person", "unit"):
+        geocodes = {int(code[:11] + code[12:]): code for code in truth["code16"].tolist()}
+        of_block = {code[-16:]: code for code in truth[f"{name}_codes"].tolist()}
+        width = len(next(iter(expected[name][level])))
+        area = [of_block[geocodes[code]][:width] for code in np.sort(tree.codes("persons")).tolist()]
+        found = estimates(answer([tree], areas_by(tree, area), "", None))
+        for geocode, known in expected[name][level].items():
+            for count, numbers in known["gls"].items():
+                np.testing.assert_allclose(found[geocode, count], numbers, atol=0.002)
+                compared += 1
+    assert compared == 25 * len(expected["person"][level]) or level == "Block_Group"
+
+
+def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tree: Tree) -> None:
+    """Of any partition; so the rows of the covariances of totals sum to 0, and those of adults to the state's."""
+    rng = np.random.default_rng(3)
+    area = rng.integers(0, 6, len(tree.codes("persons")))
+    whole = answer([tree], areas_by(tree, ["all"] * len(area)), "", None)
+    found = answer([tree], areas_by(tree, [str(one) for one in area]), "", None)
+    for product in PRODUCTS:
+        assert whole.estimated[product].error.shape == (1, 24 if product == "persons" else 1)
+        one, parts = whole.estimated[product], found.estimated[product]
+        np.testing.assert_allclose(parts.estimate.sum(axis=0), one.estimate[0], atol=1e-7)
+    persons, columns = found.estimated["persons"], columns_of("persons")
+    total = persons.covariances.of(columns, "total", "total")
+    adults = persons.covariances.of(columns, "voting age", "voting age")
+    np.testing.assert_allclose(total.sum(axis=1), 0, atol=1e-7)
+    np.testing.assert_allclose(np.sqrt(total.diagonal()), persons.error[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(np.sqrt(adults.sum()), whole.estimated["persons"].error[0, 1], rtol=1e-6)
+    population = int((noisy / "states.csv").read_text().split(",")[-1])
+    assert whole.estimated["persons"].estimate[0, 0] == pytest.approx(population, abs=1e-7)
+    assert whole.plan is None
+    plan = found.plan
+    assert plan is not None
+    assert plan.ideal == population / 6
+    np.testing.assert_allclose(plan.error, persons.error[:, 0], rtol=1e-9)
+    assert abs(errors(total).sum(axis=1)).max() < 1e-3
+    drawn = np.cov(errors(total).T)
+    np.testing.assert_allclose(drawn, total, atol=6 * total.max() * np.sqrt(2 / DRAWS))
+
+
+def test_shares_have_the_errors_of_their_ratio(tree: Tree) -> None:
+    """The delta method against 200,000 draws of the two counts, where the base is well known: within 5 %."""
+    found = answer([tree], areas_by(tree, ["all"] * len(tree.codes("persons"))), "", None)
+    share, error = found.shares["white"]
+    persons, columns = found.estimated["persons"], columns_of("persons")
+    names = ("voting age by race: white", "voting age")
+    mean = [persons.estimate[0, persons.names.index(name)] for name in names]
+    covariance = [[persons.covariances.of(columns, one, two)[0, 0] for two in names] for one in names]
+    drawn = np.random.default_rng(1).multivariate_normal(mean, covariance, 200_000)
+    assert share[0] == pytest.approx(mean[0] / mean[1])
+    assert error[0] == pytest.approx((drawn[:, 0] / drawn[:, 1]).std(), rel=0.05)
+
+
+def test_bounds_of_a_plan_hold_and_the_law_lies_above() -> None:
+    """Ten equal districts, errors that sum to 0: 40 plans, of which 95 % or more are within all three bounds.
+
+    False alarm: fewer than 95 % less 4 standard deviations of 40 trials, 1 in 1,000.
+    """
+    number, ideal = 10, 1000.0
+    covariance = 30.0**2 * (np.eye(number) - 1 / number)
+    noise = np.random.default_rng(5).multivariate_normal(np.zeros(number), covariance, 40)
+    held = []
+    for one in noise:
+        plan = deviations(ideal + one, covariance, int(number * ideal))
+        held.append(all(law.low <= 1e-9 and law.high >= -1e-9 for law in plan.laws[::2]) and plan.laws[1].low <= 0)
+        assert plan.laws[2].quantiles[1] > plan.laws[2].estimate > 0
+    assert np.mean(held) >= 0.95 - 4 * np.sqrt(0.95 * 0.05 / 40)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((100.1, 5.0), (91, 109)),
+        ((3.0, 5.0), (0, 12)),
+        ((-40.0, 5.0), (0, 0)),
+        ((7.0, 0.0), (7, 7)),
+        ((7.4, 0.1), (7, 7)),
+    ],
+)
+def test_ends_are_rounded_inwards(numbers: tuple[float, float], expected: tuple[int, int]) -> None:
+    assert interval(*numbers, 1.96) == expected
+
+
+# -- files of areas ---------------------------------------------------------------------------------------------------
+
+READ: dict[str, tuple[str, dict[str, int]]] = {
+    "plan.csv": (f"GEOID20,District\n{ONE},2\n{TWO},10\n", {"2": 1, "10": 1}),
+    "cd.txt": (f"BLOCKID|CDFP\r\n{ONE}|01\r\n{TWO}|01\r\n", {"01": 2}),
+    "vtd.txt": (f"BLOCKID|COUNTYFP|DISTRICT\n{ONE}|001|7\n{TWO}|003|7\n", {"0017": 1, "0037": 1}),
+    "equivalency.csv": (f"{ONE},1\n{TWO},2\n", {"1": 1, "2": 1}),
+    "town.txt": (f"{ONE}\n{ONE[:12]}1{ONE[12:]}\n{TWO}\n", {"town": 2}),
+    "excel.csv": (f'\ufeffGEO_ID;NAME\n1000000US{ONE};"A"\n1000000US{TWO};\n', {"A": 1}),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_areas_are_read_as_people_have_them(tmp_path: Path, name: str) -> None:
+    text, expected = READ[name]
+    (tmp_path / name).write_text(text, newline="")
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+        archive.write(tmp_path / name, name)
+    for path in (str(tmp_path / name), str(tmp_path / "one.zip"), f"zip://{name}::{tmp_path / 'one.zip'}"):
+        found = read_areas(path)
+        assert dict(zip(found.names, np.bincount(found.area).tolist(), strict=True)) == expected
+        assert found.code[0] == int(ONE)
+    if name == "excel.csv":
+        assert found.notes == ("rows with a blank area, whose blocks are unassigned: 1",)
+
+
+FAULTS = {
+    f"GEOID10,D\n{ONE},1\n": "blocks of the 2010 census",
+    "GEOID20,D\n10010201001000,1\n": "14 digits.*--pad",
+    "GEOID20,D\n5.6001E+14,1\n": "no block's.*spreadsheet",
+    f"GEOID20,D\n{ONE[:12]}9{ONE[12:]},1\n": "16 digits that do not repeat",
+    f"GEOID20,D\n{ONE},1\n{ONE},2\n": f"in two areas: 1 \\({ONE}\\)",
+    f"GEOID20,X,Y\n{ONE},1,2\n": "--area-column; it has X, Y",
+    "X,Y,Z\n1,2,3\n": "no column of blocks",
+    f"GEOID20,D\n{ONE},1,2\n": "no table of blocks",
+    f"GEOID20,D\n{ONE},\n": "no block to an area",
+    "": "no table of blocks",
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "plan.csv").write_text(text)
+    with pytest.raises(Refused, match=FAULTS[text]) as refusal:
+        read_areas(str(tmp_path / "plan.csv"))
+    assert "\n" not in str(refusal.value)
+    if "--pad" in FAULTS[text]:
+        assert read_areas(str(tmp_path / "plan.csv"), pad=True).code.tolist() == [10010201001000]
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda code: code + 7 * 10**13, "codes in state 63"),
+        (lambda code: code + 900 * 10**10, "in no county"),
+        (lambda code: code // 10**10 * 10**10 + 555500 * 10**4 + code % 10**4, "in no tract.*2010 codes\\?"),
+    ],
+)
+def test_codes_that_are_no_blocks_of_the_source_are_refused(
+    tree: Tree, change: Callable[[np.ndarray], np.ndarray], rule: str
+) -> None:
+    codes = np.sort(tree.codes("persons"))
+    file = AreaFile(np.sort(change(codes)), np.zeros(len(codes), np.int64), ("one",), ())
+    with pytest.raises(Refused, match=rule):
+        check_states(file, ("56",)) and check_codes(file, codes)
+
+
+def test_blocks_without_living_quarters_are_a_note(tree: Tree) -> None:
+    codes = np.sort(tree.codes("persons"))
+    empty = codes[0] // 10**4 * 10**4 + 9999
+    water = codes[0] // 10**10 * 10**10 + 990000 * 10**4 + 1
+    file = AreaFile(np.sort([*codes[:3], empty, water]), np.zeros(5, np.int64), ("one",), ())
+    found = answer([tree], file, "", None)
+    assert found.names == ("one", UNASSIGNED)
+    assert found.plan is None
+    assert [note.rpartition(":")[2].split(",")[0].strip() for note in found.notes] == ["2", str(len(codes) - 3)]
+    assert found.estimated["persons"].blocks.tolist() == [3, len(codes) - 3]
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_answers_from_what_is_kept(
+    noisy: Path, home: Path, tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.csv"
+    codes = np.sort(tree.codes("persons")).tolist()
+    plan.write_text("GEOID20,DISTRICT\n" + "".join(f"{code:015d},{at % 2 + 1}\n" for at, code in enumerate(codes)))
+    options = ("--state", home, "--totals", noisy / "states.csv")
+    assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 0
+    shown = capsys.readouterr().out
+    for words in (
+        "not a Census Bureau product",
+        "persons whom the census missed",
+        "not to the published figure",
+        "range",
+    ):
+        assert words in " ".join(shown.split())
+    rows = list(csv.DictReader((tmp_path / "out/areas.csv").read_text().splitlines()))
+    table = pq.read_table(tmp_path / "out/areas.parquet").to_pylist()
+    data = json.loads((tmp_path / "out/areas.json").read_text())
+    assert len(rows) == len(table) == len(data["areas"]) == 2 * 25
+    assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in table]
+    assert data["areas"] == table
+    assert all(row["low_95"] <= row["low_90"] <= row["high_90"] <= row["high_95"] for row in table)
+    assert data["plan"]["laws"]["range"]["low_95"] >= 0
+    between = list(csv.DictReader((tmp_path / "out/covariances.csv").read_text().splitlines()))
+    assert [(row["area"], row["other"]) for row in between] == [("1", "1"), ("1", "2"), ("2", "2")]
+    assert float(between[0]["total"]) == -float(between[1]["total"]) == float(between[2]["total"])
+    page = (tmp_path / "out/areas.html").read_text()
+    assert "<script" not in page
+    assert "not a Census Bureau product" in page
+    assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "total", "--json") == 0
+    assert {row["count"] for row in json.loads(capsys.readouterr().out)["areas"]} == {"total"}
+    assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 1
+    assert "is not empty" in capsys.readouterr().err
+    assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "dogs") == 1
+    assert "--count dogs: no such count" in capsys.readouterr().err
+    assert das("tda", "areas", noisy, tmp_path / "none.csv", *options) == 1
+    assert das("tda", "areas", tmp_path, plan, *options) == 1
+    assert "holds no noisy measurements" in capsys.readouterr().err
+
+
+def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
+    """Every cell of every segment, by block: cell number plus record."""
+    codes = np.sort(tree.codes("persons"))
+    blocks = tmp_path / "blocks.csv"
+    text = [f"{code:015d}" for code in codes.tolist()]
+    blocks.write_text(
+        "STATE,COUNTY,TRACT,BLKGRP,BLOCK,POP\n"
+        + "".join(f"{one[:2]},{one[2:5]},{one[5:11]},{one[11]},{one[11:]},1\n" for one in text)
+    )
+    table = from_csv(blocks)
+    with zipfile.ZipFile(tmp_path / "wy2020.pl.zip", "w") as archive:
+        archive.writestr("wygeo2020.pl", geographic_header(table, "wy"))
+        for number, cells in SEGMENTS.items():
+            records = [
+                "|".join(
+                    ["PLST", "WY", "000", f"0{number}", f"{10_000 + i:07d}", *(str(k + i) for k in range(len(cells)))]
+                )
+                for i in range(len(text))
+            ]
+            archive.writestr(f"wy0000{number}2020.pl", "\n".join(records) + "\n")
+    counts = published_counts(str(tmp_path / "wy2020.pl.zip"))
+    cells = {name: at for part in SEGMENTS.values() for at, name in enumerate(part)}
+    persons = counts("persons", "56", codes)
+    assert persons.shape == (len(codes), 24)
+    assert persons[2, 0] == cells["P0010001"] + 2
+    assert persons[3, 1] == cells["P0030001"] + 3
+    assert persons[0, 2] == cells["P0020002"]
+    assert persons[0, -1] == cells["P0050010"]
+    assert counts("units", "56", codes)[1].tolist() == [cells["H0010002"] + 1]
+    with pytest.raises(Refused, match="neither a TopDown release nor"):
+        published_counts(str(blocks))
