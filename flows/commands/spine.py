@@ -97,13 +97,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _rendered(summary: SpineSummary) -> Group:
     """Geounits per level and OSED per class, spine beside spine."""
-    from tasks.spine.summary import CLASSES, LEVELS, NAMES
+    from tasks.pages.words import level_title
+    from tasks.spine.summary import NAMES
 
     levels = summary.geounits["optimized"]
     geounits = Table(title=f"{summary.blocks:,} blocks: geounits by level", title_justify="left")
     geounits.add_column("spine")
     for level in levels:
-        geounits.add_column(LEVELS.get(level, level), justify="right")
+        geounits.add_column(level_title(level), justify="right")
     for which, counts in summary.geounits.items():
         geounits.add_row(NAMES[which], *(f"{counts[level]:,}" if level in counts else "" for level in levels))
     classes = Table(title="Off-spine entity distance, mean (largest)", title_justify="left")
@@ -112,7 +113,7 @@ def _rendered(summary: SpineSummary) -> Group:
         classes.add_column(name, justify="right")
     for row in summary.classes:
         cells = (f"{row[f'osed_mean_{w}']:,.2f} ({row[f'osed_max_{w}']:,})" for w in summary.geounits)
-        classes.add_row(CLASSES.get(row["class"], row["class"]), f"{row['entities']:,}", *cells)
+        classes.add_row(level_title(row["class"], several=True), f"{row['entities']:,}", *cells)
     rows: list[Any] = [f"Note: {note}." for note in summary.notes]
     unit = "rho" if summary.mechanism == "zcdp" else "epsilon"
     rows.append(f"A replaced record costs at most {unit} = {summary.cost} ({float(summary.cost):.4g}).")

@@ -31,7 +31,7 @@ from tasks.top_down.areas import FOLDERS
 from tasks.top_down.gls.pl94_cells import pl94_cells
 from tasks.top_down.input.geography import geounits
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import US, ProductName
 
 if TYPE_CHECKING:
     from spine.gls.blue import Blue
@@ -177,8 +177,9 @@ def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     """
     levels = run.spine(product, run.validated.states[0]).levels
     rows = []
-    for name in (*levels[:-1], *FOLDERS):
-        parts = [load_margins(run, product, state, name) for state in run.validated.states]
+    for name in (US, *levels[:-1], *FOLDERS):
+        states = (US,) if name == US else run.validated.states
+        parts = [load_margins(run, product, state, name) for state in states]
         found = [part for part in parts if part is not None]
         if found:
             error = np.concatenate([part.error for part in found])

@@ -204,8 +204,12 @@ def test_the_us_level_is_used_where_the_states_add_up(tmp_path: Path, sample: Pa
             place = nmf / folder / f"US.parquet/{kind}"
             place.mkdir(parents=True)
             pq.write_table(table, place / "part-0.parquet")
-    release = of_sample(tmp_path / "nation", sample, "exact", nmf, estimator="gls")
+    release = of_sample(tmp_path / "nation", sample, "exact", nmf, estimator="gls", pl94=True, free=True)
     assert read_manifest(release)["spine"]["us_level"]
+    assert not [check for check in checks(release, read_manifest(release)) if check.faults]
+    whole, state = (read(release, f"margins/persons/{folder}/*.parquet") for folder in ("US", "tabulation/State"))
+    np.testing.assert_allclose(whole["estimate"], whole["released"], atol=0.001)  # of exact answers
+    assert whole.drop(columns="geounit").equals(state.drop(columns="geounit"))  # the only state
     assert blocks(release, "persons") == true_blocks(sample)["persons"]
     us = read(release, "histograms/persons/US/US.parquet")
     assert us["count"].sum() == 1227

@@ -70,6 +70,7 @@ def test_the_release_comes_out_again(
     staged = finish(begin(tmp_path / "run", data, design(jurisdiction, **options)), tmp_path / "run")  # type: ignore[arg-type]
     shutil.rmtree(tmp_path / "run/runs")
     geography = shutil.copy(data / "GRF-C.txt", tmp_path)
+    shutil.copy(data / "names.csv", tmp_path)
     shutil.rmtree(data)
 
     def draws(*_: object) -> None:
@@ -77,7 +78,7 @@ def test_the_release_comes_out_again(
 
     monkeypatch.setattr(Drawing, "noise", draws)
     place = estimated(tmp_path / "again", staged / "measurements")
-    apart = ("manifest.json", "report.html", "measurements/", "nmf/")
+    apart = ("manifest.json", "report.html", "dictionary.csv", "measurements/", "nmf/")
     assert contents(place, apart) == contents(staged, apart)
     assert not (tmp_path / "again/runs/again").exists()
     manifest, of_run = (json.loads((folder / "manifest.json").read_text()) for folder in (place, staged))
