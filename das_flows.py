@@ -17,7 +17,7 @@ HOME = Path(__file__).resolve().parent
 GARBAGE = 20_000  # objects after which Python looks for garbage: its 700 take a fifth of the time of imports
 PACKAGES = ("flows", "tasks", "privacy", "spine")
 OPEN = ("privacy", "spine", "spine.top_down")  # packages all of whose names are names of this module
-NAMES = {"read_release": "flows.reports.frames", "Refused": "tasks.lifecycle.errors"}
+NAMES = {"read_release": "flows.frames", "Refused": "tasks.lifecycle.errors"}
 
 
 def check_packages() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from flows.reports.frames import read_release
+from flows.frames import read_release
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 
