@@ -17,8 +17,9 @@ from tasks.lifecycle.files import atomic_path
 from tasks.pages import number, render
 from tasks.pages.text_table import TextTable
 from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.user_areas.answer import UNASSIGNED, Z95, Answer
+from tasks.top_down.user_areas.answer import UNASSIGNED, Answer
 from tasks.top_down.user_areas.deviations import DRAWS, LEVEL, QUANTILES
+from tasks.top_down.user_areas.intervals import Z95
 
 SHORT = ("total", "voting age")  # counts that are shown of many areas
 FEW = 12  # areas of which the page shows every count

@@ -22,8 +22,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import PRODUCTS
-from tasks.top_down.user_areas.answer import UNASSIGNED, Answer, answer, check_codes, check_states, interval
+from tasks.top_down.user_areas.answer import UNASSIGNED, Answer, answer, check_codes, check_states
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors
+from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.keep import keep
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.sources import BureauFiles, open_source
