@@ -210,7 +210,8 @@ def _with_minus(table: TextTable) -> TextTable:
 def page(answer: Answer) -> str:
     """Return areas.html."""
     several = len(answer.names) > FEW
-    shown = answer.only(SHORT) if several and "persons" in answer.estimated else answer
+    main = [name for found in answer.estimated.values() for name in found.names if name in SHORT]
+    shown = answer.only(main) if several and main else answer
     groups = [
         (name, _with_minus(counts_table(shown.only([name]), name)))
         for found in shown.estimated.values()

@@ -272,6 +272,11 @@ def test_the_command_answers_from_what_is_kept(
     assert "not a Census Bureau product" in page
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "total", "--json") == 0
     assert {row["count"] for row in json.loads(capsys.readouterr().out)["areas"]} == {"total"}
+    plan.write_text("GEOID20,DISTRICT\n" + "".join(f"{code:015d},{at % 20}\n" for at, code in enumerate(codes)))
+    for count in ("total", "occupied"):
+        assert das("tda", "areas", noisy / "nmf", plan, tmp_path / count, *options, "--count", count) == 0
+        assert len((tmp_path / count / "areas.csv").read_text().splitlines()) == 21
+    capsys.readouterr()
     assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 1
     assert "is not empty" in capsys.readouterr().err
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "dogs") == 1
