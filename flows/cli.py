@@ -115,13 +115,13 @@ _group(
     "tda",
     "The TopDown Algorithm: a private database of persons and housing units by block.",
     synth=synth_tda,
+    public=public_tda,
     validate=validate_tda,
     run=run_tda,
     estimate=estimate_tda,
     areas=areas_tda,
     accuracy=accuracy_tda,
     truth=truth_tda,
-    public=public_tda,
     compare_gls=compare_gls,
 )
 _group(
