@@ -23,7 +23,8 @@ from typing import Any
 import typer.main
 
 DOCS = Path(__file__).resolve().parent
-CLI, TUTORIAL, PUBLISHED = DOCS / "cli.md", DOCS / "tutorial.md", DOCS / "published.md"
+CLI, TUTORIAL, ELSEWHERE, PUBLISHED = (DOCS / f"{name}.md" for name in ("cli", "tutorial", "elsewhere", "published"))
+PAGES = [CLI, TUTORIAL, ELSEWHERE, PUBLISHED]
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
 BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate|Areas)( of)?( [\w-]+)? *$")  # progress
@@ -129,9 +130,9 @@ def differences(page: str) -> list[str]:
 
 
 def main() -> None:
-    """Write the pages that are named, or all three, anew."""
+    """Write the pages that are named, or all, anew."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", type=Path, default=[CLI, TUTORIAL, PUBLISHED])
+    parser.add_argument("pages", nargs="*", type=Path, default=PAGES)
     parser.add_argument("--only", default="", help="only blocks with a command that contains this, as `das tune`")
     options = parser.parse_args()
     CLI.write_text(with_sentences(CLI.read_text()))

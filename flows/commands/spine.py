@@ -59,7 +59,8 @@ def spine(
     """Optimize the geographic spine of the TopDown Algorithm, and report what it gains.
 
     OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
-    conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources.
+    conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources,
+    allocation.json the budget and its shares, in the form that --allocation and das tda run --persons-allocation read.
 
     **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """

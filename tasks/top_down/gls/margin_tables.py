@@ -50,6 +50,7 @@ LAW = (
     "negative, and add up, which no formula covers: that they lie within the margin, 1.96 standard errors of the "
     "estimate, in about 95 of 100 cases or more was measured on synthetic data (das tda accuracy)."
 )
+FREE = " Declared totals and the zeros of blocks were left unused, so that others' estimates can be compared."
 WITHOUT = (
     "Where the margin is empty, 1.96 standard errors would not be the release's error: sums that cut block groups of "
     "the spine, voting age, Hispanic, and residents of group quarters as single sums; blocks are left out. The release "
@@ -188,7 +189,7 @@ def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
             row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
             names = columns_of(product, run.design.pl94).names
             rows.append({**row, "mean_standard_error": dict(zip(names, mean, strict=True))})
-    return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
+    return {"law": LAW + FREE * run.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
 def is_covered(columns: Columns, cut: IntArray) -> BoolArray:
