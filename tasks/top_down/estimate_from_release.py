@@ -16,8 +16,8 @@ from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimators import estimate
-from tasks.top_down.input.geography import build_spines
 from tasks.top_down.measure.description import FOLDER
+from tasks.top_down.measure.imported import make_spines
 from tasks.top_down.measure.published import open_published, validate_measurements
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.inventory import Inventory
@@ -39,7 +39,7 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
     open_published(run, folder, changes)
     _save_places(run, str(folder.parent if folder.name == FOLDER else folder))
     check_out(run, out, run.design.jurisdiction)
-    build_spines(run, workers)
+    make_spines(run, workers)
     validate_measurements(run, workers)
     return release_prepared(run, workers, out)
 

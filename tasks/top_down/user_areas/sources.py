@@ -138,11 +138,11 @@ class OwnMeasurements:
 
     def open(self, run: TopDownRun, workers: Workers, states: Sequence[str]) -> None:
         """Validate the measurements of these states, and build their spines."""
-        from tasks.top_down.input.geography import build_spines
+        from tasks.top_down.measure.imported import make_spines
         from tasks.top_down.measure.published import open_published, validate_measurements
 
         open_published(run, self.folder, {}, only=states)
-        build_spines(run, workers)
+        make_spines(run, workers)
         validate_measurements(run, workers)
 
 
