@@ -1,18 +1,23 @@
-"""Start `das`, once it is sure that no other package hides one of das-flows'. This module's name is das-flows' alone.
+"""The one door to das-flows: `das` starts here, and `import das_flows` has the names of docs/api.md.
 
 `flows`, `tasks`, `privacy` and `spine` are short names, and Python takes the first package of a name that it finds.
+This module's name is das-flows' alone: before it imports any, it makes sure that no other package hides it.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 HOME = Path(__file__).resolve().parent
 GARBAGE = 20_000  # objects after which Python looks for garbage: its 700 take a fifth of the time of imports
 PACKAGES = ("flows", "tasks", "privacy", "spine")
+OPEN = ("privacy", "spine", "spine.top_down")  # packages all of whose names are names of this module
+NAMES = {"read_release": "flows.frames", "Refused": "tasks.lifecycle.errors"}
 
 
 def check_packages() -> None:
@@ -28,6 +33,21 @@ def check_packages() -> None:
                 f"{HOME / package}. Remove it, take its folder from PYTHONPATH, or install das-flows in an environment "
                 "of its own."
             )
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of the API when it is first asked for: `das` and a program that needs one wait for no other."""
+    if not name.startswith("_"):
+        check_packages()
+        for module in [NAMES[name]] if name in NAMES else OPEN:
+            if name in NAMES or name in import_module(module).__all__:
+                return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; docs/api.md lists those that it has")
+
+
+def __dir__() -> list[str]:
+    check_packages()
+    return sorted({*globals(), *NAMES, *(name for module in OPEN for name in import_module(module).__all__)})
 
 
 def main() -> None:

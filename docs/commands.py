@@ -23,10 +23,11 @@ from typing import Any
 import typer.main
 
 DOCS = Path(__file__).resolve().parent
-CLI, TUTORIAL = DOCS / "cli.md", DOCS / "tutorial.md"
+CLI, TUTORIAL, ELSEWHERE, PUBLISHED = (DOCS / f"{name}.md" for name in ("cli", "tutorial", "elsewhere", "published"))
+PAGES = [CLI, TUTORIAL, ELSEWHERE, PUBLISHED]
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
-BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate)( of)?( [\w-]+)? *$")  # progress
+BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate|Areas)( of)?( [\w-]+)? *$")  # progress
 # A name of a run that was given none: when it began, and four digits.
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
@@ -129,9 +130,9 @@ def differences(page: str) -> list[str]:
 
 
 def main() -> None:
-    """Write the pages that are named, or both, anew."""
+    """Write the pages that are named, or all, anew."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", type=Path, default=[CLI, TUTORIAL])
+    parser.add_argument("pages", nargs="*", type=Path, default=PAGES)
     parser.add_argument("--only", default="", help="only blocks with a command that contains this, as `das tune`")
     options = parser.parse_args()
     CLI.write_text(with_sentences(CLI.read_text()))

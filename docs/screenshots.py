@@ -27,9 +27,14 @@ SHOTS: dict[str, Shot] = {  # file: address or file, width, height, colour schem
     "group": ("?view=group/COUNTY/44007/4015", 1200, 1240, "light"),
     "sum": ("?view=group/STATE/44/4015", 1200, 900, "light"),
     "compare": ("?view=compare&a=COUNTY/44007/4015&b=COUNTY/44003/4015", 1200, 900, "dark"),
+    "map": ("?view=map/4015&type=TRACT&in=STATE/44", 1200, 1180, "light"),
     "report": ("report.html", 1200, 1500, "light"),
 }
-SCROLLED = {"sum": "//h2[.='Its counties']", "report": "//h2[contains(., 'Noise, thresholds')]"}
+SCROLLED = {
+    "sum": "//h2[.='Its counties']",
+    "map": "//nav[@class='tabs']",
+    "report": "//h2[contains(., 'Noise, thresholds')]",
+}
 
 
 def main(release: Path) -> None:
@@ -72,12 +77,14 @@ def take(address: str, shots: Mapping[str, Shot], out: Path, folder: Path, loads
         options.add_argument(flag)
     browser = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
     try:
+        browser.get(address)  # turns a token in it into a cookie
+        pages = address.partition("?")[0]
         for name, (view, width, height, scheme) in shots.items():
             metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
             media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-            browser.get(address + view)
+            browser.get(pages + view)
             time.sleep(loads)
             if name in SCROLLED:
                 browser.execute_script("arguments[0].scrollIntoView()", browser.find_element("xpath", SCROLLED[name]))

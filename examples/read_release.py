@@ -1,33 +1,26 @@
-"""Read a release: counts with their 95% margins of error, as pandas tables.
+"""Read a release: counts with names and 95% margins of error, as a pandas table.
 
-python examples/read_release.py out/…/release/us county-1
+python examples/read_release.py out/…/release/us "County, Detailed"
 """
 
 import sys
-from pathlib import Path
 
-import pandas as pd
+import das_flows as das
 
-from tasks.lifecycle.manifest import read_manifest
-from tasks.lifecycle.received import path_in  # no link in a release from somebody else is followed
+release, level = sys.argv[1], sys.argv[2]
+table = das.read_release(release, [level])
+group = ["region", "region_id", "iteration"]
 
-release, level = Path(sys.argv[1]), sys.argv[2]
-group = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]
+totals = table[table.sex.isna()].copy()  # the other rows are by sex, and by sex and age
+totals["low"], totals["high"] = totals["count"] - totals.margin, totals["count"] + totals.margin
+print(f"{level}: {len(totals)} groups; the largest, with the interval that holds 95% of the noise")
+print(totals.nlargest(5, "count")[[*group, "count", "margin", "low", "high"]].to_string(index=False))
 
-manifest = read_manifest(release)
-spent = manifest["spent"]
-print(f"run {manifest['run']}, {spent['unit']} {spent['unbounded']['decimal']:g}", manifest.get("SYNTHETIC", ""))
+by_sex = table[table.sex.notna() & table.age_start.isna()]
+women = by_sex[by_sex.sex == "female"].nlargest(5, "count")
+print("\nWomen; the margin of a sum is the law of the sum, not the sum of margins")
+print(women[[*group, "count", "margin"]].to_string(index=False))
 
-totals = pd.read_parquet(path_in(release, f"parquet/t1/{level}.parquet"))
-totals["LOW"], totals["HIGH"] = totals.COUNT - totals.MOE, totals.COUNT + totals.MOE
-print(f"\nTotals: {len(totals)} groups; the largest, with the interval that holds 95% of the noise")
-print(totals.nlargest(5, "COUNT").to_string(index=False))
-
-cells = pd.read_parquet(path_in(release, f"parquet/t2/{level}.parquet"))
-by_sex = cells[cells.AGESTART == "*"].pivot(index=group, columns="SEX", values=["COUNT", "MOE"])
-print("\nBy sex (1 male, 2 female); the margin of a sum is the law of the sum, not the sum of margins")
-print(by_sex.nlargest(5, ("COUNT", "1")).to_string())
-
-ages = cells[cells.AGESTART != "*"]
+ages = table[table.age_start.notna()].astype({"region": str, "iteration": str})
 detail = ages.groupby(group).size().floordiv(2).value_counts()
-print("\nGroups by the number of age bins that their size earned:", detail.to_dict())
+print("\nGroups by the number of ages that their size earned:", detail.to_dict())

@@ -6,7 +6,7 @@ python examples/what_a_budget_buys.py 0.159 0.5 2.134
 import sys
 from fractions import Fraction
 
-from privacy import law, margin_of_error, query_budgets, suppression_threshold
+from das_flows import law, margin_of_error, query_budgets, suppression_threshold
 
 STABILITY = 9  # groups of a level that a record can be in: production's parameter files (docs/privacy.md)
 GAMMA = Fraction(1, 10)  # the share of step 1, which only chooses the detail

@@ -27,7 +27,7 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     settings, workers, plan = run.settings, run.workers, run.settings.plan()
     save_object(run.directory / PLAN, plan)
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
-    states = plan.domain.states
+    states = plan.domain.charged
     run.reserve(reserve_budget, given=tabulated, charge=lambda: plan.mechanism.spend, states=states).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)

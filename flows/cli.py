@@ -30,6 +30,7 @@ from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.estimate import estimate as estimate_tda
+from flows.commands.tda.import_files import import_ as import_tda
 from flows.commands.tda.public import public as public_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
@@ -123,6 +124,7 @@ _group(
     accuracy=accuracy_tda,
     truth=truth_tda,
     compare_gls=compare_gls,
+    **{"import": import_tda},
 )
 _group(
     "bottom-up",

@@ -25,6 +25,7 @@ from privacy.noise import (
     Definition,
     DiscreteGaussian,
     Law,
+    Measured,
     QueryNoise,
     RunSecret,
     Sampler,
@@ -32,6 +33,7 @@ from privacy.noise import (
     coverage,
     law,
     margin_of_error,
+    measure,
     suppression_threshold,
 )
 
@@ -43,6 +45,7 @@ __all__ = [
     "Law",
     "Ledger",
     "LedgerError",
+    "Measured",
     "QueryBudgets",
     "QueryNoise",
     "Request",
@@ -56,6 +59,7 @@ __all__ = [
     "epsilon",
     "law",
     "margin_of_error",
+    "measure",
     "pure_to_rho",
     "query_budgets",
     "rho",

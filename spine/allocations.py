@@ -50,6 +50,18 @@ class Allocation:
             },
         }
 
+    def as_file(self) -> dict[str, object]:
+        """Return the allocation in the form of its files (docs/spec/files.md#allocations), fractions as text."""
+        asked = dict.fromkeys(query for queries in self.queries.values() for query in queries)
+        return {
+            "rho" if self.definition == "zcdp" else "epsilon": str(self.budget),
+            "geolevel": {level: str(share) for level, share in self.levels.items()},
+            "query_within_geolevel": {
+                query: {level: str(self.queries[level][query]) for level in self.levels if query in self.queries[level]}
+                for query in asked
+            },
+        }
+
     def with_tract_groups(self, part: Fraction) -> Allocation:
         """Give `part` of the tracts' share to tract groups, with the tracts' query groups."""
         levels: dict[str, Fraction] = {}

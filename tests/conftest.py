@@ -46,7 +46,7 @@ SHARED = {
     "end to end": r"tests/e2e/",
     "a server": r"flows/test_(acc|bottom_up|dep|every|policy|refusals|sp|sta|top_down|what)|test_workers|tasks/spine/",
     "kernels": r"top_down|spine/gls|flows/test_check",
-    "pages": r"flows/test_(show|tune_page)",
+    "pages": r"flows/test_(show|tune_page|frames)",
 }
 
 

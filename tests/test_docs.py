@@ -112,6 +112,6 @@ def test_numbers_of_a_noisy_block_are_not_compared_and_its_words_are() -> None:
 
 @pytest.mark.long
 @pytest.mark.e2e
-@pytest.mark.parametrize("page", [commands.CLI, commands.TUTORIAL], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", commands.PAGES, ids=lambda page: page.stem)
 def test_the_commands_print_what_the_page_shows(page: Path) -> None:
     assert commands.differences(page.read_text()) == []

@@ -214,6 +214,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
 
     from flows.reports.curator import together_warning
     from privacy.accounting.ledger import format_amount
+    from privacy.accounting.states import listed
     from privacy.noise.laws import UNITS
 
     tables: list[RenderableType] = []
@@ -228,9 +229,11 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         table = Table("run", unit, "states", "data", "status", "reserved")
         for run in account["runs"]:
             states = run["states"]
-            listed = " ".join(states) if len(states) < 6 else f"{len(states)} states"
+            names = listed(states)
+            if len(states) >= 6 and names != "everywhere":
+                names = f"{len(states)} states"
             data = f"{run['data']}{' changed' * bool(run['other_data'])}"
-            table.add_row(run["run"], format_amount(run["amount"]), listed, data, run["state"], run["at"])
+            table.add_row(run["run"], format_amount(run["amount"]), names, data, run["state"], run["at"])
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
@@ -247,6 +250,7 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
     from rich.table import Table
 
     from privacy.accounting.ledger import format_amount
+    from privacy.accounting.states import EVERYWHERE, listed
 
     total = format_amount(account["total"])
     title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state"
@@ -255,6 +259,7 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
     for state, amount in account["spent"].items():
         together.setdefault(amount, []).append(state)
     for amount, states in sorted(together.items(), reverse=True):
-        table.add_row(" ".join(states), format_amount(amount), format_amount(account["total"] - amount))
-    table.add_row("all others" if together else "all", "0", total)
+        table.add_row(listed(states), format_amount(amount), format_amount(account["total"] - amount))
+    if set(account["spent"]) != set(EVERYWHERE):
+        table.add_row("all others" if together else "all", "0", total)
     return Group(title, table)

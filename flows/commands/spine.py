@@ -59,7 +59,8 @@ def spine(
     """Optimize the geographic spine of the TopDown Algorithm, and report what it gains.
 
     OUT gets the spine as Parquet, its noise parameters, the distance (OSED) and standard error of every area under the
-    conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources.
+    conventional, AIAN and optimized spine, and a report, spine.html. spine.json holds the settings and their sources,
+    allocation.json the budget and its shares, in the form that --allocation and das tda run --persons-allocation read.
 
     **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """
@@ -96,13 +97,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _rendered(summary: SpineSummary) -> Group:
     """Geounits per level and OSED per class, spine beside spine."""
-    from tasks.spine.summary import CLASSES, LEVELS, NAMES
+    from tasks.pages.words import level_title
+    from tasks.spine.summary import NAMES
 
     levels = summary.geounits["optimized"]
     geounits = Table(title=f"{summary.blocks:,} blocks: geounits by level", title_justify="left")
     geounits.add_column("spine")
     for level in levels:
-        geounits.add_column(LEVELS.get(level, level), justify="right")
+        geounits.add_column(level_title(level), justify="right")
     for which, counts in summary.geounits.items():
         geounits.add_row(NAMES[which], *(f"{counts[level]:,}" if level in counts else "" for level in levels))
     classes = Table(title="Off-spine entity distance, mean (largest)", title_justify="left")
@@ -111,7 +113,7 @@ def _rendered(summary: SpineSummary) -> Group:
         classes.add_column(name, justify="right")
     for row in summary.classes:
         cells = (f"{row[f'osed_mean_{w}']:,.2f} ({row[f'osed_max_{w}']:,})" for w in summary.geounits)
-        classes.add_row(CLASSES.get(row["class"], row["class"]), f"{row['entities']:,}", *cells)
+        classes.add_row(level_title(row["class"], several=True), f"{row['entities']:,}", *cells)
     rows: list[Any] = [f"Note: {note}." for note in summary.notes]
     unit = "rho" if summary.mechanism == "zcdp" else "epsilon"
     rows.append(f"A replaced record costs at most {unit} = {summary.cost} ({float(summary.cost):.4g}).")

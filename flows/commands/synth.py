@@ -23,7 +23,7 @@ Words = Annotated[
 ]
 Mark = Annotated[
     Path | None,
-    typer.Option("--mark", metavar="DATA", help="Declare the files in DATA synthetic; make no files."),
+    typer.Option("--mark", metavar="DATA", help="Declare the files in DATA, or a table, synthetic; make no files."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="With --mark: do not ask for confirmation.")]
 Shares = Annotated[
@@ -73,8 +73,8 @@ def synth(
 
     `das synth OUT` makes the small bundled example, with a geography and a code list of its own.
 
-    `das synth --mark DATA` declares files of your own synthetic, of `das run` or of `das tda`: runs on them charge
-    nothing, and anyone may write out their exact counts. It asks before it does so.
+    `das synth --mark DATA` declares files of your own synthetic, of `das run` or of `das tda`, or a table of `das
+    bottom-up`: runs on them charge nothing, and anyone may write out their exact counts. It asks before it does so.
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
@@ -115,10 +115,10 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     from importlib.metadata import version
 
-    from tasks.inputs.marks import MARK_FILE, data_files, write_mark
+    from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
     from tasks.lifecycle.errors import Refused
 
-    names = data_files(data)
+    names = [data.name] if data.is_file() else data_files(data)
     confirm_mark(
         f"{data} will be marked as synthetic ({', '.join(names)})",
         "synthetic",
@@ -126,12 +126,16 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
         "records of real persons",
         yes=yes,
     )
+    by, of = "declared by its owner", version("das-flows")
+    place = (data.parent if data.is_file() else data) / MARK_FILE
     try:
-        mark = write_mark(data, generator="declared by its owner", version=version("das-flows"), seed=None)
+        if data.is_file():
+            mark = mark_table(data, generator=by, version=of)
+        else:
+            mark = write_mark(data, generator=by, version=of, seed=None)
     except OSError as error:
-        raise Refused(f"{data / MARK_FILE} cannot be written: {error.strerror or error}") from error
-    files = ", ".join(mark.digests)
-    show(mark.facts, lambda: f"{data / MARK_FILE} declares {files} synthetic", as_json=as_json)
+        raise Refused(f"{place} cannot be written: {error.strerror or error}") from error
+    show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)
 
 
 def _table(made: Made) -> Table:

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 from flows.execution.settings import RunSettings
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import LONGEST_REASON, LedgerError, LedgerUnusable, format_amount
+from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import spent
@@ -83,7 +84,7 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
         "a person added or removed": _amount(known, "unbounded"),
         "a person replaced": _amount(known, "bounded"),
         "data": f"{data}, {settings.folder}",
-        "states": " ".join(sorted(states)),
+        "states": listed(states),
         f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {format_amount(left)} left, "
         f"and {format_amount(left - amount)} after this run",
         "release": f"{settings.out}/{settings.folder}",

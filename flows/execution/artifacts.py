@@ -27,6 +27,7 @@ from flows.execution.progress import Tally, watched
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort, missing_tags
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
+from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.manifest import read_manifest, release_digest, shown_marks
 
@@ -162,7 +163,7 @@ def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
             "account": account.name,
             "charged to each state": f"{unit} {format_amount(row.amount)}",
             "least left in a state": f"{unit} {format_amount(account.total - most)} of {format_amount(account.total)}",
-            "states": " ".join(row.states),
+            "states": listed(row.states),
         }
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from privacy.noise.exact import exact
 from privacy.noise.laws import Definition
 
 
@@ -20,7 +21,7 @@ class LevelBudget:
     stability: int
 
     def __post_init__(self) -> None:
-        if self.budget <= 0:
+        if exact(self.budget, "the budget of a level") <= 0:
             raise ValueError(f"the budget of a level must be positive, not {self.budget}")
         if self.stability < 1:
             raise ValueError(f"the stability of a level must be 1 or more, not {self.stability}")
@@ -42,6 +43,7 @@ class QueryBudgets:
 
 def query_budgets(budget: Fraction, gamma: Fraction) -> QueryBudgets:
     """Split a level's budget: all of it for a TotalOnly group, else gamma in step 1 and the rest in step 2."""
+    budget, gamma = exact(budget, "the budget of a level"), exact(gamma, "gamma")
     return QueryBudgets(budget, gamma * budget, (1 - gamma) * budget)
 
 
@@ -56,7 +58,7 @@ class Spend:
 
 def spend(definition: Definition, level_budgets: Iterable[Fraction]) -> Spend:
     """Compose the population group levels of one jurisdiction: their sum, and twice that for a replaced record."""
-    total = sum(level_budgets, Fraction(0))
+    total = sum((exact(budget, "the budget of a level") for budget in level_budgets), Fraction(0))
     return Spend(definition, total, 2 * total)
 
 

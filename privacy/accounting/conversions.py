@@ -15,11 +15,12 @@ from math import expm1, inf, log, log1p, nextafter
 from flint import arb
 
 from privacy.noise.balls import FIRST_PRECISION, ball, working_precision
+from privacy.noise.exact import exact
 
 
 def pure_to_rho(epsilon: Fraction) -> Fraction:
     """Return the rho of zCDP that epsilon-DP implies: epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4). Exact."""
-    if epsilon < 0:
+    if exact(epsilon, "epsilon") < 0:
         raise ValueError(f"epsilon must not be negative; it is {epsilon}")
     return epsilon * epsilon / 2
 
@@ -27,7 +28,7 @@ def pure_to_rho(epsilon: Fraction) -> Fraction:
 def epsilon(rho: Fraction, delta: Fraction | float) -> float:
     """Return the least epsilon for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded up."""
     logarithm = _log(delta)
-    if rho < 0:
+    if exact(rho, "rho") < 0:
         raise ValueError(f"rho must not be negative; it is {rho}")
     if rho == 0:
         return 0.0

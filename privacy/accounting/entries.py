@@ -23,7 +23,8 @@ from privacy.accounting.journal import (
     line_of,
     replay,
 )
-from privacy.accounting.states import check_states
+from privacy.accounting.states import charged_alike, check_states
+from privacy.noise.exact import exact
 from privacy.noise.laws import UNITS, Definition
 
 LOST = "lost"  # in place of the digests of a run that was entered from the journal
@@ -46,6 +47,9 @@ class Account:
     name: str
     definition: Definition
     total: Fraction
+
+    def __post_init__(self) -> None:
+        _exact(self.total, "the total of an account")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Request:
     second_account: bool = False
 
     def __post_init__(self) -> None:
+        _exact(self.amount, "the amount of a run")
         try:
             check_states(self.states)
         except ValueError as error:
@@ -352,9 +357,10 @@ class Entries:
         left = account.total - spent.get(fullest, Fraction(0))
         if amount > left:
             unit = UNITS[account.definition]
+            of = "it" if charged_alike(spent) else f"state {fullest}"
             raise LedgerError(
                 f"account {account.name} has too little budget left: the run needs {unit} {format_amount(amount)}; "
-                f"state {fullest} has {format_amount(left)} of {format_amount(account.total)}"
+                f"{of} has {format_amount(left)} of {format_amount(account.total)}"
             )
         return amount
 
@@ -365,6 +371,14 @@ def format_amount(amount: Fraction) -> str:
         return f"{float(amount):g}"
     except OverflowError:
         return f"{Decimal(amount.numerator) / amount.denominator:.5e}"
+
+
+def _exact(amount: Fraction, name: str) -> None:
+    """Raise LedgerError for an amount that is no exact number."""
+    try:
+        exact(amount, name)
+    except ValueError as error:
+        raise LedgerError(str(error)) from None
 
 
 def _now() -> str:

@@ -45,6 +45,7 @@ from privacy.accounting.journal import (
     replay,
     write_file,
 )
+from privacy.accounting.states import charged_alike
 from privacy.noise.laws import UNITS, Definition
 
 __all__ = [
@@ -376,7 +377,8 @@ class Ledger:
                 most = spent[fullest] if fullest else Fraction(0)
                 over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
                 unit = f"{UNITS[account.definition]} {format_amount(most)} of {format_amount(account.total)}"
-                found.append((f"account {account.name}", unit + (f" in state {fullest}" if fullest else ""), over))
+                where = f" in state {fullest}" if fullest and not charged_alike(spent) else ""
+                found.append((f"account {account.name}", unit + where, over))
             rows = {row.run: row for account in entries.accounts() for row in entries.rows(account.name)}
             return Examined(tuple(found), rows, {each.name: each for each in entries.accounts()}, books, entries.lines)
 

@@ -1,15 +1,16 @@
 """The states that an account's budget is kept by, as two-digit FIPS codes: each has one name, so one sum of charges."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 STATES_US = tuple(f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52))  # with DC, 11
 STATES_PR = ("72",)
+EVERYWHERE = (*STATES_US, *STATES_PR)  # what a run charges whose persons are in no state: all, so it adds to every sum
 _CODES = (
     "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR "
     "PA RI SC SD TN TX UT VT VA WA WV WI WY PR"
 )
-POSTAL = dict(zip((*STATES_US, *STATES_PR), _CODES.split(" "), strict=True))
+POSTAL = dict(zip(EVERYWHERE, _CODES.split(" "), strict=True))
 _OF_POSTAL = {code: state for state, code in POSTAL.items()}
 _PLACE = re.compile(r"(?:[0-9]{7}US)?([0-9]{2})(?:[0-9]{3}|[0-9]{5}|[0-9]{9,10}|[0-9]{13,14})?")
 _NOWHERE = re.compile("[09]*")
@@ -23,12 +24,23 @@ def check_states(states: tuple[str, ...]) -> None:
     ValueError
         where one appears twice or is not the FIPS code of a state, of DC or of Puerto Rico.
     """
-    if unknown := sorted(set(states) - {*STATES_US, *STATES_PR}):
+    if unknown := sorted(set(states) - set(EVERYWHERE)):
         raise ValueError(
             f"a state must be a two-digit FIPS code, such as 44 for Rhode Island, not {', '.join(map(repr, unknown))}"
         )
     if twice := sorted({state for state in states if states.count(state) > 1}):
         raise ValueError(f"each state must be named once; twice: {', '.join(twice)}")
+
+
+def charged_alike(spent: Mapping[str, object]) -> bool:
+    """Return whether every state there is was charged, and all as much."""
+    return set(spent) == set(EVERYWHERE) and len(set(spent.values())) == 1
+
+
+def listed(states: Iterable[str]) -> str:
+    """Return states for a person to read, `everywhere` for all that there are."""
+    names = sorted(states)
+    return "everywhere" if names == sorted(EVERYWHERE) else " ".join(names)
 
 
 def states_of(levels: Iterable[str]) -> set[str]:

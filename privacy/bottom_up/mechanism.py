@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import ceil
 
 from privacy.accounting.composition import Spend, spend
+from privacy.noise.exact import exact
 from privacy.noise.laws import TwoSidedGeometric
 
 
@@ -28,7 +29,7 @@ class BottomUp:
     grid: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        if not self.epsilon > 0:
+        if not exact(self.epsilon, "epsilon") > 0:
             raise ValueError(f"epsilon must be positive, not {self.epsilon}")
         if not 0 < self.grid <= self.most:
             raise ValueError(f"weights need 0 < grid <= most; grid is {self.grid}, most is {self.most}")

@@ -2,6 +2,7 @@
 
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric, law
 from privacy.noise.margins import coverage, margin_of_error, suppression_threshold
+from privacy.noise.measure import Measured, measure
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import NOISE_SCHEME_VERSION, Keystream, RunSecret
 from privacy.noise.sampler import Sampler
@@ -12,6 +13,7 @@ __all__ = [
     "DiscreteGaussian",
     "Keystream",
     "Law",
+    "Measured",
     "QueryNoise",
     "RunSecret",
     "Sampler",
@@ -19,5 +21,6 @@ __all__ = [
     "coverage",
     "law",
     "margin_of_error",
+    "measure",
     "suppression_threshold",
 ]

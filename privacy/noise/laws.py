@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, TypeAlias
 from flint import acb, arb, ctx
 
 from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
+from privacy.noise.exact import exact
 
 Definition: TypeAlias = Literal["puredp", "zcdp"]
 UNITS: dict[str, str] = {"puredp": "epsilon", "zcdp": "rho"}  # of budgets and of privacy loss
@@ -143,6 +144,7 @@ class DiscreteGaussian(SymmetricLaw):
         return self.sigma_squared
 
     def __post_init__(self) -> None:
+        exact(self.sigma_squared, "sigma_squared")
         if self.sigma_squared <= 0:
             raise ValueError(f"sigma_squared must be positive, not {self.sigma_squared}")
 
@@ -216,6 +218,7 @@ class TwoSidedGeometric(SymmetricLaw):
         return self.scale
 
     def __post_init__(self) -> None:
+        exact(self.scale, "scale")
         if self.scale <= 0:
             raise ValueError(f"scale must be positive, not {self.scale}")
 
@@ -270,12 +273,13 @@ def law(definition: Definition, budget: Fraction, stability: int) -> Law:
     zcdp: budget is rho and sigma^2 = stability / (2 rho) (L2 sensitivity sqrt(stability)).
     puredp: budget is epsilon and scale = stability / epsilon (L1 sensitivity stability). SafeTab-P, Algorithm 1.
     """
+    budget, reach = exact(budget, "the budget of a noise law"), exact(stability, "the stability of a noise law")
     if budget <= 0:
         raise ValueError(f"the budget of a noise law must be positive, not {budget}")
     if stability <= 0:
         raise ValueError(f"the stability of a noise law must be positive, not {stability}")
     if definition == "zcdp":
-        return DiscreteGaussian(Fraction(stability) / (2 * Fraction(budget)))
+        return DiscreteGaussian(reach / (2 * budget))
     if definition == "puredp":
-        return TwoSidedGeometric(Fraction(stability) / Fraction(budget))
+        return TwoSidedGeometric(reach / budget)
     raise ValueError(f"the privacy definition must be puredp or zcdp, not {definition!r}")

@@ -9,6 +9,7 @@ from operator import mul
 from flint import arb
 
 from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
+from privacy.noise.exact import exact
 from privacy.noise.laws import Law
 
 Parts = tuple[tuple[Law, int], ...]
@@ -33,7 +34,7 @@ def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -
 
 @lru_cache(maxsize=65536)
 def _margin(parts: Parts, alpha: Fraction) -> int:
-    if not 0 < alpha < 1:
+    if not 0 < exact(alpha, "alpha") < 1:
         raise ValueError(f"alpha must lie strictly between 0 and 1, not {alpha}")
     ((law, cells), *others) = parts
     if cells < 1:
@@ -75,7 +76,7 @@ def suppression_threshold(law: Law, chance: Fraction) -> int:
 
     SafeTab-P eq. (12), zero_suppression_chance; a count is kept if it is greater than t. 0 < chance < 1.
     """
-    return law.quantile(chance)
+    return law.quantile(exact(chance, "chance"))
 
 
 def _reach(law: Law, cells: int, small: arb, precision: int) -> tuple[int, arb]:

@@ -227,7 +227,7 @@ def from_children(
 def allowed_types(plan: Plan, level: int, first: int, last: int) -> BoolArray:
     """Return (geounits, types) whether a geounit has living quarters of a type; every type in blocks of a free plan."""
     allowed = np.ascontiguousarray(plan.invariants.allowed(level)[first:last])
-    return np.ones_like(allowed) if plan.free and level == len(plan.spine.levels) - 1 else allowed
+    return np.ones_like(allowed) if plan.free and plan.spine.levels[level] == "Block" else allowed
 
 
 def only_allowed(plan: Plan, given: Information) -> Information:

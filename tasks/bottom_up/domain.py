@@ -13,8 +13,9 @@ A domain is a JSON document:
 
 `states` are charged in the ledger: two-digit FIPS codes of all the states that the table covers. A factor or group
 named STATE has no other levels, and so has one whose levels look like codes of places, by the states they begin with;
-`not_places` lists factors that only look so, as AGE with levels 01 and 02. All but `factors` and `states` may be left
-out. A group is the leading characters of a factor's levels. Everything here is public.
+`not_places` lists factors that only look so, as AGE with levels 01 and 02. Without `states` a run is charged
+everywhere, and levels may be any codes: of another country, or of no place. All but `factors` may be left out. A group
+is the leading characters of a factor's levels. Everything here is public.
 
 Names and levels with which no release could be written are refused here, before anything is spent.
 """
@@ -37,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from privacy.accounting.states import check_states, states_of
+from privacy.accounting.states import EVERYWHERE, check_states, states_of
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
 from tasks.inputs.exact_numbers import exact_number
@@ -76,7 +77,7 @@ class Domain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     factors: dict[str, tuple[str, ...]]
-    states: tuple[str, ...] = Field(min_length=1)
+    states: tuple[str, ...] = Field(default=(), min_length=1)
     groups: dict[str, Group] = {}
     structural_zeros: tuple[dict[str, str], ...] = ()
     weight: Weight | None = None
@@ -88,6 +89,11 @@ class Domain(BaseModel):
         """The full cross of the factors."""
         factors = tuple(Factor(name, levels) for name, levels in self.factors.items())
         return Histogram(factors, self.structural_zeros)
+
+    @property
+    def charged(self) -> tuple[str, ...]:
+        """The states that a run charges in its account: those declared, else every one."""
+        return self.states or EVERYWHERE
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -244,6 +250,8 @@ def _check_covered(domain: Domain) -> None:
     """Refuse a domain with states that would not be charged."""
     if unknown := sorted(set(domain.not_places) - {*domain.factors, *domain.groups}):
         raise ValueError(f"not_places: unknown factor {unknown[0]!r}")
+    if not domain.states:
+        return  # charged everywhere
     for name in sorted((*domain.factors, *domain.groups), key=lambda name: name.upper() != "STATE"):
         (levels,) = domain.grouping((name,)).levels
         if name.upper() == "STATE":

@@ -24,7 +24,7 @@ def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Chargin
     open_source(table, plan.domain)
     if read_table_mark(table) is None:
         spend = plan.mechanism.spend
-        precheck(run, charging, plan.domain.states, spend.definition, spend.unbounded)
+        precheck(run, charging, plan.domain.charged, spend.definition, spend.unbounded)
 
 
 def reserve_budget(run: RunDirectory, charging: Charging) -> None:
@@ -38,4 +38,4 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     plan: Plan = load_object(run / PLAN)
     tabulated: Tabulated = load_object(run / TABULATED)
     spend = plan.mechanism.spend
-    authorize(run, charging, plan.domain.states, spend.definition, spend.unbounded, plan.digest(), tabulated)
+    authorize(run, charging, plan.domain.charged, spend.definition, spend.unbounded, plan.digest(), tabulated)

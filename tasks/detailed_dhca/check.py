@@ -13,6 +13,7 @@ from privacy.noise.laws import Law
 from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
+from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.inputs.names import check_names
 from tasks.inputs.points import check_points
 from tasks.lifecycle.check import Check, check_same
@@ -20,7 +21,7 @@ from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase
 
-CELLS = {"total_only": 1, "total": 1, "age4": 8, "age9": 18, "age23": 46}  # a group's published cells, by its detail
+CELLS: dict[str, int] = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
 QUERIES = ("total_only", "stage_1", "stage_2")
 

@@ -10,15 +10,20 @@ from tasks.detailed_dhca.person_file import AGE23_BINS, CELLS
 # 0 to 3 are the outcomes of step 1 (its stat level), TOTAL_ONLY is given beforehand.
 TOTAL, AGE4, AGE9, AGE23, TOTAL_ONLY = range(5)
 DETAILS = ("total", "age4", "age9", "age23", "total_only")
-WIDTHS = np.array([1, 8, 18, 46, 1])  # cells that are measured
 AGES = {
     AGE4: (0, 18, 45, 65),
     AGE9: (0, 5, 18, 25, 35, 45, 55, 65, 75),
     AGE23: AGE23_BINS,
 }
+WIDTHS = np.array([2 * len(AGES[detail]) if detail in AGES else 1 for detail in range(len(DETAILS))])  # cells measured
 LAST_AGE = 115
 TABLE_NAMES = {DETAILS[TOTAL]: "total"} | {DETAILS[at]: f"sex by {len(bins)} ages" for at, bins in AGES.items()}
 AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES.items()}  # where "sex by" is said
+
+
+for _starts in AGES.values():
+    if _starts[0] != 0 or not set(_starts) <= set(AGE23_BINS) or list(_starts) != sorted(set(_starts)):
+        raise ValueError(f"the ages {_starts} must begin at 0, rise, and be first ages of AGE23_BINS: cells add up")
 
 
 def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:

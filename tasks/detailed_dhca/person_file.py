@@ -34,7 +34,7 @@ VALID = {  # the same in words, for findings
     **dict.fromkeys(RACE_COLUMNS[1:], "4 digits, the first not 0, or Null"),
 }
 AGE23_BINS = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85)  # first ages
-CELLS = 46  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
+CELLS = 2 * len(AGE23_BINS)  # sex (male, female) x age23: cell = 23 (QSEX - 1) + age bin
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from math import ceil, log10
+from math import ceil
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,13 +24,12 @@ from tasks.inputs.configuration import Level
 from tasks.inputs.names import name_of_state, names_of_2020
 from tasks.inputs.regions import Region
 from tasks.pages import render
+from tasks.pages.dots import dots
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
-LEFT, RIGHT = 160, 740  # where the logarithmic axis of a picture runs
-MOST = 10**12  # that a picture draws; an infinite threshold is larger
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
 
 
@@ -100,46 +99,14 @@ def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "9 ages from": ("box", [row["thresholds"][1] for row in rows]),
         "23 ages from": ("cross", [row["thresholds"][2] for row in rows]),
     }
-    return _dots(rows, series, "persons (a step to the right is ten times as many)")
+    return dots(rows, series, "persons (a step to the right is ten times as many)")
 
 
 def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Draw the size from which a group's total has a margin of at most a tenth of it, by its table."""
     place = RELATIVE.index(DRAWN)
     series = {f"as {AGES_NAMES[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
-    return _dots(rows, series, "persons in the group (a step to the right is ten times as many)")
-
-
-def _dots(
-    rows: Sequence[Mapping[str, Any]], series: Mapping[str, tuple[str, Sequence[int | None]]], unit: str
-) -> dict[str, Any]:
-    """Draw a row for each level on a logarithmic axis. Values that are None, below 1 or not finite are left out."""
-    drawn = [value for _, values in series.values() for value in values if _on_axis(value)]
-    last = max(1, ceil(log10(max(drawn, default=1))))
-    return {
-        "unit": unit,
-        "series": [{"name": name, "mark": mark} for name, (mark, _) in series.items()],
-        "ticks": [{"value": 10**power, "x": _x(10**power, last)} for power in range(last + 1)],
-        "rows": [
-            {
-                "name": row["name"],
-                "points": [
-                    {"mark": mark, "x": _x(value, last)}
-                    for mark, values in series.values()
-                    if _on_axis(value := values[number])
-                ],
-            }
-            for number, row in enumerate(rows)
-        ],
-    }
-
-
-def _on_axis(value: int | None) -> TypeGuard[int]:
-    return value is not None and 1 <= value < MOST
-
-
-def _x(value: int, last: int) -> float:
-    return round(LEFT + (RIGHT - LEFT) * log10(value) / last, 1)
+    return dots(rows, series, "persons in the group (a step to the right is ten times as many)")
 
 
 # -- examples ---------------------------------------------------------------------------------------------------------

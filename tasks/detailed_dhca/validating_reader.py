@@ -63,7 +63,7 @@ def check_and_encode(
         checks.fault("block is not in GRF-C", "TABBLK", checks.good & ~known)
     encoded = {
         "block": row.astype(np.int32),
-        "cell": (23 * (columns["QSEX"].where(code_number, np.int64) - 1)).astype(np.uint8)
+        "cell": (len(AGE23_BINS) * (columns["QSEX"].where(code_number, np.int64) - 1)).astype(np.uint8)
         + columns["QAGE"].where(lambda age: np.searchsorted(AGE23_BINS, code_number(age), "right") - 1, np.uint8),
     }
     combination = pd.DataFrame(codes.T).groupby(list(range(9)), sort=False).ngroup()  # numbered as they first occur

@@ -127,6 +127,20 @@ def write_mark(
     return mark
 
 
+def mark_table(table: Path, *, generator: str, version: str) -> Mark:
+    """Mark a table of records, as of `das bottom-up`, by the mark of its folder; the mark goes on covering other files.
+
+    Raises Refused where the folder's mark is damaged or of another kind.
+    """
+    before = read_mark(table.parent)
+    if before is not None and before.name != "SYNTHETIC":
+        raise Refused(f"{table.parent / before.file} says that data here is public: put {table.name} elsewhere")
+    others = before.digests if before else {}
+    mark = Mark(generator, version, None, {**others, table.name: file_digest(table)})
+    save_mark(table.parent, mark)
+    return mark
+
+
 def save_mark(data: Path, mark: Mark) -> None:
     """Write a mark beside the files that it covers."""
     with atomic_path(data / mark.file) as temporary:  # never through a named pipe or a link that has its name

@@ -79,7 +79,10 @@ def names_in(geography: str) -> Names:
     Empty where it has none. Raises Refused where a file of names cannot be read.
     """
     folder, _, file = geography.rstrip("/").rpartition("/")
-    listed = list_files(folder if file == GRF_FILE else geography)
+    try:
+        listed = list_files(folder if file == GRF_FILE else geography)
+    except OSError:  # a store whose files may be read, not listed
+        listed = []
     names: Names = {}
     for path in sorted([geography] if listed is None else listed):
         if reader := _reader(path.partition("::")[0].rsplit("/", 1)[-1]):

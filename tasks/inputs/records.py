@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from operator import add
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
@@ -27,7 +28,9 @@ from tasks.inputs.tables import DELIMITER, Column, check_header, empty, line_of_
 from tasks.lifecycle.digests import CHUNK_BYTES, chunk_digest, combine
 from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.workers import Workers
+
+if TYPE_CHECKING:
+    from tasks.lifecycle.workers import Workers
 
 STATE = "TABBLKST"
 

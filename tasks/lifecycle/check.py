@@ -7,13 +7,14 @@ checks, of its sums and margins.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from privacy.accounting.conversions import epsilon, pure_to_rho
 from privacy.accounting.ledger import Examined, format_amount
+from privacy.accounting.states import EVERYWHERE, listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.manifest import BESIDE, MANIFEST, SIGNATURE, mark_of, parse_exact, read_manifest, release_digest
@@ -115,14 +116,20 @@ def check_charge(release: Path, examined: Examined) -> Check:
         "status": "released",
         "release_digest": release_digest(release),
         "amount": amount,
-        "states": tuple(sorted(manifest.get("states") or manifest.get("geography", {}).get("states") or row.states)),
+        "states": tuple(sorted(_charged(manifest, row.states))),
         "journal": manifest.get("journal", None if run in examined.books.taken_over else ""),
     }
     if stated["journal"] is None:  # of version 0.1
         del stated["journal"]
     faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
-    return Check(what, f"{over}, states {' '.join(row.states)}", tuple(faults))
+    return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
+
+
+def _charged(manifest: Mapping[str, Any], of_row: Sequence[str]) -> Sequence[str]:
+    """Return the states that a release says were charged: an empty list says everywhere, none says nothing."""
+    stated: Sequence[str] | None = manifest.get("states", manifest.get("geography", {}).get("states"))
+    return of_row if stated is None else stated or EVERYWHERE
 
 
 def check_same(what: str, over: str, expected: Any, stated: Any) -> Check:

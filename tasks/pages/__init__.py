@@ -12,6 +12,8 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 
+from tasks.pages.words import count_title, level_title, query_title
+
 
 @cache  # compile each template once
 def environment(package: str, folder: str) -> Environment:
@@ -23,7 +25,7 @@ def environment(package: str, folder: str) -> Environment:
     made.globals["style"] = style
     made.filters["number"] = number
     made.filters["percent"] = percent
-    made.filters["decimal"] = decimal
+    made.filters |= {"decimal": decimal, "level": level_title, "query": query_title, "counted": count_title}
     return made
 
 

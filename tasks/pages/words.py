@@ -24,6 +24,17 @@ AXES = {  # of the histograms of the redistricting data
     "cenrace": "race",
     "detailed": "every cell",
 }
+QUARTERS = (
+    "households",
+    "correctional facilities for adults",
+    "juvenile facilities",
+    "nursing facilities",
+    "other institutional facilities",
+    "college or university student housing",
+    "military quarters",
+    "other noninstitutional facilities",
+)
+RACES = {"AIAN": "American Indian and Alaska Native", "NHPI": "Native Hawaiian and Other Pacific Islander"}
 PRODUCTS = {"persons": "Persons", "units": "Housing units"}
 
 
@@ -39,6 +50,14 @@ def level_title(level: str, *, several: bool = False) -> str:
 def query_title(query: str) -> str:
     """Return a query group in words: `voting age × Hispanic origin × race`, from `votingage*hispanic*cenrace`."""
     return " × ".join(_axis(axis.strip()) for axis in query.split("*"))
+
+
+def count_title(name: str) -> str:
+    """Return a count that has margins in words: `race: Asian`, `group quarters: nursing facilities`."""
+    of, _, which = name.partition(": ")
+    if not which:
+        return name
+    return f"{of}: {QUARTERS[int(which[5:])] if which.startswith('type ') else RACES.get(which, which)}"
 
 
 def _axis(axis: str) -> str:

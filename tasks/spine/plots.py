@@ -16,8 +16,9 @@ from matplotlib.lines import Line2D
 
 from spine.hierarchy import Spine, changes
 from tasks.pages.charts import INK, picture
+from tasks.pages.words import level_title, query_title
 from tasks.spine.first_pass import SPINES
-from tasks.spine.summary import CLASSES, LEVEL_ORDER, LEVELS, NAMES
+from tasks.spine.summary import LEVEL_ORDER, NAMES
 
 COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
 MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
@@ -33,7 +34,12 @@ def distances(entities: pd.DataFrame, classes: Sequence[str]) -> Figure:
             values = np.sort(of_class[f"osed_{which}"])
             share = np.arange(1, len(values) + 1) / len(values)
             axis.step(np.append(1, values), np.append(0, share), where="post", color=COLOURS[which], lw=width)
-        axis.set(xscale="log", xlim=(0.9, None), ylim=(0, 1.02), title=f"{CLASSES.get(name, name)} ({len(of_class):,})")
+        axis.set(
+            xscale="log",
+            xlim=(0.9, None),
+            ylim=(0, 1.02),
+            title=f"{level_title(name, several=True)} ({len(of_class):,})",
+        )
         axis.set_xlabel("OSED at most")
         _plain_log(axis)
     axes[0, 0].set_ylabel("share of the class")
@@ -49,8 +55,8 @@ def errors(classes: pd.DataFrame, marginal: str) -> Figure:
     axis.hlines(rows, np.min(columns, axis=0), np.max(columns, axis=0), color="#8b93a1", alpha=0.5)
     for size, which, values in zip((11, 7, 6), SPINES, columns, strict=True):
         axis.plot(values, rows, MARKERS[which], color=COLOURS[which], ms=size)
-    axis.set_yticks(rows, [CLASSES.get(name, name) for name in classes["class"]])
-    axis.set(xscale="log", xlabel=f"mean standard error of {marginal}", ylim=(-0.6, len(classes) - 0.4))
+    axis.set_yticks(rows, [level_title(name, several=True) for name in classes["class"]])
+    axis.set(xscale="log", xlabel=f"mean standard error of {query_title(marginal)}", ylim=(-0.6, len(classes) - 0.4))
     _plain_log(axis)
     return _legend(figure)
 
@@ -73,7 +79,7 @@ def fanouts(levels: pd.DataFrame) -> Figure:
     axis.set_yticks(
         y,
         [
-            _level(str(level)) if which == "conventional" or level not in _SHARED else ""
+            level_title(str(level)) if which == "conventional" or level not in _SHARED else ""
             for which, level in zip(rows["spine"], rows["level"], strict=True)
         ],
     )
@@ -92,10 +98,6 @@ def _row_positions(rows: pd.DataFrame) -> list[float]:
     order = [level for level in LEVEL_ORDER if level in set(rows["level"])]
     shift = {"conventional": 0.27, "aian": 0.0, "optimized": -0.27}
     return [-order.index(level) + shift[which] for which, level in zip(rows["spine"], rows["level"], strict=True)]
-
-
-def _level(name: str) -> str:
-    return LEVELS.get(name, name.replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def _draw(axis: Axes, drawn: Hierarchy) -> None:
             for a, b, share in zip(starts, ends, shares, strict=True):
                 if share == 0:  # an only child: its parent has its share
                     axis.plot((a + b) / 2, 0.43 - row, "o", ms=2.4, color=INK)
-    names = [f"{_level(name)} ({blocks if shares is None else len(starts):,})" for name, starts, shares in bars]
+    names = [f"{level_title(name)} ({blocks if shares is None else len(starts):,})" for name, starts, shares in bars]
     axis.set_yticks([0.43 - row for row in range(len(bars))], names)
     axis.set(xlim=(0, blocks), ylim=(1 - len(bars), 0.9), xticks=[])
     axis.tick_params(left=False)

@@ -17,9 +17,15 @@ from spine.settings import SpineSettings
 from tasks.lifecycle.files import read_object
 from tasks.pages import render
 from tasks.spine.first_pass import SPINES, Plan, build
-from tasks.spine.summary import CLASSES, LEVELS, NAMES
+from tasks.spine.summary import NAMES
 
 DRAWN = ("place", "mcd", "aian", "sd")
+SETTINGS = {
+    "pl94-persons": "redistricting persons",
+    "pl94-units": "redistricting housing units",
+    "dhc-persons": "DHC persons",
+    "dhc-units": "DHC housing units",
+}
 
 
 def write_report(
@@ -45,10 +51,9 @@ def write_report(
         marginals=plan.marginals,
         spines=SPINES,
         names=NAMES,
-        classes=classes.to_dict("records"),
-        titles=CLASSES,
+        classes=_with_medians(classes, entities, plan.marginals[0]),
+        settings_of=SETTINGS.get(summary.product, summary.product),
         levels=levels.to_dict("records"),
-        level_titles=LEVELS,
         distances=plots.distances(entities, present) if present else "",
         errors=plots.errors(classes, plan.marginals[0]),
         fanouts=plots.fanouts(levels),
@@ -57,6 +62,15 @@ def write_report(
         settings=_settings(plan.settings),
     )
     path.write_text(html)
+
+
+def _with_medians(classes: pd.DataFrame, entities: pd.DataFrame, marginal: str) -> list[dict[Any, Any]]:
+    """Return the rows of classes with the median standard error of a marginal, by spine."""
+    inside = entities[~entities["outside"]].groupby("class")
+    medians = {f"median_{spine}": inside[f"se_{marginal}_{spine}"].median() for spine in SPINES}
+    return [
+        row | {name: median[row["class"]] for name, median in medians.items()} for row in classes.to_dict("records")
+    ]
 
 
 def _hierarchy(state: Path, plan: Plan, county: int) -> str:

@@ -1,4 +1,4 @@
-"""The summary of a spine directory, its spine.json, and the titles of spines, classes of entities and levels."""
+"""The summary of a spine directory, its spine.json, the titles of spines and the order of levels."""
 
 from __future__ import annotations
 
@@ -13,25 +13,6 @@ from spine.settings import SpineSettings
 from tasks.spine.first_pass import Plan
 
 NAMES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
-
-CLASSES = {
-    "county": "Counties",
-    "tract": "Tracts",
-    "cbg": "Block groups",
-    "place": "Places",
-    "mcd": "MCDs",
-    "aian": "AIAN areas",
-    "pme": "Place/MCD entities",
-    "gq": "GQ patterns",
-    "sd": "School districts",
-}
-
-LEVELS = {
-    "Block_Group": "Block group",
-    "Tract_Group": "Tract group",
-    "Tract_Subset_Group": "Tract subset group",
-    "Tract_Subset": "Tract subset",
-}
 
 LEVEL_ORDER = (
     "US",

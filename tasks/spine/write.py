@@ -49,6 +49,7 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
     _noise_table(noises).to_csv(partial / "noise.csv", index=False)
     summary = _summary(prepared, states, classes, cost)
     (partial / "spine.json").write_text(json.dumps(manifest(summary, plan, prepared.inputs), indent=2) + "\n")
+    (partial / "allocation.json").write_text(json.dumps(plan.allocation.as_file(), indent=2) + "\n")
     county = prepared.county or min(state.county for state in states)[-1]
     page = (partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
     list(map_states(write_report, [page]))  # on a worker if there are some: it imports matplotlib and takes a second

@@ -16,7 +16,8 @@ from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimators import estimate
-from tasks.top_down.input.geography import build_spines
+from tasks.top_down.measure.description import FOLDER
+from tasks.top_down.measure.imported import make_spines
 from tasks.top_down.measure.published import open_published, validate_measurements
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.inventory import Inventory
@@ -36,10 +37,9 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
         where the folder holds no such measurements, or not all of them; where OUT holds something.
     """
     open_published(run, folder, changes)
-    save_object(run.names_path, names_in(str(folder)))
-    save_object(run.points_path, points_in(str(folder)))
+    _save_places(run, str(folder.parent if folder.name == FOLDER else folder))
     check_out(run, out, run.design.jurisdiction)
-    build_spines(run, workers)
+    make_spines(run, workers)
     validate_measurements(run, workers)
     return release_prepared(run, workers, out)
 
@@ -59,7 +59,15 @@ def release_from_files(
     request = replace(request, keep_answers=request.changes.get("estimator") == "gls")
     for run, jurisdiction in zip(runs, inventory.jurisdictions or ("us",), strict=True):
         read_files(run, workers, inventory.only(jurisdiction), notes, request)
+        if request.geography is not None:
+            _save_places(run, request.geography)
     return [release_prepared(run, workers, out) for run in runs]
+
+
+def _save_places(run: TopDownRun, geography: str) -> None:
+    """Save the names and points that a geography, or a release, has of its regions."""
+    save_object(run.names_path, names_in(geography))
+    save_object(run.points_path, points_in(geography))
 
 
 def release_prepared(run: TopDownRun, workers: Workers, out: Path) -> Path:

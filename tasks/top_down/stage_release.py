@@ -51,10 +51,11 @@ def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, sta
 
 
 def write_nation(run: TopDownRun, product: ProductName, staged: Path) -> None:
-    """Write the histogram of the nation and its invariants."""
+    """Write the histogram of the nation, its margins and invariants."""
     nation = load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
     codes, name = np.zeros((1, 0), np.uint8), f"{product}/{US}/{US}.parquet"
     _write_histograms(staged, name, codes, nation)
+    write_margins(run, product, US, US, staged, name, codes, nation)
     _write_quarters(staged, name, codes, plan_of(run, product, US).invariants.quarters[0])
 
 

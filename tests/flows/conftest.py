@@ -208,14 +208,14 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def sized(chromium: Any) -> Callable[[int, str], Any]:
-    """The browser with a window of some width, light or dark."""
+def sized(chromium: Any) -> Callable[..., Any]:
+    """The browser with a window of some width, light or dark, or as it prints."""
 
-    def of(width: int, scheme: str = "light") -> Any:
+    def of(width: int, scheme: str = "light", media: str = "screen") -> Any:
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
         return chromium
 
     return of

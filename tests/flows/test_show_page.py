@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections import Counter
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,12 +15,18 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from show_release import copied_to, differences, enter, problems, too_wide, with_estimates
+from spine_cases import blocks_table, write_grfc
 
 from flows.reports.show.export import file_name
 from flows.reports.show.scope import Scope
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
+from privacy.analyses.error_measures import Closeness, ErrorSums
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.accuracy.compare import COVERAGE, TARGET
+from tasks.top_down.accuracy.errors import averaged, covered, targeted
+from tasks.top_down.accuracy.report import write_report as write_errors
+from tests.flows.conftest import printed
 
 VIEWS = (
     "overview",
@@ -47,24 +55,64 @@ def test_pages_are_accessible_and_fit(page, sized, width, scheme, views):
         assert (view, problems(browser), too_wide(browser)) == (view, [], False)
 
 
-def test_the_report_is_accessible_and_fits(released, sized):
-    for width, scheme in ((1300, "light"), (400, "dark")):
-        browser = sized(width, scheme)
-        browser.get(f"file://{released}/report.html")
-        assert (problems(browser), too_wide(browser)) == ([], False)
+@pytest.fixture(scope="module")
+def written(released, top_down_released, tmp_path_factory):
+    """The pages that the product writes as files, but that of das accuracy (test_accuracy.py has it)."""
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "tune.html").write_text(tuning_page(first_plan(None, None, None, None)))
+    geography = write_grfc(folder / "GRF-C.txt", blocks_table(7, (55,), 200))
+    printed("spine", geography, folder / "spine")
+    sums = {"conventional": made_up_sums(), "optimized": made_up_sums()}
+    errors, coverage, target = averaged(sums), covered(sums), targeted(sums)
+    about = {"Seeds": "2", "truth": "errors of a test"}
+    write_errors(folder, errors, coverage, [*sums], ["topdown", "gls"], about, target)
+    files = (released / "report.html", top_down_released / "report.html", folder / "spine/spine.html")
+    return [*files, folder / "error.html", folder / "tune.html"]
+
+
+def made_up_sums():
+    """Sums of errors, of coverage and of the target, as das tda accuracy measures them of two seeds: 9 counts each."""
+    counts = (("persons", "total"), ("persons", "voting age by race"), ("units", "occupied"))
+    levels = ("county", "block")
+    keys = [
+        {"seed": seed, "estimator": estimator, "product": product, "level": level, "quantity": quantity, "size": size}
+        for (product, quantity), level in itertools.product(counts, levels)
+        for seed, estimator, size in itertools.product((0, 1), ("topdown", "gls"), (-1, 2))
+    ]
+    columns = dict.fromkeys((*ErrorSums._fields, *Closeness._fields, *COVERAGE, *TARGET), 9) | {"cut": 0}
+    return pd.DataFrame(keys).assign(**columns)
+
+
+# Chromium lays a printed page out at up to one and a half times the width of its paper.
+SCREENS = ((1400, "light", "screen"), (400, "dark", "screen"), (1070, "light", "print"))
+
+
+@pytest.mark.parametrize(("width", "scheme", "media"), SCREENS)
+def test_written_pages_are_accessible_and_fit_screens_and_paper(written, sized, width, scheme, media):
+    browser = sized(width, scheme, media)
+    for file in written:
+        browser.get(file.as_uri())
+        fits = not too_wide(browser) or (file.name, width) == ("tune.html", 400)  # sliders and charts to work with
+        assert (file.name, problems(browser), fits) == (file.name, [], True)
+        if width == 1400:
+            assert (file.name, browser.execute_script(CUT_OFF)) == (file.name, [])
+
+
+CUT_OFF = """return [...document.querySelectorAll('.wide')].filter(box => box.scrollWidth > box.clientWidth + 1)
+    .map(box => box.getAttribute('aria-label'))"""
+
+
+def test_reports_are_one_file_and_have_words(written, sized):
+    for file in written[:4]:
+        text = file.read_text()
+        assert not re.search(r"<script|<link|src=|@import|href=.http", text)  # offline
+        keys = r"cenrace|hhgq|hhinstlevels|votingage|Block_Group|\d{9}/\d"
+        assert file.name == "spine.html" or not re.search(keys, text)  # its settings are keys
+    browser = sized(1300)
+    browser.get(written[0].as_uri())
     assert browser.execute_script("return document.querySelectorAll('svg.pyramid').length") > 0
-    text = (released / "report.html").read_text()
-    assert not [word for word in ("<script", "<link", "src=", "@import", "http") if word in text]  # one file, offline
-
-
-def test_the_tuning_page_is_accessible_and_its_table_fits(tmp_path, sized):
-    (tmp_path / "tune.html").write_text(tuning_page(first_plan(None, None, None, None)))
-    browser = sized(1400)
-    browser.get(f"file://{tmp_path}/tune.html")
-    assert problems(browser) == []
-    assert browser.execute_script(
-        "const box = document.querySelector('.wide'); return box.scrollWidth <= box.clientWidth"
-    )
+    browser.get(written[1].as_uri())
+    assert "Maine, South Dakota" in browser.title
 
 
 def test_by_keyboard_alone(page, sized):

@@ -91,6 +91,20 @@ def test_a_mark_is_asked_for_on_a_terminal(
     assert (read_mark(mine) is not None) == marks
 
 
+def test_a_table_is_marked_beside_what_the_mark_covers_already(tmp_path: Path) -> None:
+    for name in ("one.csv", "other.csv"):
+        (tmp_path / name).write_text("SEX\n1\n")
+        assert f"{tmp_path}/SYNTHETIC.json declares" in das("--mark", tmp_path / name, "--yes")[1]
+    mark = read_mark(tmp_path)
+    assert mark is not None
+    assert set(mark.digests) == {"one.csv", "other.csv"}
+    mark.check(mark.digests)
+    (tmp_path / "SYNTHETIC.json").unlink()
+    (tmp_path / "PUBLIC.json").write_text(json.dumps(mark.facts | {"source": "somebody"}))
+    with pytest.raises(Refused, match=r"PUBLIC.json says that data here is public: put one\.csv elsewhere"):
+        das("--mark", tmp_path / "one.csv", "--yes")
+
+
 def test_a_mark_without_anybody_to_ask_is_refused(mine: Path) -> None:
     with pytest.raises(Refused, match="add --yes"):
         das("--mark", mine)

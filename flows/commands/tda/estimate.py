@@ -162,7 +162,7 @@ def estimate(
         part_totals=part_totals,
     )
     files = take_inventory(measurements, tuple(states or ())) if from_files else None
-    with _leaving_nothing(options, out, *(files[0].jurisdictions if files else ())) as (runs, workers):
+    with leaving_nothing(options, out, "Estimate", *(files[0].jurisdictions if files else ())) as (runs, workers):
         if files:
             places = release_from_files(runs, workers, *files, request, out)
         else:
@@ -192,8 +192,8 @@ def _tables(rows: list[dict[str, Any]], findings: list[Finding]) -> RenderableTy
 
 
 @contextmanager
-def _leaving_nothing(
-    options: WorkOptions, out: Path, *jurisdictions: str
+def leaving_nothing(
+    options: WorkOptions, out: Path, title: str, *jurisdictions: str
 ) -> Iterator[tuple[list[TopDownRun], Workers]]:
     """Yield a run directory for each jurisdiction (one at the least) and workers; at the end remove the directories.
 
@@ -204,7 +204,7 @@ def _leaving_nothing(
     from tasks.top_down.estimate_from_release import end_estimate
     from tasks.top_down.run import TopDownRun
 
-    base = options.home / "runs" / new_run_id("tda-estimate")
+    base = options.home / "runs" / new_run_id(f"tda-{title.lower()}")
     names = [f"{base.name}-{name}" for name in jurisdictions] if len(jurisdictions) > 1 else [base.name]
     runs = [TopDownRun(base.with_name(name)) for name in names]
 
@@ -215,7 +215,7 @@ def _leaving_nothing(
     try:
         with (
             interruptible("interrupted; nothing is left", end),
-            options.working(runs[0], "Estimate") as workers,
+            options.working(runs[0], title) as workers,
             ExitStack() as others,
         ):
             for run in runs[1:]:

@@ -130,11 +130,17 @@ def _details(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[st
 
 
 def _summary(runs: list[dict[str, Any]]) -> str:
+    from tasks.pages.words import level_title
+
     (facts,) = runs
     lines = summary_lines("TOP DOWN", facts)
     for product, geounits in facts.get("geounits", {}).items():
-        counts = ", ".join(f"{number:,} {level.replace('_', ' ')}" for level, number in geounits.items())
+        counts = ", ".join(
+            f"{number:,} {level_title(level, several=number != 1).lower()}" for level, number in geounits.items()
+        )
         lines.append(f"   {product:<8} {counts}")
+        if geounits["State"] > len(facts["states"]):
+            lines.append("            those inside and outside AIAN areas are counted apart")
         if failed := facts["failed_parents"][product]:
             lines.append(f"            {failed} parents were not solved by the first method: see manifest.json")
     if facts.get("release"):

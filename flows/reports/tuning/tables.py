@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from flows.reports.figures import near, up
-from tasks.detailed_dhca.details import AGES_NAMES, TABLE_NAMES
+from privacy.analyses.tuning import CELLS
+from tasks.detailed_dhca.details import AGES_NAMES, DETAILS, TABLE_NAMES, WIDTHS
 from tasks.pages.text_table import TextTable
 
 MARGINS = {
@@ -16,6 +17,8 @@ MARGINS = {
     "count": "count of step 2",
     **{f"total_at_{name}": f"total of {AGES_NAMES[name]}" for name in ("age4", "age9", "age23")},
 }
+if {name: cells for name, cells in zip(DETAILS, WIDTHS.tolist(), strict=True) if name in TABLE_NAMES} != CELLS:
+    raise ValueError(f"privacy.analyses.tuning has the cells {CELLS}, and not those of tasks/detailed_dhca/details.py")
 AT = ("0", "T/2", "T", "3T/2", "2T")
 
 

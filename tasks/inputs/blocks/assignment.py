@@ -7,14 +7,17 @@ The layer of places lists every block.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from spine.geography import BadGeography
 from tasks.inputs.files import locate, open_file
 from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PLACES = "_INCPLACE_CDP"
 # Layer, the column of it that holds the code, and what the joined table calls that.
@@ -83,6 +86,8 @@ def read_assignment(path: str) -> pa.Table:
 
 def _read(path: str, column: str) -> pd.Series:
     """Return the codes of a layer by block."""
+    import pandas as pd
+
     try:
         with open_file(path, compression="infer") as file:
             table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False, usecols=["BLOCKID", column])

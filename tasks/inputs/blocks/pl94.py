@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -84,6 +83,8 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
             parse_options=pyarrow.csv.ParseOptions(delimiter="|"),
             convert_options=pyarrow.csv.ConvertOptions(include_columns=["LOGRECNO", *GQ_TYPES]),
         ).to_pandas()
+    import pandas as pd
+
     wanted = pd.DataFrame({"LOGRECNO": blocks["LOGRECNO"].to_numpy()})
     joined = wanted.merge(table, how="left", on="LOGRECNO").fillna(0).astype(np.int64)
     for name in GQ_TYPES:

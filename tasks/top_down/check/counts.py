@@ -244,7 +244,8 @@ def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> I
         database.register("counted", counted)
         for entry in manifest["products"][product]["margins"]["mean_standard_error"]:
             folder = FOLDERS.get(entry["of"], entry["of"])
-            yield _check_level_margins(database, release, manifest["states"], f"{product}/{folder}", entry)
+            states = [US] if entry["of"] == US else manifest["states"]
+            yield _check_level_margins(database, release, states, f"{product}/{folder}", entry)
 
 
 def _check_level_margins(

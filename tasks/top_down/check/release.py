@@ -150,3 +150,4 @@ def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
             if "margins" in entry:
                 folders = (*entry["geounits"], *FOLDERS.values())
                 yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)
+        yield f"margins/{product}/{US}/{US}.parquet"

@@ -23,7 +23,7 @@ import pyarrow as pa
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.received import reason_of
 
-WIDTHS = {"State": 2, "County": 5, "Tract": 11}  # digits of a geocode
+WIDTHS = {"US": 0, "State": 2, "County": 5, "Tract": 11}  # digits of a geocode
 COLUMNS = ("geocode", "query", "estimate", "std_dev")
 NAMED = re.compile(r"(?:State|County|Tract)=([0-9]+)")
 LARGEST_HEADER = 4096  # bytes
@@ -41,7 +41,7 @@ def find_product(folder: Path, jurisdiction: str) -> Path:
     places = [folder / jurisdiction, folder]
     places += sorted(path / jurisdiction for path in folder.glob("*") if path.is_dir())
     for place in places:
-        if any((place / level).is_dir() for level in WIDTHS):
+        if any((place / level).is_dir() for level in WIDTHS if level != "US"):
             return place
     raise Refused(
         f"{folder}: no folder {jurisdiction} with State, County or Tract: give the folder of the Bureau's least "
@@ -50,10 +50,10 @@ def find_product(folder: Path, jurisdiction: str) -> Path:
 
 
 def list_files(product: Path, level: str, states: Iterable[str]) -> Files:
-    """Return the files of a level in these states (two digits). No link is followed."""
+    """Return the files of a level in these states (two digits), or of the US. No link is followed."""
     files = {}
-    for state in states:
-        for folder, _, names in os.walk(product / level / f"State={state}"):
+    for top in [product / level] if level == "US" else [product / level / f"State={state}" for state in states]:
+        for folder, _, names in os.walk(top):
             for name in names:
                 path = os.path.join(folder, name)
                 if name.endswith(".csv") and os.path.isfile(path) and not os.path.islink(path):
@@ -76,7 +76,7 @@ def load_estimates(database: duckdb.DuckDBPyConnection, name: str, level: str, f
     database.register("files", own)
     try:
         database.execute(
-            f"CREATE OR REPLACE TABLE {name} AS SELECT filename, folder, geocode, query, "
+            f"CREATE OR REPLACE TABLE {name} AS SELECT filename, folder, coalesce(geocode, '') AS geocode, query, "
             "TRY_CAST(estimate AS DOUBLE) AS estimate, TRY_CAST(std_dev AS DOUBLE) AS std_dev "
             "FROM read_csv($files, delim = '|', header = true, all_varchar = true, filename = true, "
             "hive_partitioning = false, union_by_name = true) JOIN files USING (filename)",
@@ -100,7 +100,7 @@ def load_estimates(database: duckdb.DuckDBPyConnection, name: str, level: str, f
 def _rules(level: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a row, and the SQL of the rows with which it is."""
     width = WIDTHS[level]
-    yield f"a geocode that is not {width} digits", f"NOT regexp_full_match(coalesce(geocode, ''), '[0-9]{{{width}}}')"
+    yield f"a geocode that is not {width} digits", f"NOT regexp_full_match(geocode, '[0-9]{{{width}}}')"
     yield "a geocode that is not its folder's", "geocode <> folder"
     yield "a row without its query", "query IS NULL"
     for column in ("estimate", "std_dev"):

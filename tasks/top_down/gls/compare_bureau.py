@@ -29,6 +29,7 @@ from tasks.top_down.gls.bureau_estimates import WIDTHS, find_product, list_files
 from tasks.top_down.gls.margin_tables import MARGINS, PLACES
 from tasks.top_down.gls.pl94_cells import pl94_cells
 from tasks.top_down.published_files.moved_blocks import MOVED_BLOCKS
+from tasks.top_down.run_plan import US
 
 APART = 4  # standard errors, of both together, beyond which two estimates of one count do not agree
 CHANCE = 1e-5  # that a query is called unlike N(0, 1) though it is not
@@ -98,7 +99,7 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
             "CREATE TABLE cells (level VARCHAR, geocode VARCHAR, query VARCHAR, ours DOUBLE, our_error DOUBLE, "
             "theirs DOUBLE, their_error DOUBLE)"
         )
-        for level in WIDTHS:
+        for level in WIDTHS if manifest["spine"]["us_level"] else [level for level in WIDTHS if level != US]:
             files = list_files(place, level, states)
             if not files:
                 notes.append(f"{level}: the Bureau's estimates are not there")
@@ -121,12 +122,12 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
 
 def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, states: list[str]) -> None:
     """Make the table of our margins of a level's tabulation geounits."""
-    folder = FOLDERS[{"State": "state", "County": "county", "Tract": "tract"}[level]]
+    folder = FOLDERS.get(level.lower(), level)
     names = ", ".join(quoted(name) for name, *_ in pl94_cells())
     rows = [
         "SELECT geounit::VARCHAR AS geocode, count::VARCHAR AS query, estimate, standard_error "
         f"FROM {parquet(path_in(release, f'{MARGINS}/persons/{folder}/{state}.parquet'))}"
-        for state in states
+        for state in ([US] if level == US else states)
     ]
     database.execute(
         f"CREATE OR REPLACE TABLE ours AS SELECT * FROM ({' UNION ALL '.join(rows)}) WHERE query IN ({names})"
@@ -173,7 +174,7 @@ def _scored(free: bool) -> str:
 
 def _summed(database: duckdb.DuckDBPyConnection, by: str) -> pd.DataFrame:
     """Return the sums of every level and query (or table)."""
-    order = "list_position(['State', 'County', 'Tract'], level)"
+    order = "list_position(['US', 'State', 'County', 'Tract'], level)"
     table = database.execute(f"SELECT level, {by}, {SUMS} FROM scored GROUP BY level, {by} ORDER BY {order}, {by}").df()
     number, square = table["with_z"], table["with_z"] * table["mean_z2"]
     inside = square.between(chi2.ppf(CHANCE / 2, number), chi2.isf(CHANCE / 2, number))

@@ -31,7 +31,7 @@ from tasks.top_down.areas import FOLDERS
 from tasks.top_down.gls.pl94_cells import pl94_cells
 from tasks.top_down.input.geography import geounits
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import US, ProductName
 
 if TYPE_CHECKING:
     from spine.gls.blue import Blue
@@ -50,6 +50,7 @@ LAW = (
     "negative, and add up, which no formula covers: that they lie within the margin, 1.96 standard errors of the "
     "estimate, in about 95 of 100 cases or more was measured on synthetic data (das tda accuracy)."
 )
+FREE = " Declared totals and the zeros of blocks were left unused, so that others' estimates can be compared."
 WITHOUT = (
     "Where the margin is empty, 1.96 standard errors would not be the release's error: sums that cut block groups of "
     "the spine, voting age, Hispanic, and residents of group quarters as single sums; blocks are left out. The release "
@@ -177,8 +178,9 @@ def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
     """
     levels = run.spine(product, run.validated.states[0]).levels
     rows = []
-    for name in (*levels[:-1], *FOLDERS):
-        parts = [load_margins(run, product, state, name) for state in run.validated.states]
+    for name in (US, *levels[:-1], *FOLDERS):
+        states = (US,) if name == US else run.validated.states
+        parts = [load_margins(run, product, state, name) for state in states]
         found = [part for part in parts if part is not None]
         if found:
             error = np.concatenate([part.error for part in found])
@@ -187,7 +189,7 @@ def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
             row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
             names = columns_of(product, run.design.pl94).names
             rows.append({**row, "mean_standard_error": dict(zip(names, mean, strict=True))})
-    return {"law": LAW, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
+    return {"law": LAW + FREE * run.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
 def is_covered(columns: Columns, cut: IntArray) -> BoolArray:

@@ -43,10 +43,16 @@ def find_margins(run: TopDownRun, workers: Workers) -> None:
 
 
 def save_states(run: TopDownRun, product: ProductName, nation: Plan, information: tuple[Information, ...]) -> None:
-    """Save the estimates of whole states, with the nation's measurement; information: of the nation and the parts."""
+    """Save the estimates of whole states, with the nation's measurement, and the margins of the nation if asked for.
+
+    information: of the nation and the parts.
+    """
     from spine.gls.blue import blue_nation, blue_states
 
-    states = blue_states(nation, information[1], blue_nation(nation, information[0]))
+    whole = blue_nation(nation, information[0])
+    states = blue_states(nation, information[1], whole)
+    if run.design.pl94:
+        save_level(run, product, US, US, whole)
     save_arrays(_states_path(run, product), {"x": states.x, "variance": states.variance})
 
 

@@ -1,14 +1,15 @@
 """Write and read the public description of released measurements: all that an estimate needs beside the answers.
 
 In the folder `measurements/` of a release (docs/spec/files.md#topdown-release): design.json, what was measured and how;
-blocks/SS.parquet, the public geography with the declared living quarters.
+blocks/SS.parquet, the public geography with the declared living quarters. Measurements that were imported from the
+Census Bureau's files have geounits/PRODUCT/SS.parquet, too: the blocks' geocodes, for their spine is read, not made.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,14 @@ from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import mark_facts, mark_in, parse_exact
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
-from tasks.top_down.input.geography import spine_digest
+from tasks.top_down.input.geography import codes_of, spine_digest
 from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.published_files.answers import is_from_files
+from tasks.top_down.published_files.read_files import SOURCE
 from tasks.top_down.run import TopDownRun, Validated
 from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation
 
@@ -50,13 +54,18 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
 
 @dataclass(frozen=True)
 class Description:
-    """The content of design.json. totals: declared population by state code. validated: without digests of records."""
+    """The content of design.json. totals: declared population by state code. validated: without digests of records.
+
+    widths, source: of imported measurements, the digits of each level's geocodes by product, and where they come from.
+    """
 
     run: str
     design: Design
     totals: dict[int, int]
     spine_digest: str
     validated: Validated
+    widths: Mapping[ProductName, tuple[int, ...]] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_description(run: TopDownRun, staged: Path) -> None:
@@ -80,9 +89,17 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "rounding": design.rounding,
         "microdata": design.microdata,
         "public_files": validated.digests,
+        **(_imported(run) if is_from_files(run) else {}),
     }
     with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(content, indent=1, default=str) + "\n")
+
+
+def _imported(run: TopDownRun) -> dict[str, Any]:
+    """Return what describes measurements that were read from published files."""
+    first = run.validated.states[0]
+    widths = {name: [codes.shape[1] for codes in codes_of(run, name, first)] for name in run.design.products}
+    return {"widths": widths, "source": load_object(run / SOURCE)}
 
 
 def read_description(folder: Path) -> Description:
@@ -104,6 +121,8 @@ def read_description(folder: Path) -> Description:
             nation=bool(content["us_level"]),
             digests=dict(content["public_files"]),
         ),
+        widths={product: tuple(map(int, widths)) for product, widths in content.get("widths", {}).items()},
+        source=dict(content.get("source", {})),
     )
 
 
@@ -122,7 +141,8 @@ def _read_design(content: Mapping[str, Any]) -> Design:
     settings = {name: _read_settings(content["settings"][name], name, jurisdiction) for name in products}
     allocations = {name: _read_allocation(content["allocations"][name]) for name in products}
     for name in products:
-        check_allocation(name, allocations[name], settings[name])
+        if "widths" not in content:  # of published files no level is missed, and no query
+            check_allocation(name, allocations[name], settings[name])
     geocodes = geocode_form(settings[products[0]], content["kind"])
     if content.get("geocodes") != geocodes:
         raise Refused(

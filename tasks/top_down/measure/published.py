@@ -30,7 +30,9 @@ from tasks.top_down.measure.description import (
     read_blocks,
     read_description,
 )
+from tasks.top_down.measure.imported import IMPORTED
 from tasks.top_down.published_files.answers import is_from_files
+from tasks.top_down.published_files.read_files import SOURCE
 from tasks.top_down.run import Blocks, TopDownRun, save_blocks
 from tasks.top_down.run_plan import US, ProductName
 
@@ -79,6 +81,9 @@ def open_published(run: TopDownRun, folder: Path, changes: Mapping[str, Any], on
     save_object(run / "prepared/design", replace(description.design, measurements="none", **changes))
     save_blocks(run, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(run / PUBLISHED, (folder.resolve(), digest))
+    if description.widths:
+        save_object(run / IMPORTED, (folder.resolve(), description.widths))
+        save_object(run / SOURCE, description.source)
     save_object(run / "prepared/validated", description.validated)
     return description.run
 

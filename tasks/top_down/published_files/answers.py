@@ -206,7 +206,7 @@ def states_at_hand(run: TopDownRun, workers: Workers) -> Iterator[tuple[str, ...
         calls = [call for call in dropped if call[1] in states]
         for call in calls:
             remove(answers_folder(run, *call))
-        read = workers.map("read answers", run, map_answers, [(*call, True) for call in calls])
+        read = workers.map("read answers", run, map_answers, [(*call, True) for call in calls]) if calls else []
         if has_errors(finding for found, _ in read for finding in found):
             raise Failed("estimate: the published files changed while they were read")
         yield tuple(states)

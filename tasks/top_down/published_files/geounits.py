@@ -51,11 +51,15 @@ class Geounits(NamedTuple):
         return self.codes[-1][:, -PUBLIC:].astype(np.int64) @ 10 ** np.arange(PUBLIC - 1, -1, -1) - _ZEROS
 
     def spine(self, number: IntArray) -> Spine:
-        """Return the spine, without shares; number: the number of each of its blocks in the geography."""
-        blocks = self.codes[-1]
-        starts = [np.flatnonzero(_begins(blocks[:, : level.shape[1]])) for level in self.codes]
-        shares = tuple(np.zeros(len(start), np.int64) for start in starts)
-        return Spine(LEVELS, number, tuple(starts), shares, 1)
+        """Return the spine, without shares; number: as for `spine_of`."""
+        return spine_of(self.codes, number)
+
+
+def spine_of(codes: tuple[NDArray[np.uint8], ...], number: IntArray) -> Spine:
+    """Return the spine of geounits, without shares; number: the number of each of its blocks in the geography."""
+    starts = [np.flatnonzero(_begins(codes[-1][:, : level.shape[1]])) for level in codes]
+    shares = tuple(np.zeros(len(start), np.int64) for start in starts)
+    return Spine(LEVELS, number, tuple(starts), shares, 1)
 
 
 _ZEROS = int("1" * PUBLIC) * ord("0")
@@ -95,12 +99,12 @@ def read_geounits(inventory: Inventory, product: ProductName, state: str, faults
     totals = None if root is None or (root[:, 0] < 0).any() else root[:, 0]
     order = _order(inventory.of(product, LEVELS[-1], "Constraint", state), blocks, faults)
     codes = _digits(blocks.codes)[order]
-    geounits = Geounits(tuple(_above(codes, width) for width in widths), quarters[order], totals)
+    geounits = Geounits(tuple(digits_above(codes, width) for width in widths), quarters[order], totals)
     _check_blocks(geounits, blocks, faults)
     return geounits._replace(part_totals=_part_totals(found[0], state, faults) if product == "persons" else ())
 
 
-def _above(blocks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+def digits_above(blocks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     """Return the digits of the geounits above blocks that are in the order of the spine."""
     return blocks[_begins(blocks[:, :width]), :width]
 

@@ -30,7 +30,6 @@ from tasks.lifecycle.manifest import (
 from tasks.top_down.estimate.descent import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
 from tasks.top_down.measure.published import is_published
-from tasks.top_down.published_files.answers import is_from_files
 from tasks.top_down.published_files.read_files import SOURCE
 from tasks.top_down.release.dictionary import DICTIONARY
 from tasks.top_down.release.report import write_report
@@ -65,9 +64,8 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
     margins: by product, the manifest's entry about margins of error.
     """
     design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
-    from_files = is_from_files(run)
-    source = load_object(run / SOURCE) if from_files else {}
-    of_bureau = from_files and "measured_by" not in source
+    source = load_object(run / SOURCE) if (run / SOURCE).exists() else {}
+    of_bureau = bool(source) and "measured_by" not in source
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
         "region": design.jurisdiction.upper(),
@@ -75,7 +73,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **marked(validated.mark),
         **({"ESTIMATE": OF_FILES if of_bureau else ESTIMATE} if anew else {}),
-        **({"source": source} if from_files else {}),
+        **({"source": source} if source else {}),
         "spent": None if truth or anew else spent(run),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
@@ -93,7 +91,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
         "configuration_digest": request_digest(design, validated.digests),
         **made_by(run),
     }
-    if from_files:  # the noise is others'
+    if source:  # the noise is others'
         del manifest["noise_scheme"]
     write_report(run, staged, manifest)
     write_dictionary(staged, DICTIONARY, file_names(staged))

@@ -20,7 +20,9 @@ from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
 from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
+from tasks.top_down.measure.imported import write_geounits
 from tasks.top_down.measure.measuring import Answering, open_measuring
+from tasks.top_down.published_files.answers import is_from_files
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, variance
@@ -43,18 +45,21 @@ def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str
     design = run.design
     clear_staging(run, out, folder)
     if design.has_own_layout:
-        _write_own_layout(run, workers, staged)
+        write_own_layout(run, workers, staged)
     if design.has_bureau_layout:
         write_measurement_files(run, workers, staged)
 
 
-def _write_own_layout(run: TopDownRun, workers: Workers, staged: Path) -> None:
+def write_own_layout(run: TopDownRun, workers: Workers, staged: Path) -> None:
+    """Write the folder `measurements/` into a staging folder."""
     design, validated = run.design, run.validated
     files = [(*pair, level, staged) for pair in run.product_states for level in run.spine(*pair).levels]
     files += [(product, US, US, staged) for product in design.products] * validated.nation
     files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
     workers.map("measure", run, write_level, files)
     workers.map("measure", run, write_blocks, [(state, staged) for state in validated.states])
+    if is_from_files(run):
+        workers.map("measure", run, write_geounits, [(*pair, staged) for pair in run.product_states])
     write_description(run, staged)
 
 

@@ -1,78 +1,154 @@
-"""report.html: the manifest as a page for a review board, with pictures of its noise and of its geounits."""
+"""report.html: the manifest as a page for a review board, with released counts and pictures of the noise."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from spine.geography import IntArray
+from spine.top_down.histogram import PERSONS
+from tasks.inputs.names import names_of_2020
+from tasks.inputs.regions import Region
 from tasks.pages import render
-from tasks.pages.charts import picture
+from tasks.pages.dots import dots
+from tasks.pages.words import level_title, query_title
 from tasks.top_down.estimate.descent import load_estimates
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import ProductName
 
-SHOWN = {  # query groups drawn, of those that a level asks
-    "persons": ("total", "hispanic*cenrace", "votingage*hispanic*cenrace", "detailed"),
-    "units": ("detailed",),
+DRAWN = {  # query groups in the picture, of those that a level asks, with their marks
+    "total": "circle",
+    "hispanic*cenrace": "square",
+    "votingage*hispanic*cenrace": "diamond",
+    "detailed": "ring",
 }
-COLOURS = ("#2f86d1", "#d58a1c", "#3aa76d", "#9b6fd0")
+OF_STATES = {  # counts of each state
+    "persons": (
+        *("persons", "of voting age", "Hispanic", "white", "black", "American Indian and Alaska Native", "Asian"),
+        *("Native Hawaiian and Other Pacific Islander", "some other race", "two or more races"),
+    ),
+    "units": ("housing units", "occupied units"),
+}
+UNIT = "standard deviation of one answer’s noise (a step to the right is ten times as much)"
+QUARTILES = (0, 25, 50, 75, 100)
+NAMED = 3  # states in the title; more are counted
+COUNTED = 24  # counts in a table, the first; with the cells of P1 to P5 there are hundreds
 
 
 def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> None:
-    """Write report.html from the manifest's content and the released histograms."""
+    """Write report.html from the manifest's content and the released histograms and margins."""
     spent = manifest["spent"]
+    states = [_name(run, "STATE", state) for state in run.validated.states]
+    sections = [_section(run, product, manifest["products"][product]) for product in run.design.products]
+    margins = next((row["margins"] for row in manifest["products"].values() if "margins" in row), None)
     html = render(
         "tasks.top_down.release",
         "report.html",
         manifest=manifest,
+        where=", ".join(states) if len(states) <= NAMED else f"{len(states)} states",
+        states=states,
         charged=[*spent["products"].items(), ("together", spent["bounded"])] if spent else [],
-        noise={name: noise_chart(name, facts) for name, facts in manifest["products"].items() if "noise" in facts},
-        sizes=size_chart(run),
-        deviations={name: _deviations(facts) for name, facts in manifest["products"].items() if "noise" in facts},
+        sections=sections,
+        divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
+        counts=_counts_of_states(run, states),
+        margins=margins,
+        example=_example(run, staged) if margins else None,
     )
     (staged / "report.html").write_text(html)
 
 
-def _deviations(facts: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Return the standard deviation of a coordinate by query group and level, at the level's largest share."""
+def _name(run: TopDownRun, region_type: str, code: str) -> str:
+    region = Region.named(region_type, code)
+    return run.names.get(region) or names_of_2020().get(region, f"{region_type.capitalize()} {code}")
+
+
+def _section(run: TopDownRun, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a product's geounits, noise, sizes and margins by level."""
     deviations: dict[str, dict[str, float]] = {}
-    for row in facts["noise"]:  # shares ascend within a level
+    for row in facts.get("noise", ()):  # shares ascend within a level: that of the largest stays
         deviations.setdefault(row["query"], {})[row["level"]] = row["variance"] ** 0.5
-    return deviations
+    levels = [*facts["geounits"]]
+    marks = {
+        query_title(query): (mark, [deviations[query].get(level) for level in levels])
+        for query, mark in DRAWN.items()
+        if query in deviations
+    }
+    return {
+        "product": product,
+        "facts": facts,
+        "levels": levels,
+        "deviations": deviations,
+        "noise": dots([{"name": level_title(level)} for level in levels], marks, UNIT, least=0) if marks else None,
+        "sizes": list(_sizes(run, product)),
+        "errors": _standard_errors(facts["margins"]["mean_standard_error"]) if "margins" in facts else None,
+    }
 
 
-@picture
-def noise_chart(product: str, facts: dict[str, Any]) -> Figure:
-    """Draw the standard deviation of the noise by level, for some query groups."""
-    deviations = _deviations(facts)
-    levels = list(facts["geounits"])
-    figure, axis = plt.subplots(figsize=(9, 3))
-    for colour, query in zip(COLOURS, [name for name in SHOWN[product] if name in deviations], strict=False):
-        at = [number for number, level in enumerate(levels) if level in deviations[query]]
-        axis.plot(at, [deviations[query][levels[number]] for number in at], "o-", color=colour, label=query)
-    axis.set_xticks(range(len(levels)), [level.replace("_", " ") for level in levels])
-    axis.set(yscale="log", ylabel="standard deviation of the noise")
-    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
+def _sizes(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
+    """Yield by level the number of released geounits, how many are empty, and the quartiles of the others' records."""
+    for level in run.spine(product, run.validated.states[0]).levels:
+        totals = np.concatenate([load_estimates(run, product, state, level).totals() for state in run.validated.states])
+        held = totals[totals > 0]
+        quartiles = np.percentile(held, QUARTILES, method="lower").tolist() if len(held) else []
+        yield {"level": level, "geounits": len(totals), "empty": len(totals) - len(held), "quartiles": quartiles}
 
 
-@picture
-def size_chart(run: TopDownRun) -> Figure:
-    """Draw how many released geounits of each level hold how many records, by powers of two."""
-    products = run.design.products
-    figure, axes = plt.subplots(1, len(products), figsize=(4.5 * len(products), 3), squeeze=False)
-    for axis, product in zip(axes[0], products, strict=True):
-        levels = run.spine(product, run.validated.states[0]).levels
-        for colour, level in zip(COLOURS, levels[1:], strict=False):
-            totals = np.concatenate(
-                [load_estimates(run, product, state, level).totals() for state in run.validated.states]
-            )
-            powers = np.bincount(np.ceil(np.log2(totals[totals > 0])).astype(int))
-            axis.step(2.0 ** np.arange(len(powers)), powers, where="mid", color=colour, label=level.replace("_", " "))
-        axis.set(xscale="log", yscale="log", title=product, xlabel="records in a geounit, at most")
-        axis.legend(fontsize=8)
-    axes[0, 0].set_ylabel("geounits")
-    return figure
+def _standard_errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the mean standard errors, a row for each count, a column for each level or kind of area."""
+    counts = [*rows[0]["mean_standard_error"]][:COUNTED]
+    return {
+        "levels": rows,
+        "spine": sum(1 for row in rows if row["of"][0].isupper()),  # these come first
+        "counts": [(count, [row["mean_standard_error"][count] for row in rows]) for count in counts],
+    }
+
+
+def _counts_of_states(run: TopDownRun, states: Sequence[str]) -> dict[str, Any]:
+    """Return the released counts of each state and, of several, their sum."""
+    rows = []
+    for state in run.validated.states:
+        counts: list[int] = []
+        for product in run.design.products:
+            roots = load_estimates(run, product, state, "State")  # several where AIAN areas are apart
+            cells = roots.dense(PERSONS.cells if product == "persons" else 2).sum(axis=0)
+            counts += _of_persons(cells) if product == "persons" else [int(cells.sum()), int(cells[1])]
+        rows.append(counts)
+    together = [("all states", np.sum(rows, axis=0).tolist())] if len(rows) > 1 else []
+    names = [name for product in run.design.products for name in OF_STATES[product]]
+    return {"names": names, "rows": [*zip(states, rows, strict=True), *together]}
+
+
+def _of_persons(cells: IntArray) -> list[int]:
+    """Return the counts of OF_STATES of a histogram of persons."""
+    by_axes = cells.reshape(PERSONS.shape)  # living quarters, voting age, Hispanic, race
+    races = by_axes.sum(axis=(0, 1, 2))
+    return [
+        int(cells.sum()),
+        int(by_axes[:, 1].sum()),
+        int(by_axes[:, :, 1].sum()),
+        *races[:6].tolist(),
+        int(races[6:].sum()),
+    ]
+
+
+def _example(run: TopDownRun, staged: Path) -> dict[str, Any] | None:
+    """Return the counts of the largest released county with their margins; None where the release has no county's."""
+    tables = {}
+    for product in run.design.products:
+        paths = sorted((staged / f"margins/{product}/tabulation/County").glob("*.parquet"))
+        if paths:
+            tables[product] = pq.read_table(paths)
+    if not tables:
+        return None
+    first = next(iter(tables.values()))
+    totals = first.filter(pc.equal(first["count"], first["count"][0]))
+    code = totals["geounit"][pc.index(totals["released"], pc.max(totals["released"])).as_py()].as_py()
+    rows = [
+        row for table in tables.values() for row in table.filter(pc.equal(table["geounit"], code)).to_pylist()[:COUNTED]
+    ]
+    return {"name": _name(run, "COUNTY", code), "rows": rows}

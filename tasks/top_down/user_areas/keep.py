@@ -19,6 +19,7 @@ from tasks.top_down.estimate.descent import all_batches
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.gls.pass_up import information_folder, load_information
 from tasks.top_down.measure.measuring import open_measuring
+from tasks.top_down.published_files.answers import states_at_hand
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.user_areas.tree import FOLDER, About
@@ -32,14 +33,16 @@ KEPT_AT_MOST = 64  # states; the one that was not asked for longest goes first
 
 def keep(run: TopDownRun, workers: Workers, home: Path, digests: dict[str, str]) -> None:
     """Keep the states of a run whose measurements are open; digests: by state."""
-    workers.map("pass up", run, pass_up_tracts, all_batches(run, "Tract", "Block"))
-    workers.map("pass up states", run, pass_up_state, run.product_states)
+    for states in states_at_hand(run, workers):
+        batches = [batch for batch in all_batches(run, "Tract", "Block") if batch[1] in states]
+        workers.map("pass up", run, pass_up_tracts, batches)
+        whole = [pair for pair in run.product_states if pair[1] in states]
+        workers.map("pass up states", run, pass_up_state, whole)
     make_state_folder(home)
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    design = run.design
     for state, digest in digests.items():
-        levels = {product: run.spine(product, state).levels for product in design.products}
+        levels = {product: run.spine(product, state).levels for product in run.design.products}
         total = run.state(state).totals[int(state)]
         save_object(_place(run, state) / "about", About(state, levels, total))
         if not (folder / digest).exists():

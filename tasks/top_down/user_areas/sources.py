@@ -26,16 +26,15 @@ from tasks.top_down.measure.description import (
     read_description,
 )
 from tasks.top_down.published_files.inventory import Inventory, is_published_files, take_inventory
+from tasks.top_down.published_files.origin import Origin
 from tasks.top_down.run_plan import US
 
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
     from tasks.top_down.run import TopDownRun
 
-NOT_OF_THE_BUREAU = (
-    "This is not a Census Bureau product. das-flows made it of the noisy measurements that the Bureau published; "
-    "nothing was measured, and no privacy-loss budget was spent."
-)
+OF_THE_BUREAU = "the noisy measurements of the redistricting data that the Census Bureau published"
+OF_A_RUN = "the noisy measurements of run {} of das-flows"
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 
 
@@ -118,7 +117,7 @@ class OwnMeasurements:
     @property
     def name(self) -> str:
         """The run that measured."""
-        return f"the noisy measurements of run {self._described.run} of das-flows"
+        return OF_A_RUN.format(self._described.run)
 
     @property
     def banners(self) -> tuple[str, ...]:
@@ -139,11 +138,11 @@ class OwnMeasurements:
 
     def open(self, run: TopDownRun, workers: Workers, states: Sequence[str]) -> None:
         """Validate the measurements of these states, and build their spines."""
-        from tasks.top_down.input.geography import build_spines
+        from tasks.top_down.measure.imported import make_spines
         from tasks.top_down.measure.published import open_published, validate_measurements
 
         open_published(run, self.folder, {}, only=states)
-        build_spines(run, workers)
+        make_spines(run, workers)
         validate_measurements(run, workers)
 
 
@@ -164,15 +163,25 @@ class BureauFiles:
         """The states that are there."""
         return self._inventory.states
 
+    @cached_property
+    def _origin(self) -> Origin | None:
+        """The run of das-flows that wrote the files; None where the Bureau did."""
+        try:
+            return self._inventory.origin
+        except ValueError as error:
+            raise Refused(f"{self.folder}: {error}") from None
+
     @property
     def name(self) -> str:
         """Whose measurements these are."""
-        return "the noisy measurements of the redistricting data that the Census Bureau published"
+        return OF_THE_BUREAU if self._origin is None else OF_A_RUN.format(self._origin.run)
 
     @property
     def banners(self) -> tuple[str, ...]:
-        """Whose product this is not."""
-        return (NOT_OF_THE_BUREAU,)
+        """Whose product this is not, or whether the persons are made up."""
+        from tasks.top_down.release.manifest import OF_FILES  # imports what draws charts
+
+        return (OF_FILES,) if self._origin is None else tuple(marked(self._origin.mark).values())
 
     def digest(self, state: str) -> str:
         """Digest the state's files."""
@@ -181,7 +190,8 @@ class BureauFiles:
 
     def open(self, run: TopDownRun, workers: Workers, states: Sequence[str]) -> None:
         """Read and validate the files of these states."""
-        from tasks.top_down.published_files.read_files import Request, read_files
+        from tasks.top_down.published_files.read_files import read_files
+        from tasks.top_down.published_files.request import Request
 
         inventory, notes = take_inventory(self.folder, tuple(map(int, states)))
-        read_files(run, workers, inventory, notes, Request(self.totals, None, {}))
+        read_files(run, workers, inventory, notes, Request(self.totals, None, {}, keep_answers=len(states) == 1))

@@ -16,7 +16,8 @@ import pytest
 from dhca_inputs import HERE, Here, cut_files
 from sums_of_draws import pmf_of_sum
 
-from privacy.accounting.ledger import Account, Ledger
+from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
+from privacy.accounting.states import EVERYWHERE
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
@@ -626,3 +627,32 @@ def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):
     pq.write_table(table, second.table)
     with pytest.raises(Refused, match="changed or replaced"):
         tabulate(run, HERE, str(second.table), read_domain(second.domain))
+
+
+def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunDirectory) -> None:
+    """Its levels may be any codes, FIPS or not. Persons of any state may be in the table: each has spent it."""
+    elsewhere = {"PROVINCE": ["ON-35", "44001", "99"], "STATE": ["Vaud", "RI"], "GQ": ["01", "02"]}
+    path = tmp_path / "elsewhere.json"
+    path.write_text(json.dumps({"factors": elsewhere}))
+    domain = read_domain(path)
+    assert domain.charged == EVERYWHERE
+    assert "states" not in domain.model_fields_set
+    account = account_in(tmp_path)
+    plan = Plan(domain, Fraction(1, 2), marginals=((),))
+    save_object(run / PLAN, plan)
+    table = tmp_path / "persons.csv"
+    table.write_text("PROVINCE,STATE,GQ\nON-35,Vaud,01\n99,RI,02\n")
+    tabulate(run, HERE, str(table), domain)
+    reserve_budget(run, account)
+    ledger = Ledger(account.ledger)
+    assert ledger.spent("long-form") == dict.fromkeys(EVERYWHERE, Fraction(1, 2))
+    request = Request("more", "long-form", ("44",), "puredp", Fraction(3, 4), "input", "configuration", 1, ("other",))
+    for states in (("44",), EVERYWHERE):
+        with pytest.raises(LedgerError, match=r"the run needs epsilon 0\.75; it has 0\.5 of 1"):
+            ledger.precheck(replace(request, states=states))
+    ledger.reserve(replace(request, states=("72",), amount=Fraction(1, 2)), lambda: "secret")
+    with pytest.raises(LedgerError, match=r"needs epsilon 0\.25; state 72 has 0 of 1"):
+        ledger.precheck(replace(request, run="third", states=EVERYWHERE, amount=Fraction(1, 4)))
+    assert [(what, over) for what, over, faults in ledger.examine().found if faults or "account" in what] == [
+        ("account long-form", "epsilon 1 of 1 in state 72")
+    ]

@@ -38,7 +38,7 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import coverage, margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
-from tasks.detailed_dhca import noise
+from tasks.detailed_dhca import details, noise
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
@@ -475,3 +475,15 @@ def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
             assert set(answers.values()) == {1}
             kinds[total_only] += 1
     assert min(kinds[True], kinds[False]) > 0
+
+
+@pytest.mark.parametrize("ages", ["(0, 16, 45, 65)", "(5, 18, 45, 65)", "(0, 45, 18, 65)"])
+def test_ages_whose_cells_do_not_add_up_fail_at_import_and_widths_follow_from_ages(ages: str) -> None:
+    source = Path(details.__file__).read_text()
+    more = source.replace("(0, 18, 45, 65)", "(0, 18, 45, 65, 85)")
+    assert more != source
+    names: dict[str, Any] = {"__name__": "details"}
+    exec(compile(more, "details.py", "exec"), names)
+    assert names["WIDTHS"].tolist() == [1, 10, 18, 46, 1]
+    with pytest.raises(ValueError, match="must begin at 0, rise"):
+        exec(compile(source.replace("(0, 18, 45, 65)", ages), "details.py", "exec"), {"__name__": "details"})

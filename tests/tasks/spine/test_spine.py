@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from fractions import Fraction
+from itertools import product as product_of
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pandas as pd
 import pytest
 from spine_cases import blocks_table, root_of, write_grfc
 
+from spine.production import allocation_for
 from spine.settings import PRODUCTS, settings_for
 from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.lifecycle.digests import file_digest
@@ -157,6 +161,24 @@ def test_noise_is_given_for_every_share_that_occurs(spine: tuple[Path, SpineSumm
         zip(noise["level"], noise["share"], strict=True)
     )
     assert ("Block", "0") in occurring  # only children were bypassed
+
+
+def test_the_allocation_that_is_written_is_one_that_is_read(spine: tuple[Path, SpineSummary], tmp_path: Path) -> None:
+    """Of every production run, of pure DP; and so is the one that docs/spec/files.md shows."""
+    used = read_allocation(str(spine[0] / "allocation.json"), None, PERSONS)
+    assert replace(used, source="") == replace(allocation_for(PERSONS), source="")
+    file = tmp_path / "allocation.json"
+    for product, jurisdiction in product_of(PRODUCTS, ("us", "pr")):
+        settings = settings_for(product, jurisdiction)
+        allocation = replace(allocation_for(settings), source=str(file))
+        pure = replace(settings, definition="puredp")
+        for written, under in ((allocation, settings), (replace(allocation, definition="puredp"), pure)):
+            file.write_text(json.dumps(written.as_file()))
+            assert read_allocation(str(file), None, under) == written
+    page = (Path(__file__).resolve().parents[3] / "docs/spec/files.md").read_text()
+    (shown,) = re.findall(r'```json\n(\{\n  "rho".*?)```', page, re.S)
+    file.write_text(shown)
+    assert read_allocation(str(file), None, settings_for("pl94-units")).budget == Fraction(1, 4)
 
 
 def test_the_manifest_names_every_setting_and_its_source(spine: tuple[Path, SpineSummary], grfc: Path) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from e2e_runs import das
-from top_down_inputs import damage, estimated, read
+from top_down_inputs import HERE, damage, estimated, read
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
@@ -30,9 +30,14 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
+from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.import_files import import_files
 from tasks.top_down.published_files import tabulated
-from tasks.top_down.published_files.inventory import LEVELS
+from tasks.top_down.published_files.inventory import LEVELS, take_inventory
+from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
+from tasks.top_down.published_files.request import Request
 from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
+from tasks.top_down.run import TopDownRun
 
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
@@ -149,6 +154,51 @@ def test_files_of_other_forms_give_the_same_bytes(tmp_path: Path, sample: Path, 
     assert tables(one) == tables(two)
 
 
+def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sample: Path) -> None:
+    rank = np.array([2, 0, 1, 3])
+    assert read_order(written_order(rank), 4).tolist() == np.argsort(rank).tolist()
+    for wrong in ("", "!", written_order(rank)[:8], written_order(np.arange(5))):
+        with pytest.raises(ValueError, match="no order of the blocks"):
+            read_order(wrong, 4)
+    nmf = tmp_path / "nmf"
+    shutil.copytree(sample / "exact/nmf", nmf)
+    paths = [path for path in nmf.rglob("*.parquet") if path.is_file()]
+    for origin, files, fault in (
+        (Origin("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
+        ("{}", paths, "a footer of das-flows that is damaged"),
+        ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
+    ):
+        for path in files:
+            table = pq.read_table(path, partitioning=None)
+            pq.write_table(table.replace_schema_metadata({ORIGIN: origin}), path)
+        findings = take_inventory(nmf)[1].findings()
+        assert [finding for finding in findings if fault in finding.rule and not finding.warning]
+
+
+def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path) -> None:
+    """The spine is read again, not made: of blocks alone, without a geography, none could be."""
+    data = sample / "noisy"
+    inventory, notes = take_inventory(data / "nmf")
+    run, again = (TopDownRun(tmp_path / "runs" / name) for name in ("import", "again"))
+    run.create()
+    again.create()
+    request = Request(str(data / "states.csv"), str(data / "blocks.csv"), {})
+    (kept,) = import_files([run], HERE, inventory, notes, request, tmp_path / "kept")
+    assert {path.name for path in kept.iterdir()} == {"measurements"}
+    release = release_estimate(again, HERE, kept, tmp_path / "out", {"estimator": "gls"})
+    files = of_sample(tmp_path / "files", sample, "noisy", estimator="gls")
+    assert tables(release) == tables(files)
+    manifest = read_manifest(release)
+    assert "not a Census Bureau product" in manifest["ESTIMATE"]
+    assert manifest["source"] == read_manifest(files)["source"]
+    assert "noise_scheme" not in manifest
+    path = kept / "measurements/geounits/persons/56.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    run.create()
+    with pytest.raises(Refused, match="no geounits of imported measurements"):
+        release_estimate(run, HERE, kept, tmp_path / "none", {})
+
+
 def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
     for product, folder in (("persons", PERSONS), ("units", UNITS)):
         place = tmp_path / product
@@ -204,8 +254,12 @@ def test_the_us_level_is_used_where_the_states_add_up(tmp_path: Path, sample: Pa
             place = nmf / folder / f"US.parquet/{kind}"
             place.mkdir(parents=True)
             pq.write_table(table, place / "part-0.parquet")
-    release = of_sample(tmp_path / "nation", sample, "exact", nmf, estimator="gls")
+    release = of_sample(tmp_path / "nation", sample, "exact", nmf, estimator="gls", pl94=True, free=True)
     assert read_manifest(release)["spine"]["us_level"]
+    assert not [check for check in checks(release, read_manifest(release)) if check.faults]
+    whole, state = (read(release, f"margins/persons/{folder}/*.parquet") for folder in ("US", "tabulation/State"))
+    np.testing.assert_allclose(whole["estimate"], whole["released"], atol=0.001)  # of exact answers
+    assert whole.drop(columns="geounit").equals(state.drop(columns="geounit"))  # the only state
     assert blocks(release, "persons") == true_blocks(sample)["persons"]
     us = read(release, "histograms/persons/US/US.parquet")
     assert us["count"].sum() == 1227

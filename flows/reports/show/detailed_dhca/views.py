@@ -43,6 +43,7 @@ from flows.reports.show.geography import Region, title
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
+from tasks.detailed_dhca.details import TABLE_NAMES
 from tasks.detailed_dhca.pyramid import age_label, pyramid
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
@@ -199,10 +200,11 @@ def ages(release: Release, code: str, region_type: str, within: Region | None = 
         name = release.name(group.region)
         keys = [region_type, group.region.id, name, code, listed.iteration.name]
         counts = [group.count, group.margin, group.estimate, group.estimate_margin]
-        rows.append([*keys, "both", "all ages", None, None, group.shape, *counts])
+        table = TABLE_NAMES[group.shape]
+        rows.append([*keys, "both", "all ages", None, None, table, *counts])
         for cell in cells[group.region.id]:
             label = "all ages" if cell.start is None or cell.end is None else age_label(cell.start, cell.end)
-            rows.append([*keys, SEXES[cell.sex], label, cell.start, cell.end, group.shape, *cell.counts])
+            rows.append([*keys, SEXES[cell.sex], label, cell.start, cell.end, table, *cell.counts])
     return AgesView(
         title=f"{listed.title}: {listed.kinds} with all ages",
         reading=listed.reading,

@@ -135,7 +135,7 @@ def _style(item: Item) -> str:
 def _radius(value: float | None, largest: float, widest: float) -> float:
     """Return the radius of a circle whose area shows a count."""
     if value is None or largest <= 0:
-        return SMALLEST
+        return round(max(SMALLEST, widest / 6), 1)
     return round(max(SMALLEST, widest * sqrt(max(value, 0) / largest)), 1)
 
 
@@ -182,4 +182,4 @@ class _Frame:
 
     def widest(self, count: int) -> float:
         """Return the radius of the largest circle, for so many."""
-        return round(min(36.0, max(5.0, 0.9 * sqrt(WIDTH * self.height / count / 3.14))), 1)
+        return round(min(36.0, max(5.0, 0.7 * sqrt(WIDTH * self.height / count / 3.14))), 1)

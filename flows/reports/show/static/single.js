@@ -44,9 +44,10 @@ const start = (data) => {
   const codes = new Map(iterations.map(([code], at) => [code, at]));
   const title = (at) => regions[at][2];
   const listed = (found) => found.sort((a, b) => b[1] - a[1]);
+  const tableOf = (shape) => (shape === "total" ? "total" : `sex by ${shapes[shape].length} ages`);
   const line = (heading, hash, [, count, margin]) => {
     const [total, , , shape] = margins[margin];
-    return [link(heading, hash), number(count), `± ${number(total)}`, shape === "total" ? "total" : `sex by ${shapes[shape].length} ages`];
+    return [link(heading, hash), number(count), `± ${number(total)}`, tableOf(shape)];
   };
   const columns = (first) => [first, "count", "margin", "table"];
   const home = () => {
@@ -62,7 +63,7 @@ const start = (data) => {
     if (at === undefined) return missing(key);
     const own = listed([...groups[at]]);
     const rows = own.map((group) => line(iterations[group[0]][1], `group/${key}/${iterations[group[0]][0]}`, group));
-    const plain = own.map(([one, count, margin]) => [...iterations[one].slice(0, 2), count, margins[margin][0], margins[margin][3]]);
+    const plain = own.map(([one, count, margin]) => [...iterations[one].slice(0, 2), count, margins[margin][0], tableOf(margins[margin][3])]);
     return [title(at), make("p", `${key} ${regions[at][3]}`), table(`${number(own.length)} groups`, columns("iteration"), rows),
       saved(key.replace("/", "-"), ["ITERATION_CODE", "ITERATION_NAME", "COUNT", data.moe, "TABLE"], plain)];
   };
@@ -75,7 +76,7 @@ const start = (data) => {
       const found = listed(groups.flatMap((own, at) => regions[at][0] === kind ? own.filter(([each]) => each === one).map((group) => [at, ...group.slice(1)]) : []));
       if (!found.length) continue;
       parts.push(table(`${kind}: ${number(found.length)} regions`, columns("region"), found.map((group) => line(title(group[0]), `group/${kind}/${regions[group[0]][1]}/${code}`, group))));
-      plain.push(...found.map(([at, count, margin]) => [...regions[at].slice(0, 3), count, margins[margin][0], margins[margin][3]]));
+      plain.push(...found.map(([at, count, margin]) => [...regions[at].slice(0, 3), count, margins[margin][0], tableOf(margins[margin][3])]));
     }
     if (plain.length) parts.push(saved(`iteration-${code}`, ["REGION_TYPE", "REGION_ID", "REGION_NAME", "COUNT", data.moe, "TABLE"], plain));
     else parts.push(make("p", "No region of this file has a published count.", { className: "note" }));

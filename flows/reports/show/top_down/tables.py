@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.top_down.histogram import PERSONS
+from tasks.pages.words import QUARTERS
 
 ALONE = (
     "White",
@@ -24,16 +25,6 @@ ALONE = (
     "Some other race",
 )
 RACES = [" + ".join(some) for number in range(1, 7) for some in combinations(ALONE, number)]  # CENRACE 01 to 63
-QUARTERS = (
-    "households",
-    "correctional facilities for adults",
-    "juvenile facilities",
-    "nursing facilities",
-    "other institutional facilities",
-    "college or university student housing",
-    "military quarters",
-    "other noninstitutional facilities",
-)
 PERSON_COLUMNS = ("all ages", "of them Hispanic", "18 and over", "of them Hispanic")
 NAMES = {
     "race": "Race, Hispanic origin, voting age",

@@ -1,0 +1,84 @@
+"""Noisy counts of an array in one call, for programs of one's own. Releases draw by QueryNoise in an authorized run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.noise.laws import Law, SymmetricLaw
+from privacy.noise.margins import margin_of_error
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import RunSecret
+from privacy.noise.sampler import check_law
+
+LARGEST_COUNT = 1 << 62  # with any noise that can be drawn it still fits an int64
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Noisy counts, and what is known of them without the exact ones.
+
+    counts: int64 in the shape of the exact counts; some may be negative. law: of the noise of each, all independent.
+    """
+
+    counts: NDArray[np.int64]
+    law: Law
+
+    def margin(self, cells: int = 1) -> int:
+        """Return the 95% margin of error of a count, or of a sum of `cells` of them; in counts, proved."""
+        return margin_of_error(self.law, cells)
+
+
+def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: str = "") -> Measured:
+    """Add exact noise of a law to every count of an array.
+
+    Without a secret every call draws anew from the operating system. With one, the noise follows from the secret, the
+    law, the query's name and the counts: the same call repeats itself, and spends nothing more, while changed counts
+    get other noise. Give each array that is measured under a secret a query name of its own: under one name equal
+    arrays have equal answers. Nothing is charged to a ledger; what calls spend together is for the caller to add up.
+
+    Parameters
+    ----------
+    counts
+        whole numbers in an array of any shape, or nested lists of them; of numpy's integers, no floats.
+    law
+        of the noise, as `law(definition, budget, stability)` returns it.
+    secret
+        256 bits that stay confidential: who has them can take the noise off again.
+    query
+        the name of what is measured; needed with a secret.
+
+    Raises
+    ------
+    ValueError
+        for counts that are no whole numbers or beyond 2^62, a law that cannot be drawn, a secret without a query.
+    """
+    whole = _whole(counts)
+    if not isinstance(law, SymmetricLaw):
+        raise ValueError(f"the noise is a law, as law('zcdp', Fraction('0.159'), 9) returns, not {law!r:.40}")
+    check_law(law)
+    if secret is not None and not query:
+        raise ValueError("noise from a given secret needs a name: query='…', another for each array")
+    bound = {
+        "input_digest": sha256(f"{whole.shape}".encode() + whole.tobytes()).hexdigest(),
+        "configuration_digest": f"{law.name} {law.parameter}",
+    }
+    noise = QueryNoise(law, secret or RunSecret.generate(), **bound, query=f"measure/{query}")
+    return Measured(whole + noise.draw_run(0, whole.size).reshape(whole.shape), law)
+
+
+def _whole(counts: Any) -> NDArray[np.int64]:
+    """Return counts as int64. Raises ValueError where they are no whole numbers, or too large."""
+    try:
+        array = np.asarray(counts)
+    except ValueError:
+        array = np.asarray(None)  # lists of several lengths
+    if array.dtype.kind not in "iu" and array.size:
+        raise ValueError(f"counts must be whole numbers (an array of integers), not of type {array.dtype}")
+    if array.size and not -LARGEST_COUNT <= int(array.min()) <= int(array.max()) <= LARGEST_COUNT:
+        raise ValueError("counts must lie between -2^62 and 2^62")
+    return np.ascontiguousarray(array, np.int64).reshape(array.shape)

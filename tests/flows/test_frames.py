@@ -1,0 +1,57 @@
+"""A release of each system as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from flows.frames import read_release
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import read_manifest
+
+
+def test_a_detailed_dhca_has_a_row_for_every_count(released: Path) -> None:
+    table = read_release(released)
+    files = sorted((released / "parquet").glob("t?/*.parquet"))
+    assert len(table) == sum(len(pd.read_parquet(file)) for file in files)
+    assert not table[["iteration", "region_type", "count", "margin"]].isna().any().any()
+    one = read_release(released, "County, Detailed")
+    assert set(one.region_type) == {"COUNTY"}
+    assert {"Autauga County", "Baldwin County"} <= set(one.region)
+    group = (one.region_id == "01001") & (one.iteration_code == one.iteration_code[0])
+    (total,) = one[group & one.sex.isna()]["count"]
+    ages = one[group & (one.age_start == one.age_start)]["count"]
+    assert total == one[group & one.sex.notna() & one.age_start.isna()]["count"].sum() == ages.sum()
+    with pytest.raises(Refused, match="the release has no level PR-County, Detailed; it has Nation, Regional"):
+        read_release(released, ["PR-County, Detailed"])
+
+
+def test_a_top_down_release_has_the_statistics_of_every_geounit(top_down_released: Path) -> None:
+    table = read_release(top_down_released)
+    persons = table[(table["product"] == "persons") & (table.statistic == "total")]
+    total = persons[persons.level == "State"]["count"].sum()
+    for level in ("County", "Tract", "Block_Group"):
+        assert persons[persons.level == level]["count"].sum() == total
+    blocks = [pd.read_parquet(file) for file in (top_down_released / "mdf").glob("*_persons.parquet")]
+    assert total == sum(block["COUNT"].sum() for block in blocks)
+    adults = sum(block[block.VOTING_AGE == "2"]["COUNT"].sum() for block in blocks)
+    of_states = table[(table.level == "State") & (table["product"] == "persons")].groupby("statistic")["count"].sum()
+    assert adults == of_states["voting age"]
+    assert total == of_states[[name for name in of_states.index if name.startswith("race: ")]].sum()
+    with pytest.raises(Refused, match="the release has no level 'Block'; it has "):
+        read_release(top_down_released, ["Block"])
+
+
+def test_a_bottom_up_release_is_its_histogram(bottom_up_released: Path, tmp_path: Path) -> None:
+    table = read_release(bottom_up_released)
+    factors = list(read_manifest(bottom_up_released)["histogram"]["factors"])
+    assert list(table) == [*factors, "count", "margin"]
+    with pytest.raises(Refused, match="has no levels"):
+        read_release(bottom_up_released, ["COUNTY"])
+    with pytest.raises(Refused, match="it is not a release"):
+        read_release(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"release": "Detailed DHC-A by SafeTab-P", "files": {}}')
+    with pytest.raises(Refused, match="is no manifest of a release: KeyError"):
+        read_release(tmp_path)
