@@ -116,6 +116,7 @@ _group(
     "tda",
     "The TopDown Algorithm: a private database of persons and housing units by block.",
     synth=synth_tda,
+    public=public_tda,
     validate=validate_tda,
     run=run_tda,
     **{"import": import_tda},
@@ -123,7 +124,6 @@ _group(
     areas=areas_tda,
     accuracy=accuracy_tda,
     truth=truth_tda,
-    public=public_tda,
     compare_gls=compare_gls,
 )
 _group(

@@ -70,6 +70,7 @@ GOOD = {
     "tda run": "EX/tda OUT",
     "tda truth": "EX/tda OUT --workers 1",
     "tda estimate": "EX/tda OUT --workers 1",
+    "tda import": "EX/tda OUT --workers 1",
     "tda accuracy": "EX/tda OUT --seeds 1 --product units --workers 1",
     "tda public": "EX/tda/persons.parquet EX/tda/units.parquet OUT --yes",
     "tda synth": "EX/tda/GRF-C.txt OUT",

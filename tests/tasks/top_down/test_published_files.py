@@ -34,6 +34,7 @@ from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.import_files import import_files
 from tasks.top_down.published_files import tabulated
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
+from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
 from tasks.top_down.published_files.request import Request
 from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
 from tasks.top_down.run import TopDownRun
@@ -151,6 +152,27 @@ def test_files_of_other_forms_give_the_same_bytes(tmp_path: Path, sample: Path, 
     one = of_sample(tmp_path / "one", sample, "noisy", estimator="gls")
     two = of_sample(tmp_path / "two", sample, "noisy", nmf=nmf.parent, estimator="gls", workers=Workers(client))
     assert tables(one) == tables(two)
+
+
+def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sample: Path) -> None:
+    rank = np.array([2, 0, 1, 3])
+    assert read_order(written_order(rank), 4).tolist() == np.argsort(rank).tolist()
+    for wrong in ("", "!", written_order(rank)[:8], written_order(np.arange(5))):
+        with pytest.raises(ValueError, match="no order of the blocks"):
+            read_order(wrong, 4)
+    nmf = tmp_path / "nmf"
+    shutil.copytree(sample / "exact/nmf", nmf)
+    paths = [path for path in nmf.rglob("*.parquet") if path.is_file()]
+    for origin, files, fault in (
+        (Origin("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
+        ("{}", paths, "a footer of das-flows that is damaged"),
+        ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
+    ):
+        for path in files:
+            table = pq.read_table(path, partitioning=None)
+            pq.write_table(table.replace_schema_metadata({ORIGIN: origin}), path)
+        findings = take_inventory(nmf)[1].findings()
+        assert [finding for finding in findings if fault in finding.rule and not finding.warning]
 
 
 def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path) -> None:
