@@ -127,7 +127,7 @@ def measure(release: Path, answers: int) -> dict[str, object]:
             if not line:
                 raise SystemExit("das show ended")
         urllib.request.install_opener(urllib.request.build_opener(urllib.request.HTTPCookieProcessor()))
-        ask(line.split()[-3])  # the address with the token, before "(Ctrl-C ends it)"
+        ask(next(word for word in line.split() if word.startswith(url[0])))  # with the token
         announced = time.perf_counter() - start
         process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
         begun = sum(process.cpu_times()[:2])

@@ -116,15 +116,15 @@ _group(
     "tda",
     "The TopDown Algorithm: a private database of persons and housing units by block.",
     synth=synth_tda,
+    public=public_tda,
     validate=validate_tda,
     run=run_tda,
+    **{"import": import_tda},
     estimate=estimate_tda,
     areas=areas_tda,
     accuracy=accuracy_tda,
     truth=truth_tda,
-    public=public_tda,
     compare_gls=compare_gls,
-    **{"import": import_tda},
 )
 _group(
     "bottom-up",

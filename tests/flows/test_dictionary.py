@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tasks.lifecycle.dictionary import DICTIONARY_COLUMNS, DICTIONARY_FILE, described
 from tasks.lifecycle.manifest import file_names, read_manifest
+from tasks.top_down.published_files.inventory import AXES
+from tasks.top_down.release.dictionary import DICTIONARY
+from tasks.top_down.release.measurement_files import Layout
 
 
 @pytest.mark.parametrize("kind", ["released", "top_down_released", "bottom_up_released"])
@@ -47,3 +51,10 @@ def test_codes_in_the_tables_are_described(released: Path) -> None:
         for name in described(patterns, file_names(released)) if known else ():
             if name.endswith(".parquet"):
                 assert set(pq.read_table(released / name)[column].unique().to_pylist()) <= known, (name, column)
+
+
+def test_the_layout_of_the_bureau_is_described() -> None:
+    for product, axes in AXES.items():
+        layout = Layout(tuple(axes), [], pa.int32(), True, {})
+        described_columns = {column.name for column in DICTIONARY["nmf/*.parquet"]}
+        assert set(layout.schema.names) <= described_columns, product

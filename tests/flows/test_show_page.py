@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections import Counter
 
@@ -20,7 +21,10 @@ from flows.reports.show.export import file_name
 from flows.reports.show.scope import Scope
 from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
+from privacy.analyses.error_measures import Closeness, ErrorSums
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.accuracy.compare import COVERAGE, TARGET
+from tasks.top_down.accuracy.errors import averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
 from tests.flows.conftest import printed
 
@@ -58,28 +62,25 @@ def written(released, top_down_released, tmp_path_factory):
     (folder / "tune.html").write_text(tuning_page(first_plan(None, None, None, None)))
     geography = write_grfc(folder / "GRF-C.txt", blocks_table(7, (55,), 200))
     printed("spine", geography, folder / "spine")
-    write_errors(folder, *made_up_errors(), ("conventional", "optimized"), ("topdown", "gls"), {"Seeds": "2"})
+    sums = {"conventional": made_up_sums(), "optimized": made_up_sums()}
+    errors, coverage, target = averaged(sums), covered(sums), targeted(sums)
+    about = {"Seeds": "2", "truth": "errors of a test"}
+    write_errors(folder, errors, coverage, [*sums], ["topdown", "gls"], about, target)
     files = (released / "report.html", top_down_released / "report.html", folder / "spine/spine.html")
     return [*files, folder / "error.html", folder / "tune.html"]
 
 
-def made_up_errors():
-    """Errors and coverage as das tda accuracy measures them, on two levels."""
+def made_up_sums():
+    """Sums of errors, of coverage and of the target, as das tda accuracy measures them of two seeds: 9 counts each."""
+    counts = (("persons", "total"), ("persons", "voting age by race"), ("units", "occupied"))
+    levels = ("county", "block")
     keys = [
-        {"product": product, "level": level, "quantity": quantity, "spine": spine, "estimator": estimator}
-        for product, quantity in (("persons", "total"), ("persons", "voting age by race"), ("units", "occupied"))
-        for level in ("county", "block")
-        for spine in ("conventional", "optimized")
-        for estimator in ("topdown", "gls")
+        {"seed": seed, "estimator": estimator, "product": product, "level": level, "quantity": quantity, "size": size}
+        for (product, quantity), level in itertools.product(counts, levels)
+        for seed, estimator, size in itertools.product((0, 1), ("topdown", "gls"), (-1, 2))
     ]
-    errors = [
-        {**key, "size": size, "n": 9, "mae": mae, "sd": 0.2, "bias": -0.001, "rmse": 2.0, "ratio": 1.0, "ratio_sd": 0.1}
-        for key in keys
-        for size in ("all", "1 to 9")
-        for mae in [0.0 if key["level"] == "county" else 1.5]
-    ]
-    shares = dict.fromkeys(("coverage", "unbiased_coverage"), 0.95) | dict.fromkeys(("square", "unbiased_square"), 1.0)
-    return pd.DataFrame(errors), pd.DataFrame([{**key, "cut": 0, "n": 9, **shares, "error": 2.0} for key in keys])
+    columns = dict.fromkeys((*ErrorSums._fields, *Closeness._fields, *COVERAGE, *TARGET), 9) | {"cut": 0}
+    return pd.DataFrame(keys).assign(**columns)
 
 
 # Chromium lays a printed page out at up to one and a half times the width of its paper.

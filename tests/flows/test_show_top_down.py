@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from fractions import Fraction
 from functools import partial
+from math import ceil, floor
 from pathlib import Path
 
 import pandas as pd
@@ -136,6 +137,8 @@ def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
         ("total", view.totals.persons, 3.25),
         ("Hispanic", 7, None),
     ]
+    one = view.margins[0]
+    assert one.interval == (ceil(one.estimate - 1.96 * one.error), floor(one.estimate + 1.96 * one.error))
     assert view.totals.margin == 3.25
     assert "1.96 standard errors" in view.margin
     counties = views.listing(release, "tabulation", "County", "46")

@@ -54,8 +54,16 @@ OF_GAIN = LEVEL | {
 }
 OF_SIZE = {**LEVEL, "true size": "{SIZE}", "table": "{TABLE}", "count of a": "{COUNT_OF}"}
 OF_SIZE |= {"noise of": "{NOISE_OF}", "of": "{OF}"} | MEASURES
-OF_SIZE |= {"mean error": "{SHOWN[MAPE]}", "within 5%": "{SHOWN[WITHIN_5_PERCENT]}", "within 5": "{WITHIN_5:.1f}%"}
-OF_SIZE |= {"outliers": "{OUTLIERS:.1f}%"}
+OF_CLOSENESS = {
+    **LEVEL,
+    "true size": "{SIZE}",
+    "table": "{TABLE}",
+    "count of a": "{COUNT_OF}",
+    "noise of": "{NOISE_OF}",
+}
+OF_CLOSENESS |= {"of": "{OF}", "counts": "{COUNTS:,}"}
+OF_CLOSENESS |= {"mean error": "{SHOWN[MAPE]}", "within 5%": "{SHOWN[WITHIN_5_PERCENT]}", "within 5": "{WITHIN_5:.1f}%"}
+OF_CLOSENESS |= {"outliers": "{OUTLIERS:.1f}%"}
 SHARES = {**LEVEL, "true size": "{SIZE}", "groups": "{GROUPS:,}"}
 SHARES |= {words: f"{{{name}:.2%}}" for name, words in TABLES.items()}
 SHARES |= {"suppressed": "{SUPPRESSED:.2%}"}
@@ -237,6 +245,7 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
         levels=levels,
         gains=gains,
         errors=TextTable.filled("Errors by size, table and kind of count", OF_SIZE, in_words(errors), words=6),
+        closeness=TextTable.filled("How close counts are, by size", OF_CLOSENESS, in_words(errors), words=6),
         workloads=TextTable.filled("Tables by size", SHARES, in_words(report.workloads.to_dict("records")), words=2),
         about=about,
         charts=charts,

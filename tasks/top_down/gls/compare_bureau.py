@@ -22,7 +22,7 @@ from scipy.stats import chi2
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
-from tasks.lifecycle.received import path_in
+from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
 from tasks.top_down.gls.bureau_estimates import WIDTHS, find_product, list_files, load_estimates
@@ -85,7 +85,10 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
         where the release has no margins of the tables' cells, or the product is not as the Bureau made it.
     """
     release = margins.parent if margins.name == MARGINS and not (margins / MANIFEST).exists() else margins
-    manifest = read_manifest(release)
+    try:
+        manifest = read_manifest(release)
+    except NotOfRelease as fault:
+        raise Refused(f"{release}: {fault}; name a release by das tda estimate, as OUT/us") from None
     options, states = manifest.get("options", {}), manifest.get("states", [])
     if not isinstance(options, dict) or not options.get("pl94") or "persons" not in manifest.get("products", {}):
         raise Refused(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from tasks.inputs.blocks.area_file import AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
+from tasks.top_down.user_areas.intervals import Z90, Z95, interval
 from tasks.top_down.user_areas.published import Published
 from tasks.top_down.user_areas.question import Estimated, estimate_areas
 from tasks.top_down.user_areas.tree import Tree
@@ -24,7 +23,6 @@ from tasks.top_down.user_areas.tree import Tree
 UNASSIGNED = "unassigned"
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
 FOREIGN = 0.02  # share of codes in tracts that the source does not have, beyond which they are those of another census
-Z90, Z95 = (NormalDist().inv_cdf((1 + level) / 2) for level in (0.90, 0.95))
 COUNTED = (
     "An interval is for the count that the census took. It says nothing about persons whom the census missed or "
     "counted twice."
@@ -108,14 +106,6 @@ def _numbers(estimate: float, error: float) -> dict[str, float | int]:
         "standard_error": round(error, 3),
         **{f"{end}_{level}": ends[level][at] for level in ends for at, end in enumerate(("low", "high"))},
     }
-
-
-def interval(estimate: float, error: float, z: float) -> tuple[int, int]:
-    """Return the least and the largest whole number within z standard errors, not below 0; the nearest if none is."""
-    low, high = ceil(estimate - z * error - 1e-6), floor(estimate + z * error + 1e-6)
-    if low > high:
-        low = high = round(estimate)
-    return max(low, 0), max(high, 0)
 
 
 def answer(

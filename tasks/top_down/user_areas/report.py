@@ -17,8 +17,9 @@ from tasks.lifecycle.files import atomic_path
 from tasks.pages import number, render
 from tasks.pages.text_table import TextTable
 from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.user_areas.answer import UNASSIGNED, Z95, Answer
+from tasks.top_down.user_areas.answer import UNASSIGNED, Answer
 from tasks.top_down.user_areas.deviations import DRAWS, LEVEL, QUANTILES
+from tasks.top_down.user_areas.intervals import Z95
 
 SHORT = ("total", "voting age")  # counts that are shown of many areas
 FEW = 12  # areas of which the page shows every count
@@ -209,7 +210,8 @@ def _with_minus(table: TextTable) -> TextTable:
 def page(answer: Answer) -> str:
     """Return areas.html."""
     several = len(answer.names) > FEW
-    shown = answer.only(SHORT) if several and "persons" in answer.estimated else answer
+    main = [name for found in answer.estimated.values() for name in found.names if name in SHORT]
+    shown = answer.only(main) if several and main else answer
     groups = [
         (name, _with_minus(counts_table(shown.only([name]), name)))
         for found in shown.estimated.values()

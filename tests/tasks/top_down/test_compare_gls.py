@@ -177,5 +177,7 @@ def test_what_the_command_prints_and_refuses(
         "the Bureau's estimates lack 298 cells of 1 geounits" in note
         for note in compare_with_bureau(release, copy).notes
     )
+    with pytest.raises(Refused, match="is missing; name a release"):
+        compare_with_bureau(release.parent, copy)
     with pytest.raises(Refused, match="no folder us with State"):
         compare_with_bureau(release, tmp_path / "out")

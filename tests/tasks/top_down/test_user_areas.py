@@ -22,8 +22,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import PRODUCTS
-from tasks.top_down.user_areas.answer import UNASSIGNED, Answer, answer, check_codes, check_states, interval
+from tasks.top_down.user_areas.answer import UNASSIGNED, Answer, answer, check_codes, check_states
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors
+from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.keep import keep
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.sources import BureauFiles, open_source
@@ -271,6 +272,11 @@ def test_the_command_answers_from_what_is_kept(
     assert "not a Census Bureau product" in page
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "total", "--json") == 0
     assert {row["count"] for row in json.loads(capsys.readouterr().out)["areas"]} == {"total"}
+    plan.write_text("GEOID20,DISTRICT\n" + "".join(f"{code:015d},{at % 20}\n" for at, code in enumerate(codes)))
+    for count in ("total", "occupied"):
+        assert das("tda", "areas", noisy / "nmf", plan, tmp_path / count, *options, "--count", count) == 0
+        assert len((tmp_path / count / "areas.csv").read_text().splitlines()) == 21
+    capsys.readouterr()
     assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 1
     assert "is not empty" in capsys.readouterr().err
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "dogs") == 1

@@ -19,6 +19,7 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.inputs.names import names_of_2020, names_of_release
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.user_areas.intervals import interval
 
 Place = TypeVar("Place")  # a Geounit, or its row in a view
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, 8)))
@@ -79,6 +80,11 @@ class Margin:
     margin: float | None
     estimate: float
     error: float
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """The ends of the estimate's interval for the count, at the confidence of this answer."""
+        return interval(self.estimate, self.error, deviations())
 
     def at(self, times: float) -> Margin:
         """Return the same with a margin so many times as wide."""

@@ -26,7 +26,8 @@ from flows.reports.show.top_down.view_models import (
 FOUND = 40
 NO_MARGIN = (
     "A TopDown count has no margin of error: it results from many noisy answers by least squares, the bound at 0, the "
-    "sums from level to level and rounding, and the law of its error is not known."
+    "sums from level to level and rounding, and the law of its error is not known. das tda areas makes unbiased "
+    "estimates with standard errors and intervals, of any areas, from the noisy answers."
 )
 WITH_MARGINS = (
     "A margin is 1.96 standard errors of the unbiased estimate from all noisy answers. On synthetic data about 95 of "

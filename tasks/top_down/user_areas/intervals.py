@@ -1,0 +1,16 @@
+"""The interval of a count from its estimate and standard error."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from statistics import NormalDist
+
+Z90, Z95 = (NormalDist().inv_cdf((1 + level) / 2) for level in (0.90, 0.95))
+
+
+def interval(estimate: float, error: float, z: float) -> tuple[int, int]:
+    """Return the least and the largest whole number within z standard errors, not below 0; the nearest if none is."""
+    low, high = ceil(estimate - z * error - 1e-6), floor(estimate + z * error + 1e-6)
+    if low > high:
+        low = high = round(estimate)
+    return max(low, 0), max(high, 0)
