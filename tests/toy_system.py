@@ -124,8 +124,12 @@ def stages(run: Runner[ToySettings]) -> Path:
     return run.commit(staged)
 
 
-def show(release: Path, manifest: Mapping[str, Any], *_: object) -> str:
-    return f"{manifest['release']}: {json.loads((release / 'lines.json').read_text())['lines']}"
+class Page(str):
+    """What stands for the pages of a release: a line."""
+
+
+def show(release: Path, manifest: Mapping[str, Any], *_: object) -> Page:
+    return Page(f"{manifest['release']}: {json.loads((release / 'lines.json').read_text())['lines']}")
 
 
 # Its record.

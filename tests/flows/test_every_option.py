@@ -71,6 +71,8 @@ GOOD = {
     "tda truth": "EX/tda OUT --workers 1",
     "tda estimate": "EX/tda OUT --workers 1",
     "tda import": "EX/tda OUT --workers 1",
+    "tda areas": "EX/tda EX/blocks.csv OUT --workers 1",
+    "tda compare-gls": "EX/tda EX/tda OUT",
     "tda accuracy": "EX/tda OUT --seeds 1 --product units --workers 1",
     "tda public": "EX/tda/persons.parquet EX/tda/units.parquet OUT --yes",
     "tda synth": "EX/tda/GRF-C.txt OUT",

@@ -151,8 +151,8 @@ def test_hazards_of_the_slides_sampler():
 
 def test_epsilon_50_gives_no_noise_and_bad_budgets_are_refused():
     assert not fresh_noise(BottomUp(Fraction(50)).law, 100_000).any()
-    for bad in (0, -1, float("nan")):
-        with pytest.raises(ValueError, match="positive"):
+    for bad, why in ((0, "positive"), (-1, "positive"), (float("nan"), "exact number")):
+        with pytest.raises(ValueError, match=why):
             BottomUp(bad)
     for bad in (0, -1, math.inf, math.nan):
         with pytest.raises(ValueError, match="must"):
