@@ -21,7 +21,8 @@ class LevelBudget:
     stability: int
 
     def __post_init__(self) -> None:
-        if exact(self.budget, "the budget of a level") <= 0:
+        object.__setattr__(self, "budget", exact(self.budget, "the budget of a level"))
+        if self.budget <= 0:
             raise ValueError(f"the budget of a level must be positive, not {self.budget}")
         if self.stability < 1:
             raise ValueError(f"the stability of a level must be 1 or more, not {self.stability}")

@@ -20,15 +20,16 @@ from privacy.noise.exact import exact
 
 def pure_to_rho(epsilon: Fraction) -> Fraction:
     """Return the rho of zCDP that epsilon-DP implies: epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4). Exact."""
-    if exact(epsilon, "epsilon") < 0:
+    bound = exact(epsilon, "epsilon")
+    if bound < 0:
         raise ValueError(f"epsilon must not be negative; it is {epsilon}")
-    return epsilon * epsilon / 2
+    return bound * bound / 2
 
 
 def epsilon(rho: Fraction, delta: Fraction | float) -> float:
     """Return the least epsilon for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded up."""
-    logarithm = _log(delta)
-    if exact(rho, "rho") < 0:
+    logarithm, rho = _log(delta), exact(rho, "rho")
+    if rho < 0:
         raise ValueError(f"rho must not be negative; it is {rho}")
     if rho == 0:
         return 0.0

@@ -49,7 +49,7 @@ class Account:
     total: Fraction
 
     def __post_init__(self) -> None:
-        _exact(self.total, "the total of an account")
+        object.__setattr__(self, "total", _exact(self.total, "the total of an account"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Request:
     second_account: bool = False
 
     def __post_init__(self) -> None:
-        _exact(self.amount, "the amount of a run")
+        object.__setattr__(self, "amount", _exact(self.amount, "the amount of a run"))
         try:
             check_states(self.states)
         except ValueError as error:
@@ -373,10 +373,10 @@ def format_amount(amount: Fraction) -> str:
         return f"{Decimal(amount.numerator) / amount.denominator:.5e}"
 
 
-def _exact(amount: Fraction, name: str) -> None:
-    """Raise LedgerError for an amount that is no exact number."""
+def _exact(amount: Fraction, name: str) -> Fraction:
+    """Return an amount as a fraction. Raises LedgerError for what is no exact number."""
     try:
-        exact(amount, name)
+        return exact(amount, name)
     except ValueError as error:
         raise LedgerError(str(error)) from None
 

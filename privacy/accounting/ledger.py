@@ -212,6 +212,8 @@ class Ledger:
                 entries.enter_marked(run, digests, mark)
             elif entries.digests(run) != digests:
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
+            elif entries.marked_runs().get(run, ("", mark))[1] != mark:
+                raise LedgerError(f"run {run} began with data under another mark; start a new run")
 
     def check_confidential(self, digests: Set[str]) -> None:
         """Raise LedgerError where some run had data with one of these digests under a mark."""

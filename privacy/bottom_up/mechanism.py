@@ -29,7 +29,8 @@ class BottomUp:
     grid: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        if not exact(self.epsilon, "epsilon") > 0:
+        object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
+        if self.epsilon <= 0:
             raise ValueError(f"epsilon must be positive, not {self.epsilon}")
         if not 0 < self.grid <= self.most:
             raise ValueError(f"weights need 0 < grid <= most; grid is {self.grid}, most is {self.most}")

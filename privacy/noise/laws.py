@@ -144,7 +144,7 @@ class DiscreteGaussian(SymmetricLaw):
         return self.sigma_squared
 
     def __post_init__(self) -> None:
-        exact(self.sigma_squared, "sigma_squared")
+        object.__setattr__(self, "sigma_squared", exact(self.sigma_squared, "sigma_squared"))
         if self.sigma_squared <= 0:
             raise ValueError(f"sigma_squared must be positive, not {self.sigma_squared}")
 
@@ -218,7 +218,7 @@ class TwoSidedGeometric(SymmetricLaw):
         return self.scale
 
     def __post_init__(self) -> None:
-        exact(self.scale, "scale")
+        object.__setattr__(self, "scale", exact(self.scale, "scale"))
         if self.scale <= 0:
             raise ValueError(f"scale must be positive, not {self.scale}")
 

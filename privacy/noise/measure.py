@@ -59,7 +59,7 @@ def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: st
     """
     whole = _whole(counts)
     if not isinstance(law, SymmetricLaw):
-        raise ValueError(f"the noise is a law, as law('zcdp', Fraction('0.159'), 9) returns, not {law!r:.40}")
+        raise ValueError(f"the noise is a law, as law('zcdp', Fraction('0.159'), 9) returns, not {type(law).__name__}")
     check_law(law)
     if secret is not None and not query:
         raise ValueError("noise from a given secret needs a name: query='…', another for each array")
@@ -73,6 +73,8 @@ def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: st
 
 def _whole(counts: Any) -> NDArray[np.int64]:
     """Return counts as int64. Raises ValueError where they are no whole numbers, or too large."""
+    if isinstance(counts, np.ma.MaskedArray):
+        raise ValueError("counts must not be masked: fill them, or measure those that are not")
     try:
         array = np.asarray(counts)
     except ValueError:

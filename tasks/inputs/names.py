@@ -14,10 +14,11 @@ A geography has names in files that lie in it, plain or zipped, as the Census Bu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
+from typing import IO
 
 from tasks.inputs.blocks.columns import PL94
 from tasks.inputs.blocks.files import list_files
@@ -31,6 +32,7 @@ from tasks.lifecycle.received import NotOfRelease, read_in
 NAMES_FILE = "names.csv"
 NAME_COLUMNS = ("REGION_TYPE", "REGION_ID", "NAME")
 LONGEST = 200  # characters of a name
+LONGEST_LINE = 1 << 16  # bytes; a longer one is no name's
 HEADER_LEVELS = {
     "040": "STATE",
     "050": "COUNTY",
@@ -123,8 +125,8 @@ def check_names(release: Path, named: Collection[str]) -> Iterator[Check]:
 def _read(path: str, reader: Callable[[Lines], Iterator[tuple[Region, str]]]) -> Names:
     """Return the names in a file, in UTF-8 or, as the Bureau wrote its headers, Latin-1."""
 
-    def lines(stream: Iterable[bytes]) -> Lines:
-        for number, line in enumerate(stream):
+    def lines(stream: IO[bytes]) -> Lines:
+        for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b"")):
             yield _text(line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line)
 
     try:
@@ -151,14 +153,25 @@ def _reader(name: str) -> Callable[[Lines], Iterator[tuple[Region, str]]] | None
         return partial(_of_gazetteer, lower)
     if re.fullmatch(r"(national|st\d\d_[a-z]{2})_\w+\.txt", lower):
         return _of_code_list
-    return _of_names if lower == NAMES_FILE else None
+    return _of_own_file if lower == NAMES_FILE else None
+
+
+def _of_own_file(lines: Lines) -> Iterator[tuple[Region, str]]:
+    """Yield the names of a file with the columns of a release's; another file of its name may hold anything."""
+    if next(lines, "").rstrip("\r\n") == "|".join(NAME_COLUMNS):
+        yield from _of_names(lines)
 
 
 def _of_names(lines: Lines) -> Iterator[tuple[Region, str]]:
     for line in lines:
         kind, code, name = [*line.rstrip("\r\n").split("|", 2), "", ""][:3]
-        if re.fullmatch(r"[A-Z-]{1,12}", kind) and code.isdecimal():
+        if is_region(kind, code):
             yield from _printable(Region(kind, code), name)
+
+
+def is_region(kind: str, code: str) -> bool:
+    """Return whether a type of region and a code are those of a region: nothing else becomes part of a release."""
+    return len(code) == {"USA": 1, **DIGITS}.get(kind.removeprefix("PR-"), 0) and code.isascii() and code.isdecimal()
 
 
 def _of_header(lines: Lines) -> Iterator[tuple[Region, str]]:
@@ -203,7 +216,7 @@ def read_rows(lines: Lines) -> tuple[list[str], Iterator[dict[str, str]]]:
 def _named(region_type: str, code: str, name: str) -> Iterator[tuple[Region, str]]:
     """Yield a region with its name, if its code is valid."""
     code, name = code.strip(), name.strip().removesuffix(PART)
-    if len(code) == DIGITS[region_type] and code.isdecimal():
+    if is_region(region_type, code):
         yield from _printable(Region.named(region_type, code), name)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
@@ -31,7 +31,7 @@ from tasks.inputs.blocks.files import block_files, list_files
 from tasks.inputs.blocks.tables import recognize
 from tasks.inputs.files import open_file
 from tasks.inputs.marks import GRF_FILE
-from tasks.inputs.names import DIGITS, GAZETTEERS, read_rows
+from tasks.inputs.names import GAZETTEERS, LONGEST_LINE, is_region, read_rows
 from tasks.inputs.regions import Region
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.errors import Refused
@@ -65,8 +65,9 @@ def points_in(geography: str) -> Points:
             name = path.partition("::")[0].rsplit("/", 1)[-1].lower()
             if name == POINTS_FILE or re.fullmatch(r"\d{4}_gaz_\w+\.txt", name):
                 with open_file(path) as stream:
-                    lines = (line.decode("utf-8", "replace") for line in stream)
-                    points |= dict(_of_lines(lines) if name == POINTS_FILE else _of_gazetteer(name, lines))
+                    raw = iter(partial(stream.readline, LONGEST_LINE), b"")
+                    lines = (line.decode("utf-8", "replace") for line in raw)
+                    points |= dict(_of_own_file(lines) if name == POINTS_FILE else _of_gazetteer(name, lines))
     return points
 
 
@@ -103,10 +104,16 @@ def check_points(release: Path, named: Collection[str]) -> Iterator[Check]:
         yield Check("points of regions", f"{len(lines) - wrong:,} regions", faults)
 
 
+def _of_own_file(lines: Iterator[str]) -> Iterator[tuple[Region, Point]]:
+    """Yield the points of a file with the columns of a release's; another file of its name may hold anything."""
+    if next(lines, "").rstrip("\r\n") == "|".join(POINT_COLUMNS):
+        yield from _of_lines(lines)
+
+
 def _of_lines(lines: Iterable[str]) -> Iterator[tuple[Region, Point]]:
     for line in lines:
         kind, code, latitude, longitude, *_ = [*line.strip().split("|"), "", "", ""]
-        if re.fullmatch(r"[A-Z-]{1,12}", kind) and code.isdecimal() and (at := _degrees(latitude, longitude)):
+        if is_region(kind, code) and (at := _degrees(latitude, longitude)):
             yield Region(kind, code), at
 
 
@@ -123,7 +130,7 @@ def _of_gazetteer(name: str, lines: Iterator[str]) -> Iterator[tuple[Region, Poi
     for row in read_rows(lines)[1]:
         code = row.get("GEOID", "").removesuffix("R")
         at = _degrees(row.get("INTPTLAT", ""), row.get("INTPTLONG", ""))
-        if kind and at and code.isdecimal() and len(code) == DIGITS[kind]:
+        if at and is_region(kind, code):
             yield Region.named(kind, code), at
 
 

@@ -39,6 +39,7 @@ from e2e_runs import (
 )
 
 from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
+from privacy.accounting.entries import Account
 from privacy.accounting.ledger import Ledger
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.digests import file_digest
@@ -382,13 +383,16 @@ def test_the_server_says_how_a_run_ended(
 def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
     data, words = office.folder / "data", ("--state", office.folder, "--workers", 1)
     nowhere = office.folder / "out-none"
-    code, told = office.das(
-        "run", office.folder / "params", data, nowhere, *words, "--account", "x", "--run-id", "none"
-    )
+    run_with = ("run", office.folder / "params", data, nowhere, *words, "--run-id", "none", "--account")
+    code, told = office.das(*run_with, "x")
+    assert code == 1, told
+    assert "refused: there is no account x: open it first (das ledger open x" in told
+    assert flow_runs_of(office, "none-us") == [], "a command's own check: no flow began"
+    office.ledger.open_account(Account("small", "zcdp", Fraction(1, 100)))
+    code, told = office.das(*run_with, "small")
     assert code == 1, told
     (run,) = flow_runs_of(office, "none-us")
-    both = "refused: US and Puerto Rico were refused: there is no account x: open it first (das ledger open x …)"
-    assert run["state"]["message"] == both
+    assert run["state"]["message"].startswith("refused: US and Puerto Rico were refused: account small ")
 
     def stages() -> list[str]:
         tasks = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}})

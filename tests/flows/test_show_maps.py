@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import pyogrio
 import pytest
 import shapely
 from dhca_inputs import RACE
@@ -18,7 +17,7 @@ from show_release import serving, urlopen
 from flows.commands.show import open_release
 from flows.reports.show.detailed_dhca.maps import iteration_map
 from flows.reports.show.maps import projection
-from flows.reports.show.maps.boundaries import read_boundaries
+from flows.reports.show.maps.boundaries import read_boundaries, reader
 from flows.reports.show.maps.classes import Classes, quantile_classes
 from flows.reports.show.maps.drawing import SMALLEST
 from flows.reports.show.maps.places import Places
@@ -199,7 +198,7 @@ def boundary_files(tmp_path_factory) -> dict[str, Path]:
     made = {"geojson": folder / "a.geojson", "gpkg": folder / "a.gpkg", "shp": folder / "shape/a.shp"}
     (folder / "shape").mkdir()
     for path in made.values():
-        pyogrio.raw.write(path, squares, codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269")
+        reader().raw.write(path, squares, codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269")
     with zipfile.ZipFile(folder / "a.zip", "w") as archive:
         for file in (folder / "shape").iterdir():
             archive.write(file, file.name)
@@ -222,6 +221,17 @@ def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
     (tmp_path / "a.zip").write_text("no shapes")
     with pytest.raises(Refused, match="cannot be read as boundaries: give GeoJSON"):
         read_boundaries([tmp_path / "a.zip"])
+    other = boundary_files["geojson"]
+    hostile = {  # GDAL goes by content: these would read what they name, another file or a site
+        "vrt.json": "<OGRVRTDataSource><OGRVRTLayer name='a'>"
+        f"<SrcDataSource>{other}</SrcDataSource></OGRVRTLayer></OGRVRTDataSource>",
+        "wfs.geojson": "<OGRWFSDataSource><URL>http://127.0.0.1:9/</URL></OGRWFSDataSource>",
+        "alg.json": json.dumps({"type": "gdal_streamed_alg", "command_line": f"gdal vector pipeline ! read {other}"}),
+    }
+    for name, text in hostile.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(Refused, match="cannot be read as boundaries"):
+            read_boundaries([tmp_path / name])
     for path in (tmp_path, tmp_path / "a.vrt"):
         with pytest.raises(Refused, match="is no file of boundaries"):
             read_boundaries([path])
@@ -229,6 +239,6 @@ def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
     for name, column, words in (("m", "GEOID", "is not in degrees"), ("n", "NAME", "names no region")):
         shape = square if name == "m" else shapely.to_wkb([shapely.box(1, 2, 3, 4)])
         codes = [np.array(["01001"], object)]
-        pyogrio.raw.write(tmp_path / f"{name}.gpkg", shape, codes, [column], geometry_type="Polygon", crs="EPSG:5070")
+        reader().raw.write(tmp_path / f"{name}.gpkg", shape, codes, [column], geometry_type="Polygon", crs="EPSG:5070")
         with pytest.raises(Refused, match=words):
             read_boundaries([tmp_path / f"{name}.gpkg"])

@@ -1,6 +1,7 @@
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,9 @@ def test_delta_as_a_float_is_taken_as_it_stands():
 
 def test_pure_to_rho_is_exact():
     assert conversions.pure_to_rho(Fraction(1, 3)) == Fraction(1, 18)
+    assert conversions.pure_to_rho(3) == conversions.pure_to_rho(np.int8(3)) == Fraction(9, 2)
+    assert conversions.pure_to_rho(np.int8(20)) == 200
+    assert conversions.pure_to_rho(10**17 + 1) == Fraction((10**17 + 1) ** 2, 2)
 
 
 def test_arguments_are_checked():

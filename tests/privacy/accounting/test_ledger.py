@@ -470,6 +470,8 @@ def test_a_ledger_of_0_1_is_taken_over(old: Ledger) -> None:
     with pytest.raises(LedgerError, match="charged for as confidential"):
         old.enter_marked("d", {"111", "of another form"})
     old.enter_marked("d", {"6" * 64, "7" * 64})
+    with pytest.raises(LedgerError, match="under another mark"):
+        old.enter_marked("d", {"6" * 64, "7" * 64}, "PUBLIC")
     assert [*old.marked_runs()] == ["d"]
     old.open_account(Account("other", "zcdp", Fraction(5)))
     with pytest.raises(LedgerError, match="charged to another account before, census"):

@@ -55,6 +55,8 @@ def test_the_noise_has_its_law_and_the_margins_are_its() -> None:
         (lambda: das.measure([1 << 63], NOISE), r"between -2\^62 and 2\^62"),
         (lambda: das.measure([1], NOISE, secret=SECRET), "needs a name"),
         (lambda: das.measure([1], 2), "the noise is a law"),
+        (lambda: das.measure([1], [5555, 6666]), "not list$"),  # counts in the law's place are not told
+        (lambda: das.measure(np.ma.array([1, 2], mask=[0, 1]), NOISE), "must not be masked"),
         (lambda: das.measure([1], das.law("zcdp", Fraction(1, 10**20), 1)), "raise the budget"),
         (lambda: das.law("zcdp", 0.159, 9), r'not the float 0\.159: write Fraction\("0\.159"\)'),
         (lambda: das.law("zcdp", Fraction(1), 2.5), "the stability of a noise law"),

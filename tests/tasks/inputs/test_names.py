@@ -19,12 +19,14 @@ from tasks.inputs.names import (
     DIGITS,
     GAZETTEERS,
     HEADER_LEVELS,
+    NAME_COLUMNS,
     NAMES_FILE,
     names_in,
     names_of_2020,
     names_of_release,
     write_names,
 )
+from tasks.inputs.points import POINT_COLUMNS, POINTS_FILE, points_in
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 from tasks.synth.tallies import tallies
@@ -147,3 +149,15 @@ def test_a_name_is_one_short_line_that_steers_no_terminal(tmp_path: Path):
     expected = {Region("USA", "1"): "[31mRed land", Region("STATE", "44"): "x" * 200}
     assert names_in(str(tmp_path)) == names_of_release(tmp_path, ["names.csv"]) == expected
     assert names_of_release(tmp_path, []) == {}  # not of the release
+
+
+def test_a_file_of_this_name_without_its_columns_or_regions_gives_nothing_to_a_release(tmp_path: Path):
+    """It may be anybody's list, beside confidential records."""
+    person, unit = "SMITH|4400719|John A., 12 Elm St", "HU|440070001001|41.82|-71.41"
+    own = "|".join(NAME_COLUMNS)
+    for text in (f"COUNTY|44007|nobody's\n{person}\n", f"{own}\n{person}\nCOUNTY|٤٤٠٠٧|name\nPLACE|44|short\n"):
+        (tmp_path / NAMES_FILE).write_text(text)
+        assert names_in(str(tmp_path)) == {}
+    for first in (unit, "|".join(POINT_COLUMNS)):
+        (tmp_path / POINTS_FILE).write_text(f"{first}\n{unit}\n")
+        assert points_in(str(tmp_path)) == {}

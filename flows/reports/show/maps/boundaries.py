@@ -7,7 +7,11 @@ of digits tells the type. Coordinates are degrees of longitude and latitude.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,8 @@ from tasks.lifecycle.errors import Refused
 
 CODES = ("GEOID", "GEOID20", "GEOID10", "GEO_ID", "AFFGEOID", "AIANNHCE")  # columns that may hold a region's code
 TYPES = {2: "STATE", 5: "COUNTY", 11: "TRACT", 7: "PLACE", 10: "COUSUB", 4: "AIANNH"}  # by digits
+DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # of GDAL
+LIST_DRIVERS = "import pyogrio; print(*pyogrio.list_drivers(), sep=',')"
 SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".shp")
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
@@ -103,11 +109,27 @@ def read_boundaries(paths: Sequence[Path]) -> Shapes | None:
     return Shapes(shapes) if paths else None
 
 
-def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
+@cache
+def reader() -> Any:
+    """Return pyogrio with drivers of three formats alone.
+
+    GDAL goes by what a file holds, whatever its name ends with, and some drivers read the files and sites that it
+    names. Those to leave out must be named before pyogrio is imported, so another process lists them.
+    """
+    listed = subprocess.run([sys.executable, "-P", "-c", LIST_DRIVERS], capture_output=True, text=True, check=True)
+    os.environ["OGR_SKIP"] = ",".join(set(listed.stdout.strip().split(",")) - DRIVERS)
     import pyogrio
+
+    if more := set(pyogrio.list_drivers()) - DRIVERS:
+        raise Refused(f"boundaries are not read: GDAL cannot be kept from {', '.join(sorted(more))}")
+    return pyogrio
+
+
+def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
     import shapely
 
-    if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end; a .vrt may name other sites
+    pyogrio = reader()
+    if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end
         raise Refused(f"{path} is no file of boundaries: {REMEDY}")
     try:
         about, _, geometry, columns = pyogrio.raw.read(path)
