@@ -392,7 +392,8 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
     code, told = office.das(*run_with, "small")
     assert code == 1, told
     (run,) = flow_runs_of(office, "none-us")
-    assert run["state"]["message"].startswith("refused: US and Puerto Rico were refused: account small ")
+    assert run["state"]["message"].startswith("refused: US was refused: account small has too little budget left: ")
+    assert "; Puerto Rico was refused: account small " in run["state"]["message"]
 
     def stages() -> list[str]:
         tasks = office.post("task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [run["id"]]}}})
