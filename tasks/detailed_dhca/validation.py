@@ -23,8 +23,7 @@ from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
 from tasks.inputs.marks import GRF_FILE, read_mark
-from tasks.inputs.names import names_in
-from tasks.inputs.points import points_in
+from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
 from tasks.inputs.tables import empty
@@ -243,8 +242,7 @@ def _save(
     save_object(run.parameters_path, parameters)
     save_object(run.person_file_path, replace(person_file, blocks_known=geography is not None))
     if geography is not None:
-        save_object(run.names_path, names_in(data))
-        save_object(run.points_path, points_in(data))
+        keep_regions(run, data)
         save_region_map(run.geography_folder, geography)
 
 

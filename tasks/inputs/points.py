@@ -35,7 +35,6 @@ from tasks.inputs.names import GAZETTEERS, LONGEST_LINE, is_region, read_rows
 from tasks.inputs.regions import Region
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object
 from tasks.lifecycle.received import NotOfRelease, read_in
 
 POINTS_FILE = "points.csv"
@@ -68,12 +67,6 @@ def points_in(geography: str) -> Points:
                     raw = iter(partial(stream.readline, LONGEST_LINE), b"")
                     lines = (line.decode("utf-8", "replace") for line in raw)
                     points |= dict(_of_own_file(lines) if name == POINTS_FILE else _of_gazetteer(name, lines))
-    return points
-
-
-def load_points(path: Path) -> Points:
-    """Return the points that a run has kept; none where it began before there were any."""
-    points: Points = load_object(path) if path.exists() else {}
     return points
 
 

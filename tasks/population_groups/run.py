@@ -55,16 +55,6 @@ class SafeTabRun(RunDirectory):
         return load_region_map(self.geography_folder)
 
     @property
-    def names_path(self) -> Path:
-        """The file of the names that the geography has of its regions."""
-        return self / "prepared/names"
-
-    @property
-    def points_path(self) -> Path:
-        """The file of the points that the geography has of its regions."""
-        return self / "prepared/points"
-
-    @property
     def coterminous_path(self) -> Path:
         """The file of the sets of coterminous regions."""
         return self / "prepared/coterminous"

@@ -11,10 +11,8 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.grf_c import RegionMap
-from tasks.inputs.names import write_names
-from tasks.inputs.points import load_points, write_points
+from tasks.inputs.public_regions import write_regions
 from tasks.inputs.regions import Region
-from tasks.lifecycle.files import load_object
 from tasks.population_groups.iterations import KINDS, Iterations
 from tasks.population_groups.run import SafeTabRun
 
@@ -29,8 +27,7 @@ def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> N
     """Write the regions, their names and the iterations of a run into OUT, pipe-delimited and sorted."""
     regions = dict.fromkeys(Region(*region) for region in _regions(run.geography, jurisdiction))
     _write(out / REGIONS_FILE, REGION_COLUMNS, ((region.type, region.id) for region in regions))
-    write_names(out, load_object(run.names_path), regions.__contains__)
-    write_points(out, load_points(run.points_path), regions.__contains__)
+    write_regions(run, out, regions.__contains__)
     iterations = run.parameters.iterations
     _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(iterations))
     rows = ((code, *above) for code, above in sorted(hierarchy(iterations).items()))

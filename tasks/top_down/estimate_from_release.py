@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tasks.inputs.names import names_in
-from tasks.inputs.points import points_in
+from tasks.inputs.public_regions import keep_regions
 from tasks.lifecycle.commit import check_out, commit
-from tasks.lifecycle.files import save_object
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
@@ -37,7 +35,7 @@ def release_estimate(run: TopDownRun, workers: Workers, folder: Path, out: Path,
         where the folder holds no such measurements, or not all of them; where OUT holds something.
     """
     open_published(run, folder, changes)
-    _save_places(run, str(folder.parent if folder.name == FOLDER else folder))
+    keep_regions(run, str(folder.parent if folder.name == FOLDER else folder))
     check_out(run, out, run.design.jurisdiction)
     make_spines(run, workers)
     validate_measurements(run, workers)
@@ -60,14 +58,8 @@ def release_from_files(
     for run, jurisdiction in zip(runs, inventory.jurisdictions or ("us",), strict=True):
         read_files(run, workers, inventory.only(jurisdiction), notes, request)
         if request.geography is not None:
-            _save_places(run, request.geography)
+            keep_regions(run, request.geography)
     return [release_prepared(run, workers, out) for run in runs]
-
-
-def _save_places(run: TopDownRun, geography: str) -> None:
-    """Save the names and points that a geography, or a release, has of its regions."""
-    save_object(run.names_path, names_in(geography))
-    save_object(run.points_path, points_in(geography))
 
 
 def release_prepared(run: TopDownRun, workers: Workers, out: Path) -> Path:

@@ -25,7 +25,6 @@ from privacy.accounting.journal import MarkName
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
-from tasks.inputs.names import Names
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import atomic_path, load_object, open_array, read_object, save_arrays, save_object, stamp
 from tasks.lifecycle.run_directory import RunDirectory
@@ -100,22 +99,6 @@ class TopDownRun(RunDirectory):
         """Load the result of validation, which is written last."""
         validated: Validated = self._load("prepared/validated")
         return validated
-
-    @property
-    def names_path(self) -> Path:
-        """The file of the names that the geography has of its regions."""
-        return self / "prepared/names"
-
-    @property
-    def points_path(self) -> Path:
-        """The file of the points that the geography has of its regions."""
-        return self / "prepared/points"
-
-    @property
-    def names(self) -> Names:
-        """Load the names that the geography has; none for measurements of which only the codes are published."""
-        names: Names = load_object(self.names_path) if self.names_path.exists() else {}
-        return names
 
     @property
     def product_states(self) -> list[tuple[ProductName, str]]:

@@ -12,8 +12,7 @@ from spine.geography import IntArray
 from spine.top_down import Estimates
 from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.arrow import text
-from tasks.inputs.names import write_names
-from tasks.inputs.points import load_points, write_points
+from tasks.inputs.public_regions import write_regions
 from tasks.inputs.regions import Region
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, write_table
@@ -45,8 +44,7 @@ def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, sta
     def is_named(region: Region) -> bool:
         return region.type == "AIANNH" or region.id[:2] in run.validated.states
 
-    write_names(staged, run.names, is_named)
-    write_points(staged, load_points(run.points_path), is_named)
+    write_regions(run, staged, is_named)
     describe_release(run, staged, {product: describe_margins(run, product) for product in products})
 
 

@@ -13,8 +13,7 @@ from spine.geography import IntArray
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.marks import Mark, mark_files, read_mark
-from tasks.inputs.names import names_in
-from tasks.inputs.points import points_in
+from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
 from tasks.inputs.records import (
     STATE,
@@ -71,8 +70,7 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         remove(run / name)
     save_object(run / "prepared/design", design)
     save_object(run / "prepared/tables", tables)
-    save_object(run.names_path, names_in(tables.geography))
-    save_object(run.points_path, points_in(tables.geography))
+    keep_regions(run, tables.geography)
     records = [path for product in design.products if (path := tables.records(product))]
     with unchanged([tables.quarters, tables.totals, *mark_files(tables.marks), *records]):
         mark = read_mark(tables.marks)

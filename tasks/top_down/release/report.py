@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from spine.geography import IntArray
 from spine.top_down.histogram import PERSONS
 from tasks.inputs.names import names_of_2020
+from tasks.inputs.public_regions import kept_names
 from tasks.inputs.regions import Region
 from tasks.pages import render
 from tasks.pages.dots import dots
@@ -64,7 +65,7 @@ def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> Non
 
 def _name(run: TopDownRun, region_type: str, code: str) -> str:
     region = Region.named(region_type, code)
-    return run.names.get(region) or names_of_2020().get(region, f"{region_type.capitalize()} {code}")
+    return kept_names(run).get(region) or names_of_2020().get(region, f"{region_type.capitalize()} {code}")
 
 
 def _section(run: TopDownRun, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
