@@ -30,12 +30,6 @@ Command = TypeVar("Command", bound=Callable[..., None])
 S = TypeVar("S", bound="RunSettings")
 
 
-def check_empty(place: Path) -> None:
-    """Refuse a place that holds something already."""
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise Refused(f"{place} is not empty: choose an empty or a new folder")
-
-
 def refuse_url(path: Path) -> None:
     """Refuse a URL in place of a path: `s3://x` would make a folder `s3:`."""
     if re.match(r"[A-Za-z][\w+.-]*:(/|$)", str(path)):

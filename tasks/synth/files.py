@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 
 from tasks.inputs.marks import GRF_FILE, Mark, write_mark
 from tasks.lifecycle.digests import StreamDigest
-from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.files import atomic_path
+from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, grf_header, grf_rows
 from tasks.synth.origins import Origins
 from tasks.synth.parquet import SCHEMA, person_table
@@ -55,26 +54,11 @@ class Part:
     country: int
 
 
-@contextmanager
-def new_folder(out: Path, *, persons: int, blocks: int, form: Format) -> Iterator[Path]:
-    """Yield a folder that is renamed to `out` when the block succeeds.
-
-    Raises Refused if `out` holds something, cannot be made or has too little room, and Failed if writing stops; nothing
-    is left then.
-    """
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise Refused(f"{out} exists already and is left as it is: name a new directory")
-    try:
-        with atomic_path(out) as folder:
-            folder.mkdir()
-            need, free = persons * BYTES_A_PERSON[form] + blocks * BYTES_A_BLOCK, shutil.disk_usage(folder).free
-            if need > free:
-                raise Refused(f"{out} needs {need / 1e9:.1f} GB and its disk has {free / 1e9:.1f} GB left")
-            yield folder
-    except (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
-        raise Refused(f"{out} cannot be made: {error.strerror}") from error
-    except OSError as error:
-        raise Failed(f"{out} cannot be written: {error.strerror or error}; nothing was kept") from error
+def check_room(folder: Path, *, persons: int, blocks: int, form: Format) -> None:
+    """Refuse a folder on a disk that has no room for so many persons and blocks."""
+    need, free = persons * BYTES_A_PERSON[form] + blocks * BYTES_A_BLOCK, shutil.disk_usage(folder).free
+    if need > free:
+        raise Refused(f"the files need {need / 1e9:.1f} GB and the disk has {free / 1e9:.1f} GB left")
 
 
 def write_data(

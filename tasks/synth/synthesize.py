@@ -15,10 +15,11 @@ from tasks.inputs.marks import Mark
 from tasks.inputs.names import Names, names_in, write_names
 from tasks.inputs.points import Points, points_in, write_points
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import new_folder
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks
 from tasks.synth.example_params import write_example_params
-from tasks.synth.files import Format, Part, new_folder, write_data
+from tasks.synth.files import Format, Part, check_room, write_data
 from tasks.synth.nation import state_blocks
 from tasks.synth.origins import Origins, match, published_counts, read_origins
 from tasks.synth.params import PUERTO_RICO, read_config, write_params
@@ -163,7 +164,8 @@ def _make(
     counts = shares.counts if shares else None
     countries = {island: _origins(params, counts, config, island) for island in (False, True)}
     blocks = sum(land.blocks.values())
-    with new_folder(out, persons=land.persons, blocks=blocks, form=options.form) as folder:
+    with new_folder(out) as folder:
+        check_room(folder, persons=land.persons, blocks=blocks, form=options.form)
         write_params(config, params, folder / "params", land.blocks)
         mark = write_data(
             folder / "data",

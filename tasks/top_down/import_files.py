@@ -30,10 +30,11 @@ def import_files(
     Refused
         where the files have a fault: the findings are in the run's findings.json, and nothing is written.
     """
-    places = []
-    for run, jurisdiction in zip(runs, inventory.jurisdictions or ("us",), strict=True):
+    places, imports = [], list(zip(runs, inventory.jurisdictions or ("us",), strict=True))
+    for run, jurisdiction in imports:
         read_files(run, workers, inventory.only(jurisdiction), notes, replace(request, as_tabulated=False))
         check_out(run, out, jurisdiction)
+    for run, jurisdiction in imports:
         out.mkdir(parents=True, exist_ok=True)
         staged = staging(run, out, jurisdiction)
         write_own_layout(run, workers, staged)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,18 @@ import pyarrow.csv
 from spine.entities import in_aian
 from spine.geocodes import digits
 from spine.geography import Geography, IntArray
-from spine.settings import Jurisdiction, settings_for
+from spine.settings import Jurisdiction, SpineSettings, settings_for
 from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.marks import GRF_FILE, Mark, save_mark
+from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.names import names_in, write_names
 from tasks.inputs.points import points_in, write_points
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.records import block_columns, short_codes
-from tasks.top_down.input.write_inputs import Form, open_declared, open_records, write_totals
+from tasks.top_down.input.write_inputs import Form, mark_inputs, open_declared, open_records, write_totals
 
 RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group quarters below are for
 
@@ -115,24 +113,38 @@ def synthesize(
     Refused
         where OUT holds something, or the geography cannot be read.
     """
-    if out.exists() and any(out.iterdir()):
-        raise Refused(f"{out} is not empty: choose an empty or a new folder")
+    check_empty(out)
     settings = settings_for("pl94-persons", jurisdiction, occupied_only=False)
     geography, _ = read_geography(source, settings, states=states)
-    out.mkdir(parents=True, exist_ok=True)
+    codes = tuple(f"{state:02d}" for state in np.unique(geography.state).tolist())
+    with new_folder(out) as folder:
+        _write_geography(folder / GRF_FILE, geography)
+        if given := names_in(source):
+            write_names(folder, given, given.__contains__)
+        points = points_in(source)
+        write_points(folder, points, points.__contains__)
+        persons, units = _write_records(folder, geography, settings, seed, form, progress)
+        mark_inputs(folder, "das tda synth", seed=seed)
+    return Made(out, persons, units, len(geography), codes)
+
+
+def _write_records(
+    folder: Path,
+    geography: Geography,
+    settings: SpineSettings,
+    seed: int,
+    form: Form,
+    progress: Callable[[int, int], None],
+) -> tuple[int, int]:
+    """Write persons, units and declared invariants, state by state; return the numbers of persons and units."""
     codes = np.unique(geography.state).tolist()
-    totals, units = {}, 0
-    _write_geography(out / GRF_FILE, geography)
-    if given := names_in(source):
-        write_names(out, given, given.__contains__)
-    points = points_in(source)
-    write_points(out, points, points.__contains__)
+    totals, units = dict.fromkeys(codes, 0), 0
     with (
-        open_records(out, "persons", form) as write_persons,
-        open_records(out, "units", form) as write_units,
-        open_declared(out) as declare,
+        open_records(folder, "persons", form) as write_persons,
+        open_records(folder, "units", form) as write_units,
+        open_declared(folder) as declare,
     ):
-        for state in codes:
+        for number, state in enumerate(codes, 1):
             in_state = geography.take(geography.state == state)
             rng = np.random.default_rng([seed, state])
             native = in_aian(in_state, settings)
@@ -141,19 +153,15 @@ def synthesize(
             block, status = units_of(quarters)
             write_units(in_state.geocode[block], status)
             units += len(block)
-            totals[state] = 0
             for county in np.unique(in_state.county).tolist():
                 rows = np.flatnonzero(in_state.county == county)
                 part = _part(quarters, rows)
                 block, cell = draw_persons(in_state.tract[rows], part, native[rows], (seed, county))
                 write_persons(in_state.geocode[rows][block], cell)
                 totals[state] += len(block)
-            progress(codes.index(state) + 1, len(codes))
-    write_totals(out, totals)
-    names = sorted(path.name for path in out.iterdir())
-    mark = Mark("das tda synth", version("das-flows"), seed, {name: file_digest(out / name) for name in names})
-    save_mark(out, mark)
-    return Made(out, sum(totals.values()), units, len(geography), tuple(f"{state:02d}" for state in codes))
+            progress(number, len(codes))
+    write_totals(folder, totals)
+    return sum(totals.values()), units
 
 
 def populations(geography: Geography, rng: np.random.Generator) -> IntArray:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import check_empty
 from flows.reports.terminal import Json, show
+from tasks.lifecycle.new_folder import check_empty
 
 
 def example(

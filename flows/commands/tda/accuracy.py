@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import ExactOptions, check_empty, with_options
+from flows.commands.options import ExactOptions, with_options
 from flows.commands.tda.options import ROUND, DataArgument, Estimator, InputOptions, Kind, Rounding
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err, labelled
+from tasks.lifecycle.new_folder import check_empty, new_folder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -89,10 +90,10 @@ def accuracy(
             compared = compare_runs(run, workers) if replicates else None
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = targeted({kind: measured.target for kind, measured in by_spine.items()})
     about = {"truth": TRUTH[mark], "Data": str(data), "Seeds": str(seeds)}
-    tables = write_report(place, errors, coverage, kinds, estimators, about, target, compared)
+    with new_folder(place, 0o700) as folder:
+        tables = write_report(folder, errors, coverage, kinds, estimators, about, target, compared)
     err.print(labelled("NOT PRIVATE:", f"{TRUTH[mark]}."))
 
     facts = {

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import WorkOptions, check_empty, with_options
+from flows.commands.options import WorkOptions, with_options
 from flows.reports.formats import Format, FormatOption, report
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
     from tasks.top_down.user_areas.sources import Source

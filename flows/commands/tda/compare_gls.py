@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import check_empty
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
+from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:

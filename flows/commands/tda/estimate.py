@@ -13,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.commands.inputs import show_findings_of
-from flows.commands.options import WorkOptions, check_empty, with_options
+from flows.commands.options import WorkOptions, with_options
 from flows.commands.spine import StateOption
 from flows.commands.tda.options import Estimator, Rounding, TextOption
 from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import interruptible, show
 from tasks.inputs.findings import Finding, gather, has_errors
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import WorkOptions, check_empty, with_options
+from flows.commands.options import WorkOptions, with_options
 from flows.commands.spine import StateOption
 from flows.commands.tda.estimate import leaving_nothing
 from flows.reports.terminal import show
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import check_empty
 
 
 @with_options

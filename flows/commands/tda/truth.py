@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import OUT, Curator, ExactOptions, check_empty, with_options
+from flows.commands.options import OUT, Curator, ExactOptions, with_options
 from flows.commands.tda.options import DataArgument, InputOptions, Kind, TextOption
 from flows.reports.terminal import err, labelled, show
+from tasks.lifecycle.new_folder import check_empty
 
 
 @with_options

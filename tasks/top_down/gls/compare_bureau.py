@@ -22,6 +22,7 @@ from scipy.stats import chi2
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
+from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
@@ -117,9 +118,10 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
         by_query = _summed(database, "query")
         by_table = _summed(database, "table_name")
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            database.execute(f"COPY (SELECT * EXCLUDE table_name FROM scored) TO {quoted(out / 'cells.parquet')}")
-            by_query.to_csv(out / "by_query.csv", index=False, float_format="%.6g")
+            with new_folder(out) as folder:
+                cells = folder / "cells.parquet"
+                database.execute(f"COPY (SELECT * EXCLUDE table_name FROM scored) TO {quoted(cells)}")
+                by_query.to_csv(folder / "by_query.csv", index=False, float_format="%.6g")
     return Comparison(free, by_query, by_table, notes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,8 @@ import pyarrow.parquet as pq
 from spine.geocodes import digits
 from spine.geography import IntArray
 from tasks.inputs.arrow import text
-from tasks.inputs.marks import QUARTERS_FILE, TOTALS_FILE
+from tasks.inputs.marks import QUARTERS_FILE, TOTALS_FILE, Mark, save_mark
+from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.input.records import COLUMNS, block_columns, person_columns, unit_columns
@@ -59,6 +61,12 @@ def open_declared(folder: Path) -> Iterator[Callable[[IntArray, IntArray], None]
 
     with pa.csv.CSVWriter(folder / QUARTERS_FILE, DECLARED, write_options=PLAIN) as writer:
         yield write
+
+
+def mark_inputs(folder: Path, generator: str, *, seed: int | None = None, source: str | None = None) -> None:
+    """Mark all files of a folder: those that a seed made as synthetic, those of a published source as public."""
+    digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
+    save_mark(folder, Mark(generator, version("das-flows"), seed, digests, source))
 
 
 def write_totals(folder: Path, totals: Mapping[int, int]) -> None:

@@ -5,10 +5,8 @@ Living quarters and state totals are invariant in the program, so those of its m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,13 +17,13 @@ import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
 from spine.top_down.histogram import PERSONS, TYPES
-from tasks.inputs.marks import GRF_FILE, Mark, save_mark
-from tasks.lifecycle.digests import file_digest
+from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.public_input import read_quarters
 from tasks.top_down.input.records import block_columns
-from tasks.top_down.input.write_inputs import open_declared, open_records, write_totals
+from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, write_totals
 from tasks.top_down.public.moved_blocks import into_universe
 from tasks.top_down.public.read_microdata import CELLS, OCCUPIED, UNTYPED, VACANT, Microdata, read_microdata
 from tasks.top_down.run_plan import file_name
@@ -70,33 +68,17 @@ def make_inputs(
     Refused
         where DATA holds something, a file cannot be read or is no microdata, or its records contradict each other.
     """
-    if data.exists() and any(data.iterdir()):
-        raise Refused(f"{data} is not empty: choose an empty or a new folder")
     blocks_there = _universe(universe) if universe else None
-    data.mkdir(parents=True, exist_ok=True)
-    with _scratch(data) as folder:
-        found = read_microdata(sources, folder / "counts", states, progress, areas=not histograms)
-        made = Made(data, found.rows["persons"], found.rows["units"])
-        made.states = tuple(f"{state:02d}" for state in found.states)
-        write = _write_counts if histograms else _write_records
-        write(found, made, blocks_there)
-    names = sorted(path.name for path in data.iterdir())
-    source = f"declared published by {publisher}: {', '.join(map(file_name, sources))}"
-    digests = {name: file_digest(data / name) for name in names}
-    save_mark(data, Mark("das tda public", version("das-flows"), None, digests, source))
+    with new_folder(data) as folder:
+        with TemporaryDirectory(dir=folder) as scratch:  # as large as the counts are
+            found = read_microdata(sources, Path(scratch), states, progress, areas=not histograms)
+            made = Made(data, found.rows["persons"], found.rows["units"])
+            made.states = tuple(f"{state:02d}" for state in found.states)
+            write = _write_counts if histograms else _write_records
+            write(folder, found, made, blocks_there)
+        source = f"declared published by {publisher}: {', '.join(map(file_name, sources))}"
+        mark_inputs(folder, "das tda public", source=source)
     return made
-
-
-@contextmanager
-def _scratch(data: Path) -> Iterator[Path]:
-    """Yield a folder beside the inputs; where they are not finished, what was written of them is removed."""
-    try:
-        with TemporaryDirectory(prefix=".public-", dir=data) as folder:
-            yield Path(folder)
-    except BaseException:
-        for path in data.iterdir():
-            path.unlink()
-        raise
 
 
 def _universe(path: str) -> IntArray:
@@ -106,11 +88,11 @@ def _universe(path: str) -> IntArray:
     return blocks
 
 
-def _write_counts(found: Microdata, made: Made, universe: IntArray | None) -> None:
+def _write_counts(folder: Path, found: Microdata, made: Made, universe: IntArray | None) -> None:
     """Write the counts by block and cell of every product."""
     blocks: set[int] = set()
     for product, name in COUNTS.items():
-        with pq.ParquetWriter(made.data / name, ENTRIES, compression="zstd") as writer:
+        with pq.ParquetWriter(folder / name, ENTRIES, compression="zstd") as writer:
             for state in found.states:
                 block, cell, count = found.counts(product, state)  # type: ignore[arg-type]
                 block = block if universe is None else into_universe(block, universe)
@@ -120,14 +102,14 @@ def _write_counts(found: Microdata, made: Made, universe: IntArray | None) -> No
     made.blocks = len(blocks)
 
 
-def _write_records(found: Microdata, made: Made, universe: IntArray | None) -> None:
+def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArray | None) -> None:
     """Write records, declared living quarters and totals, and the codes of the blocks' areas, state by state."""
     totals: dict[int, int] = {}
     areas = []
     with (
-        open_records(made.data, "persons") as write_persons,
-        open_records(made.data, "units") as write_units,
-        open_declared(made.data) as declare,
+        open_records(folder, "persons") as write_persons,
+        open_records(folder, "units") as write_units,
+        open_declared(folder) as declare,
     ):
         for state in found.states:
             persons, units = (_moved(found.counts(product, state), universe) for product in CELLS)
@@ -141,9 +123,9 @@ def _write_records(found: Microdata, made: Made, universe: IntArray | None) -> N
             made.blocks += len(blocks)
             if found.geography:
                 areas.append(_grf(found.areas(state), universe))
-    write_totals(made.data, totals)
+    write_totals(folder, totals)
     if areas:
-        pa.csv.write_csv(pa.concat_tables(areas), made.data / GRF_FILE, PIPES)
+        pa.csv.write_csv(pa.concat_tables(areas), folder / GRF_FILE, PIPES)
     made.notes += [NO_TYPES] * (not found.typed) + [NO_GEOGRAPHY] * (not areas)
 
 

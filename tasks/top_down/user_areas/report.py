@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.lifecycle.files import atomic_path
+from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import number, render
 from tasks.pages.text_table import TextTable
 from tasks.top_down.gls.margin_tables import columns_of
@@ -37,8 +37,7 @@ RATIOS = (
 
 def write_files(out: Path, answer: Answer) -> list[Path]:
     """Write the folder OUT, whole or not at all; return its files."""
-    with atomic_path(out) as folder:
-        folder.mkdir()
+    with new_folder(out) as folder:
         rows = answer.rows()
         _write_csv(folder / "areas.csv", rows[0], (row.values() for row in rows))
         pq.write_table(

@@ -225,14 +225,14 @@ def test_parquet_holds_the_same_persons(tmp_path: Path, small_chunks: None) -> N
 
 def test_an_output_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("kept")
-    with pytest.raises(Refused, match="exists already"):
+    with pytest.raises(Refused, match="is not empty"):
         synthesize_example(tmp_path, Options())
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_too_small_a_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synth_files.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
-    with pytest.raises(Refused, match=r"needs 0\.0 GB and its disk has 0\.0 GB"):
+    with pytest.raises(Refused, match=r"need 0\.0 GB and the disk has 0\.0 GB"):
         synthesize_example(tmp_path / "out", Options())
     assert not any(tmp_path.iterdir())
 

@@ -156,8 +156,8 @@ def test_what_is_no_microdata_is_refused_and_leaves_nothing(
         columns = [column for column in table.columns if column != "EPNUM"]
         sources.append(str(write(table, tmp_path / f"{name}.csv", columns)))
     with pytest.raises(Refused, match=words):
-        make_inputs(sources, tmp_path / "data", publisher="somebody")
-    assert not list((tmp_path / "data").iterdir())
+        make_inputs(sources, tmp_path / "new/data", publisher="somebody")
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("kind", ["cut.csv.gz", "cut.zip", "cut.parquet", "folder", "missing.csv"])

@@ -1,0 +1,52 @@
+"""The folder of a command that is no run: it appears under its name when it is whole, or nothing is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tasks.lifecycle.errors import Failed, Refused
+
+
+def check_empty(place: Path) -> None:
+    """Refuse a place that holds something already."""
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise Refused(f"{place} is not empty: choose an empty or a new folder")
+
+
+@contextmanager
+def new_folder(place: Path, mode: int = 0o777) -> Iterator[Path]:
+    """Yield a folder beside `place` that is renamed to `place` when the block succeeds; else nothing is left.
+
+    mode: who may open it.
+
+    Raises
+    ------
+    Refused
+        where `place` holds something or cannot be made.
+    Failed
+        where writing stops.
+    """
+    from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
+
+    check_empty(place)
+    if place.exists() and (os.path.ismount(place) or place.samefile(".")):  # no rename puts a folder there
+        raise Refused(f"{place} is a mounted or the working directory: name a new folder in it")
+    above = [folder for folder in place.absolute().parents if not folder.exists()]
+    made = False
+    try:
+        with atomic_path(place.resolve()) as folder:
+            folder.mkdir(mode)
+            made = True
+            yield folder
+    except BaseException as error:
+        for new in above:
+            with suppress(OSError):  # holds what somebody else put there
+                new.rmdir()
+        if not isinstance(error, OSError):
+            raise
+        if made:
+            raise Failed(f"{place} cannot be written: {error.strerror or error}; nothing was kept") from error
+        raise Refused(f"{place} cannot be made: {error.strerror}") from error
