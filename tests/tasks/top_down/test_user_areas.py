@@ -336,12 +336,15 @@ def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
             archive.writestr(f"wy0000{number}2020.pl", "\n".join(records) + "\n")
     counts = published_counts(str(tmp_path / "wy2020.pl.zip"))
     cells = {name: at for part in SEGMENTS.values() for at, name in enumerate(part)}
-    persons = counts("persons", "56", codes)
+    there, persons = counts("persons", "56")
+    assert there.tolist() == codes.tolist()
     assert persons.shape == (len(codes), 24)
     assert persons[2, 0] == cells["P0010001"] + 2
     assert persons[3, 1] == cells["P0030001"] + 3
     assert persons[0, 2] == cells["P0020002"]
     assert persons[0, -1] == cells["P0050010"]
-    assert counts("units", "56", codes)[1].tolist() == [cells["H0010002"] + 1]
+    assert counts("units", "56")[1][1].tolist() == [cells["H0010002"] + 1]
+    with pytest.raises(Refused, match="no block of state 44, only of 56"):
+        counts("persons", "44")
     with pytest.raises(Refused, match="neither a TopDown release nor"):
         published_counts(str(blocks))
