@@ -26,7 +26,6 @@ from show_release import entered, inputs, serving, urlopen, with_estimates
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.reports.formats import as_csv
 from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
@@ -40,6 +39,7 @@ from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.inputs.configuration import Level
 from tasks.inputs.names import check_names
 from tasks.lifecycle.errors import Refused
+from tasks.pages.csv_text import as_csv
 from tests.flows.conftest import printed
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")
@@ -438,7 +438,10 @@ def test_the_terminal_has_the_same_views(released, counts):
     [
         (["--region", "Atlantis"], "no region matches 'Atlantis'$"),
         (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
-        (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001.*; give the code of one$"),
+        (
+            ["--region", "county", "--iteration", "1002"],
+            "several regions match 'county': COUNTY/01001.*; give the code of one$",
+        ),
         (["--scope", "Narnia"], "neither a state"),
     ],
 )

@@ -98,7 +98,7 @@ def _size(region: Region) -> int:
 
 
 def iterations_named(release: Release, text: str) -> list[str]:
-    """Return iterations by code, else by name: of exactly this name, else of every word, those called so alone first."""
+    """Return iterations by code, else of exactly this name, else of every word, `text alone` first."""
     text = text.strip()
     if text in release.iterations:
         return [text]
@@ -113,7 +113,7 @@ def iterations_named(release: Release, text: str) -> list[str]:
 
 
 def groups_named(release: Release, text: str) -> tuple[list[tuple[Region, str]], int]:
-    """Return the first groups of a query that names a region and an iteration, in either order, and how many there are."""
+    """Return the first groups of a query for a region and an iteration, in either order, and their number."""
     wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
     for cut in range(1, len(wanted)):
         for of_region, of_iteration in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):
