@@ -64,15 +64,28 @@ def read_areas(path: str, column: str | None = None, *, pad: bool = False) -> Ar
         raise Refused(f"{path} is a workbook or an archive: save the table as CSV")
     block, area = _columns(path, _table(path, body), column)
     code, there = _codes(path, block, pad)
-    named = pc.utf8_trim_whitespace(area).to_numpy(zero_copy_only=False)[there]
+    name = pc.utf8_trim_whitespace(area)
+    name = pc.if_else(pc.equal(pc.utf8_lower(name), UNASSIGNED), "", name)
+    named = name.to_numpy(zero_copy_only=False)[there]
     notes = []
-    named = np.where(pc.utf8_lower(pa.array(named, pa.string())).to_numpy(zero_copy_only=False) == UNASSIGNED, "", named)
     if blank := int((named == "").sum()):
         notes.append(f"rows with a blank area, whose blocks are {UNASSIGNED}: {blank:,}")
+    _refuse_control(path, code, named, there)
     code, named = code[named != ""], named[named != ""]
     if not len(code):
         raise Refused(f"{path} assigns no block to an area")
     return _one_area_each(path, code, named, notes)
+
+
+def _refuse_control(path: str, code: IntArray, named: np.ndarray, there: np.ndarray) -> None:
+    """Refuse a name that could steer a terminal, end a line or hide in a page, by its row and block."""
+    bad = np.asarray(pc.match_substring_regex(pa.array(named, pa.string()), r"[\p{C}\p{Zl}\p{Zp}]"))
+    if bad.any():
+        at = int(bad.argmax())
+        raise Refused(
+            f"{path}, row {int(np.flatnonzero(there)[at]) + 1} of the table (block {int(code[at]):015d}): the name of "
+            "the area has a control character: take it out"
+        )
 
 
 def _one_file(path: str) -> str:
@@ -218,9 +231,10 @@ def shown_examples(values: Sequence[object]) -> str:
 
 def _one_area_each(path: str, code: IntArray, named: np.ndarray, notes: list[str]) -> AreaFile:
     """Return every block once, areas in the order of their numbers or names."""
-    distinct, area = np.unique(named.astype(str), return_inverse=True)
+    encoded = pa.array(named, pa.string()).dictionary_encode()  # numpy would give every row the longest name's room
+    names, area = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
     order = np.lexsort((area, code))
-    code, area = code[order], area.ravel()[order]
+    code, area = code[order], area[order]
     again = np.flatnonzero(code[1:] == code[:-1])
     differ = again[area[again + 1] != area[again]]
     if len(differ):
@@ -231,7 +245,6 @@ def _one_area_each(path: str, code: IntArray, named: np.ndarray, notes: list[str
         notes = [*notes, f"rows that repeat a block and its area: {len(again):,}"]
         keep = np.append(True, code[1:] != code[:-1])
         code, area = code[keep], area[keep]
-    names = [str(name) for name in distinct]
     rank = sorted(range(len(names)), key=lambda at: natural(names[at]))
     place = np.empty(len(names), np.int64)
     place[rank] = np.arange(len(names))
