@@ -19,23 +19,23 @@ from scipy.stats import chi2
 from top_down_cases import plan_of, small_state
 from top_down_inputs import HERE
 
+from spine.gls import upward
 from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.information import Information
-from spine.gls.upward import above, pass_up
 from spine.hierarchy import Spine
 from spine.top_down import PERSONS, NoisyAnswers, exact_answers, invariants, query_group, summed
 from spine.top_down.measurements import weights
-from tasks.inputs.blocks.area_file import AreaFile, read_areas
+from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
 from tasks.pages.csv_text import as_csv
 from tasks.top_down.gls.margin_tables import RACES, columns_of
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
-from tasks.top_down.user_areas.answer import UNASSIGNED, Answer, answer, check_codes, check_states
+from tasks.top_down.user_areas.answer import Answer, answer, check_codes, check_states
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors
 from tasks.top_down.user_areas.intervals import Z95, interval
-from tasks.top_down.user_areas.keep import keep
+from tasks.top_down.user_areas.keep import keep, pass_up
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.question import estimate_areas
 from tasks.top_down.user_areas.report import write_files
@@ -58,7 +58,8 @@ def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = TopDownRun(home / "runs/run")
     run.create()
     source.open(run, HERE, ["56"])
-    keep(run, HERE, home, {"56": source.digest("56")})
+    pass_up(run, HERE)
+    keep(run, home, {"56": source.digest("56")})
     return home
 
 
@@ -199,7 +200,7 @@ class Drawn:
         def measure(level: int, first: int, last: int) -> NoisyAnswers:
             return NoisyAnswers(first, last, {query: rows[first:last] for query, rows in noisy[level].items()})
 
-        self.told = [*pass_up(plan, measure, 0, 0, 1), *pass_up(plan, measure, lowest, 0, numbers[-1])]
+        self.told = [*upward.pass_up(plan, measure, 0, 0, 1), *upward.pass_up(plan, measure, lowest, 0, numbers[-1])]
         parents = [(STATES, 1), *enumerate(numbers)]
         self.given = [
             sibling_sums(plan, level, 0, number, information)
@@ -269,7 +270,7 @@ def test_the_us_level_would_change_little() -> None:
         groups = {query: query_group(PERSONS, query) for query in plan.allocation.queries[US]}
         return NoisyAnswers(first, last, {query: np.zeros((1, group.width)) for query, group in groups.items()})
 
-    whole = blue_nation(above_states, above(above_states, measure, of_states, 0, 1))
+    whole = blue_nation(above_states, upward.above(above_states, measure, of_states, 0, 1))
     with_us = blue_states(above_states, of_states, whole).only(0, 1)
     rng, least = np.random.default_rng(4), []
     for area in (*(random_areas(rng, spine.blocks, areas) for areas in (1, 2, 10)), spine.geounit_of_block(1)):
@@ -292,6 +293,7 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
     "equivalency.csv": (f"{ONE},1\n{TWO},2\n", {"1": 1, "2": 1}),
     "town.txt": (f"{ONE}\n{ONE[:12]}1{ONE[12:]}\n{TWO}\n", {"town": 2}),
     "excel.csv": (f'\ufeffGEO_ID;NAME\n1000000US{ONE};"A"\n1000000US{TWO};\n', {"A": 1}),
+    "rest.csv": (f"GEOID20,DISTRICT\n{ONE},1\n{TWO},Unassigned\n", {"1": 1}),
 }
 
 
@@ -320,6 +322,8 @@ FAULTS = {
     f"GEOID20,D\n{ONE},1,2\n": "no table of blocks",
     f"GEOID20,D\n{ONE},\n": "no block to an area",
     "": "no table of blocks",
+    "GEOID20,D\n": "no block to an area",
+    "GEOID20," + ",".join(map(str, range(20_000))): "the first line, the header, is longer than",
     f"GEOID20,D\n{ONE},1\n\n{TWO},a\x1b[2Jb\n": f"plan.csv, row 2 of the table .block {TWO}.*control character",
     f'GEOID20,D\n{ONE},"two\nlines"\n': "row 1 of the table.*control character",
     f"GEOID20,D\n{ONE},fdp.\u202exe\n": "row 1 of the table.*control character",
@@ -471,3 +475,10 @@ def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
         counts("persons", "44")
     with pytest.raises(Refused, match="neither a TopDown release nor"):
         published_counts(str(blocks))
+
+
+def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
+    for manifest, words in (({"NOT_PRIVATE": "exact", "files": {}}, "never publish them"), ([], "no digests")):
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(Refused, match=words):
+            published_counts(str(tmp_path))
