@@ -27,7 +27,13 @@ def forget_configured_prefect() -> None:
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it
 
 
+def one_thread_each() -> None:
+    """Have numpy's libraries start no threads, before anything imports it: as many processes as cores are at work."""
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
 forget_configured_prefect()
+one_thread_each()
 settings.register_profile("das-flows", deadline=None)  # a busy machine is no fault of an example
 settings.load_profile("das-flows")
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")
@@ -44,7 +50,7 @@ def lacking(what: str) -> NoReturn:
 # Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
 SHARED = {
     "end to end": r"tests/e2e/",
-    "a server": r"flows/test_(acc|bottom_up|dep|every|policy|refusals|sp|sta|top_down|what)|test_workers|tasks/spine/",
+    "a server": r"flows/test_(acc|bot|dep|every|poli|refu|sp|sta|systems|top_down|what)|test_workers|tasks/spine/",
     "kernels": r"top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page|frames)",
 }
