@@ -9,10 +9,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tasks.lifecycle.process import keep_kernels
@@ -32,8 +35,14 @@ def one_thread_each() -> None:
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
+def make_commands_once() -> None:
+    """Have typer make the commands of `das` once a process, not once a call, which mostly takes less itself."""
+    typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
+
+
 forget_configured_prefect()
 one_thread_each()
+make_commands_once()
 settings.register_profile("das-flows", deadline=None)  # a busy machine is no fault of an example
 settings.load_profile("das-flows")
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")

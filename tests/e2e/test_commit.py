@@ -292,7 +292,9 @@ def count(settings: DetailedDhcaSettings) -> None:
 def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) -> None:
     home.go(before="population groups")
     home.keep()
-    renames = [at for at in points_of(home.folder.parent, count, home.settings) if at[0].startswith("replace ")]
+    renames = [
+        at for at in points_of(home.folder.parent, count, home.settings) if at[0].startswith("replace in files.py")
+    ]
     home.put_back()
     killed(renames[len(renames) // 2], count, home.settings)
     done = files_of(home.run, "persons", "counts")
