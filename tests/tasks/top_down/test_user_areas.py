@@ -16,17 +16,17 @@ from block_files import from_csv, geographic_header
 from e2e_runs import das
 from top_down_inputs import HERE
 
-from tasks.inputs.blocks.area_file import AreaFile, read_areas
+from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
 from tasks.pages.csv_text import as_csv
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import PRODUCTS
-from tasks.top_down.user_areas.answer import UNASSIGNED, Answer, answer, check_codes, check_states
+from tasks.top_down.user_areas.answer import Answer, answer, check_codes, check_states
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors
 from tasks.top_down.user_areas.intervals import interval
-from tasks.top_down.user_areas.keep import keep
+from tasks.top_down.user_areas.keep import keep, pass_up
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.report import write_files
 from tasks.top_down.user_areas.sources import BureauFiles, open_source
@@ -48,7 +48,8 @@ def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = TopDownRun(home / "runs/run")
     run.create()
     source.open(run, HERE, ["56"])
-    keep(run, HERE, home, {"56": source.digest("56")})
+    pass_up(run, HERE)
+    keep(run, home, {"56": source.digest("56")})
     return home
 
 
@@ -169,6 +170,7 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
     "equivalency.csv": (f"{ONE},1\n{TWO},2\n", {"1": 1, "2": 1}),
     "town.txt": (f"{ONE}\n{ONE[:12]}1{ONE[12:]}\n{TWO}\n", {"town": 2}),
     "excel.csv": (f'\ufeffGEO_ID;NAME\n1000000US{ONE};"A"\n1000000US{TWO};\n', {"A": 1}),
+    "rest.csv": (f"GEOID20,DISTRICT\n{ONE},1\n{TWO},Unassigned\n", {"1": 1}),
 }
 
 
@@ -197,6 +199,8 @@ FAULTS = {
     f"GEOID20,D\n{ONE},1,2\n": "no table of blocks",
     f"GEOID20,D\n{ONE},\n": "no block to an area",
     "": "no table of blocks",
+    "GEOID20,D\n": "no block to an area",
+    "GEOID20," + ",".join(map(str, range(20_000))): "the first line, the header, is longer than",
     f"GEOID20,D\n{ONE},1\n\n{TWO},a\x1b[2Jb\n": f"plan.csv, row 2 of the table .block {TWO}.*control character",
     f'GEOID20,D\n{ONE},"two\nlines"\n': "row 1 of the table.*control character",
     f"GEOID20,D\n{ONE},fdp.\u202exe\n": "row 1 of the table.*control character",
@@ -348,3 +352,10 @@ def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
         counts("persons", "44")
     with pytest.raises(Refused, match="neither a TopDown release nor"):
         published_counts(str(blocks))
+
+
+def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
+    for manifest, words in (({"NOT_PRIVATE": "exact", "files": {}}, "never publish them"), ([], "no digests")):
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(Refused, match=words):
+            published_counts(str(tmp_path))
