@@ -11,7 +11,7 @@ import numpy as np
 from spine.geography import IntArray
 from spine.workload import FloatArray
 from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
-from tasks.inputs.blocks.area_file import AreaFile, shown_examples
+from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
@@ -20,7 +20,6 @@ from tasks.top_down.user_areas.published import Published
 from tasks.top_down.user_areas.question import Estimated, estimate_areas
 from tasks.top_down.user_areas.tree import Tree
 
-UNASSIGNED = "unassigned"
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
 FOREIGN = 0.02  # share of codes in tracts that the source does not have, beyond which they are those of another census
 COUNTED = (
@@ -131,11 +130,8 @@ def answer(
             areas.append(np.where(there, file.area[row], len(file.names)))
         estimated[product] = estimate_areas(trees, product, areas, len(names))
         if published is not None:
-            width = len(estimated[product].names)
-            sums = np.zeros((len(names), width), np.int64)
-            for tree, area in zip(trees, areas, strict=True):
-                np.add.at(sums, area, published(product, tree.about.state, tree.codes(product)))
-            of_published[product] = sums
+            sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
+            of_published[product] = sums[: len(names)]
     plan, by_race = None, {}
     if "persons" in estimated:
         persons = estimated["persons"]
@@ -163,6 +159,14 @@ def answer(
         banners,
         (HOW, COUNTED, BELONGS, CUT, *elsewhere),
     )
+
+
+def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
+    """Return the (areas + 1, counts) sums of blocks; the last of those in no area."""
+    row, there = find_blocks(file.code, code)
+    sums = np.zeros((len(file.names) + 1, counts.shape[1]), np.int64)
+    np.add.at(sums, np.where(there, file.area[row], len(file.names)), counts)
+    return sums
 
 
 def check_codes(file: AreaFile, universe: IntArray) -> list[str]:

@@ -29,15 +29,16 @@ from tasks.inputs.findings import read_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
+from tasks.top_down import moved_blocks
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.import_files import import_files
-from tasks.top_down.published_files import tabulated
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
 from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
 from tasks.top_down.published_files.request import Request
 from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.user_areas.published import published_counts
 
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
@@ -327,8 +328,8 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
         counts[code[-16:]] = counts.get(code[-16:], 0) + count
     gone, to, moved = sorted(counts)[:3]
     elsewhere = "5600599999999999"
-    pairs = " ".join(code[:11] + code[12:] for code in (gone, to, moved, elsewhere))
-    monkeypatch.setattr(tabulated, "MOVED", pairs)
+    short = [int(code[:11] + code[12:]) for code in (gone, to, moved, elsewhere)]
+    monkeypatch.setattr(moved_blocks, "MOVED", dict(zip(short[::2], short[1::2], strict=True)))
     release = of_sample(tmp_path, sample, "exact", estimator="gls")
     manifest = read_manifest(release)
     assert manifest["source"]["as_tabulated"] == {gone: to, moved: elsewhere}
@@ -342,6 +343,10 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     tracts = read(release, "histograms/persons/tabulation/Tract/56.parquet").groupby("geounit")["count"].sum()
     assert tracts["56005999999"] == counts[moved]
     assert blocks(release, "persons") == true_blocks(sample)["persons"]  # the spine is that of the files
+    published: dict[int, int] = {}  # as `das tda areas` sets it beside an area
+    for block, of_block in zip(*published_counts(str(release))("persons", "56"), strict=True):
+        published[int(block)] = published.get(int(block), 0) + int(of_block[0])
+    assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
 
 
 def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:
@@ -559,6 +564,16 @@ BAD: dict[str, Break] = {
     "the column value holds string, not lists": with_type("value", pa.string(), str),
     "a variance that is missing": rows_of("County", query("total_dpq", variance=float("nan"))),
     "a variance that is .* not positive": rows_of("County", query("total_dpq", variance=0.0)),
+    "a variance that is not 1e-20 to 1e\\+20": rows_of("County", query("total_dpq", variance=1e-30)),
+    rf"a value more than 40 standard .* above the 1,227 there can be: geocode {FIRST_COUNTY}": rows_of(
+        "County", query("total_dpq", value=[2**31 - 1])
+    ),
+    "a value more than 40 standard deviations below 0": with_type(
+        "value", pa.list_(pa.int64()), lambda v: [-(2**62)] * len(v)
+    ),
+    "a value more than 40 standard deviations below 0, or": with_type(
+        "value", pa.list_(pa.uint64()), lambda v: [2**64 - 1] * len(v)
+    ),
     rf"variances of no single share: geocode {FIRST_COUNTY}": rows_of("County", query("total_dpq", variance=5.0)),
     "level State, state 56: variances of no single share: geocode 056": lambda nmf: edit(
         nmf / PERSONS / "State.parquet", lambda _, rows: query("total_dpq", variance=5.0)(rows), "DPQuery"
