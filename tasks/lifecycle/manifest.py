@@ -32,8 +32,8 @@ BESIDE = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not 
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
-    "The noise is drawn from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, which "
-    "is deleted with this release: the guarantee is computational, against everybody who cannot break that cipher."
+    "The noise is drawn from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
+    "which is deleted with this release: the guarantee is computational, against all who cannot break that cipher."
 )
 NOT_PRIVATE = "NOT PRIVATE: these are exact counts, made by das truth. Never publish them."
 MARKS: dict[MarkName, str] = {
@@ -70,8 +70,7 @@ def shown_marks(manifest: Mapping[str, Any]) -> list[str]:
 
 def known_marks(manifest: Mapping[str, Any]) -> list[str]:
     """Return what `shown_marks` does, in this program's words: the manifest may come from anybody."""
-    words = {"NOT_PRIVATE": NOT_PRIVATE, **MARKS}
-    return [text for name, text in words.items() if name in manifest]
+    return [text for name, text in (("NOT_PRIVATE", NOT_PRIVATE), *MARKS.items()) if name in manifest]
 
 
 def write_manifest(out: Path, manifest: dict[str, Any]) -> str:

@@ -56,7 +56,7 @@ def count_title(name: str) -> str:
     """Return a count that has margins in words: `race: Asian`, `group quarters: nursing facilities`."""
     of, _, which = name.partition(": ")
     if not which:
-        return name
+        return "occupied housing units" if name == "occupied" else name
     return f"{of}: {QUARTERS[int(which[5:])] if which.startswith('type ') else RACES.get(which, which)}"
 
 
