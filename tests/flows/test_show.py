@@ -26,12 +26,11 @@ from show_release import entered, inputs, serving, urlopen, with_estimates
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.reports.formats import as_csv
 from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
 from flows.reports.show.detailed_dhca.release import CELLS, Release
-from flows.reports.show.detailed_dhca.search import one_iteration, one_region, regions_named
+from flows.reports.show.detailed_dhca.search import iterations_named, one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
 from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
@@ -40,6 +39,7 @@ from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.inputs.configuration import Level
 from tasks.inputs.names import check_names
 from tasks.lifecycle.errors import Refused
+from tasks.pages.csv_text import as_csv
 from tests.flows.conftest import printed
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")
@@ -231,12 +231,26 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert one_region(release, "01001") == COUNTY
     assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
     for text in ("Iteration 1002, Alabama", "how many iteration 1002 in Alabama", "alabama 1002"):
-        assert views.find(release, text).groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
+        (group,) = views.find(release, text).groups
+        assert (group.key, group.count) == ("STATE/01/1002", views.group(release, STATE, "1002").group.count)
     assert views.find(release, "nobody in Alabama").groups == []
+    many = views.find(release, "iteration tract 01001")
+    assert many.groups_total == len(iterations_named(release, "iteration")) * len(regions_named(release, "tract 01001"))
+    assert 0 < len(many.groups) < many.groups_total
     assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
     for text, said in (("Atlantis", "no region matches"), ("county", "several regions match")):
         with pytest.raises(NotThere, match=said):
             one_region(release, text)
+
+
+def test_the_iteration_of_a_name_comes_before_others_with_that_word():
+    names = {"1705": "Cherokee Alabama alone", "1706": "Cherokee alone", "2907": "Cherokee Nation alone"}
+    names |= {"2908": "Cherokee alone or in any combination"}
+    release = mock.Mock(iterations={code: mock.Mock() for code in names})
+    for code, name in names.items():
+        release.iterations[code].name = name
+    assert iterations_named(release, "cherokee") == ["1706", "2908", "1705", "2907"]
+    assert iterations_named(release, "Cherokee alone") == ["1706"]
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -336,7 +350,7 @@ def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(rel
 def test_a_typing_error_finds_the_nearest_name_and_says_so(release):
     found = views.find(release, "Autagua")
     assert (found.nearest, found.regions[0].name) == ("autauga", "Autauga County")
-    assert views.find(release, "iteration 1002 in Albama").groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
+    assert [one.key for one in views.find(release, "iteration 1002 in Albama").groups] == ["STATE/01/1002"]
     assert views.find(release, "Xyzzyx").nearest == ""
     with pytest.raises(NotThere, match=r"no region matches 'Autagua'; nearest: COUNTY/01001 Autauga County$"):
         one_region(release, "Autagua")
@@ -424,7 +438,10 @@ def test_the_terminal_has_the_same_views(released, counts):
     [
         (["--region", "Atlantis"], "no region matches 'Atlantis'$"),
         (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
-        (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001"),
+        (
+            ["--region", "county", "--iteration", "1002"],
+            "several regions match 'county': COUNTY/01001.*; give the code of one$",
+        ),
         (["--scope", "Narnia"], "neither a state"),
     ],
 )

@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from flows.reports.formats import as_csv
 from flows.reports.show import rendering
 from flows.reports.show.confidence import as_data, at_confidence, confidence, table_of
 from flows.reports.show.gate import HEADERS, Gate, folder_of
@@ -32,6 +31,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks
 from tasks.lifecycle.received import NotOfRelease, read_in
 from tasks.pages import style
+from tasks.pages.csv_text import as_csv
 
 HOSTS = ["127.0.0.1", "localhost"]
 REPORT_POLICY = (

@@ -66,10 +66,22 @@ def read_areas(path: str, column: str | None = None, *, pad: bool = False) -> Ar
     notes = []
     if blank := int((named == "").sum()):
         notes.append(f"rows with a blank area, whose blocks are unassigned: {blank:,}")
+    _refuse_control(path, code, named, there)
     code, named = code[named != ""], named[named != ""]
     if not len(code):
         raise Refused(f"{path} assigns no block to an area")
     return _one_area_each(path, code, named, notes)
+
+
+def _refuse_control(path: str, code: IntArray, named: np.ndarray, there: np.ndarray) -> None:
+    """Refuse a name that could steer a terminal, end a line or hide in a page, by its row and block."""
+    bad = np.asarray(pc.match_substring_regex(pa.array(named, pa.string()), r"[\p{C}\p{Zl}\p{Zp}]"))
+    if bad.any():
+        at = int(bad.argmax())
+        raise Refused(
+            f"{path}, row {int(np.flatnonzero(there)[at]) + 1} of the table (block {int(code[at]):015d}): the name of "
+            "the area has a control character: take it out"
+        )
 
 
 def _one_file(path: str) -> str:

@@ -113,6 +113,7 @@ def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArra
     ):
         for state in found.states:
             persons, units = (_moved(found.counts(product, state), universe) for product in CELLS)
+            units = _with_facilities(persons, units) if found.counted else units
             blocks = np.unique(units[0])
             quarters = _quarters(blocks, persons, units)
             declare(blocks, quarters)
@@ -139,6 +140,16 @@ def _moved(entries: Entries, universe: IntArray | None) -> Entries:
     block = into_universe(block, universe)
     order = np.argsort(block, kind="stable")
     return block[order], cell[order], count[order]
+
+
+def _with_facilities(persons: Entries, units: Entries) -> Entries:
+    """Add to the units of blocks, which were given as numbers, as many facilities as types have residents."""
+    kinds = np.unique(persons[0] * TYPES + PERSONS.types[persons[1]])
+    block, number = np.unique(kinds[kinds % TYPES > 0] // TYPES, return_counts=True)
+    added = (block, np.full(len(block), UNTYPED), number)
+    every = [np.concatenate(pair) for pair in zip(units, added, strict=True)]
+    order = np.lexsort((every[1], every[0]))
+    return every[0][order], every[1][order], every[2][order]
 
 
 def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:

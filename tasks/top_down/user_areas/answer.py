@@ -131,11 +131,8 @@ def answer(
             areas.append(np.where(there, file.area[row], len(file.names)))
         estimated[product] = estimate_areas(trees, product, areas, len(names))
         if published is not None:
-            width = len(estimated[product].names)
-            sums = np.zeros((len(names), width), np.int64)
-            for tree, area in zip(trees, areas, strict=True):
-                np.add.at(sums, area, published(product, tree.about.state, tree.codes(product)))
-            of_published[product] = sums
+            sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
+            of_published[product] = sums[: len(names)]
     plan, by_race = None, {}
     if "persons" in estimated:
         persons = estimated["persons"]
@@ -163,6 +160,14 @@ def answer(
         banners,
         (HOW, COUNTED, BELONGS, CUT, *elsewhere),
     )
+
+
+def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
+    """Return the (areas + 1, counts) sums of blocks; the last of those in no area."""
+    row, there = find_blocks(file.code, code)
+    sums = np.zeros((len(file.names) + 1, counts.shape[1]), np.int64)
+    np.add.at(sums, np.where(there, file.area[row], len(file.names)), counts)
+    return sums
 
 
 def check_codes(file: AreaFile, universe: IntArray) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import number, render
+from tasks.pages.csv_text import as_csv
 from tasks.pages.text_table import TextTable
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.answer import UNASSIGNED, Answer
@@ -39,24 +39,20 @@ def write_files(out: Path, answer: Answer) -> list[Path]:
     """Write the folder OUT, whole or not at all; return its files."""
     with new_folder(out) as folder:
         rows = answer.rows()
-        _write_csv(folder / "areas.csv", rows[0], (row.values() for row in rows))
+        (folder / "areas.csv").write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
         pq.write_table(
             pa.Table.from_pylist(rows, schema=_schema(rows[0])), folder / "areas.parquet", compression="zstd"
         )
         (folder / "areas.json").write_text(json.dumps(as_data(answer), indent=1) + "\n")
         if answer.plan:
             plan = _plan_rows(answer)
-            _write_csv(folder / "plan.csv", plan[0], (row.values() for row in plan))
+            (folder / "plan.csv").write_text(as_csv([*plan[0]], (row.values() for row in plan)), "utf-8")
         if "persons" in answer.estimated and answer.estimated["persons"].covariances.values.ndim == 3:
-            _write_csv(folder / "covariances.csv", ("area", "other", *SHORT), _covariances(answer))
+            between = as_csv(("area", "other", *SHORT), _covariances(answer))
+            (folder / "covariances.csv").write_text(between, "utf-8")
         (folder / "areas.html").write_text(page(answer))
         names = [path.name for path in folder.iterdir()]
     return [out / name for name in sorted(names)]
-
-
-def _write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([names, *rows])
 
 
 def _schema(row: dict[str, Any]) -> pa.Schema:

@@ -38,6 +38,7 @@ from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, wr
 from tasks.top_down.published_files.request import Request
 from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.user_areas.published import published_counts
 
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
@@ -342,6 +343,10 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     tracts = read(release, "histograms/persons/tabulation/Tract/56.parquet").groupby("geounit")["count"].sum()
     assert tracts["56005999999"] == counts[moved]
     assert blocks(release, "persons") == true_blocks(sample)["persons"]  # the spine is that of the files
+    published: dict[int, int] = {}  # as `das tda areas` sets it beside an area
+    for block, of_block in zip(*published_counts(str(release))("persons", "56"), strict=True):
+        published[int(block)] = published.get(int(block), 0) + int(of_block[0])
+    assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
 
 
 def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:

@@ -19,6 +19,7 @@ from top_down_inputs import HERE
 from tasks.inputs.blocks.area_file import AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
+from tasks.pages.csv_text import as_csv
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import PRODUCTS
@@ -27,6 +28,7 @@ from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors
 from tasks.top_down.user_areas.intervals import interval
 from tasks.top_down.user_areas.keep import keep
 from tasks.top_down.user_areas.published import published_counts
+from tasks.top_down.user_areas.report import write_files
 from tasks.top_down.user_areas.sources import BureauFiles, open_source
 from tasks.top_down.user_areas.tree import Tree, find_tree
 
@@ -195,6 +197,9 @@ FAULTS = {
     f"GEOID20,D\n{ONE},1,2\n": "no table of blocks",
     f"GEOID20,D\n{ONE},\n": "no block to an area",
     "": "no table of blocks",
+    f"GEOID20,D\n{ONE},1\n\n{TWO},a\x1b[2Jb\n": f"plan.csv, row 2 of the table .block {TWO}.*control character",
+    f'GEOID20,D\n{ONE},"two\nlines"\n': "row 1 of the table.*control character",
+    f"GEOID20,D\n{ONE},fdp.\u202exe\n": "row 1 of the table.*control character",
 }
 
 
@@ -286,6 +291,29 @@ def test_the_command_answers_from_what_is_kept(
     assert "holds no noisy measurements" in capsys.readouterr().err
 
 
+def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: Tree, tmp_path: Path) -> None:
+    names = ["=1+1", "+x", "-x", "@x", "-5", "007", "<b>"]
+    codes = tree.codes("persons")
+    found = answer([tree], areas_by(tree, [names[at % len(names)] for at in range(len(codes))]), "", None)
+    files = {path.name: path for path in write_files(tmp_path / "out", found)}
+    escaped = {name: f"'{name}" if name in names[:4] else name for name in names}
+    for file, column in (("areas.csv", "area"), ("plan.csv", "district"), ("covariances.csv", "other")):
+        rows = list(csv.DictReader(files[file].read_text().splitlines()))
+        assert {row[column] for row in rows} == set(escaped.values())
+    negative = [row["estimate"] for row in found.rows() if row["estimate"] < 0]
+    assert negative
+    rows = list(csv.DictReader(files["areas.csv"].read_text().splitlines()))
+    assert [float(row["estimate"]) for row in rows if row["estimate"].startswith("-")] == negative
+    assert {row["area"] for row in pq.read_table(files["areas.parquet"]).to_pylist()} == set(names)
+    assert {row["area"] for row in json.loads(files["areas.json"].read_text())["areas"]} == set(names)
+    page = files["areas.html"].read_text()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert as_csv(
+        ["=a"], [["=cmd|' /C calc'!A0"], ["-2+3+cmd|x"], ["+22 (+0.29%)"], ["-36 to +80 (-1.0%)"], [-5.5]]
+    ) == ("'=a\n'=cmd|' /C calc'!A0\n'-2+3+cmd|x\n+22 (+0.29%)\n-36 to +80 (-1.0%)\n-5.5\n")
+
+
 def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
     """Every cell of every segment, by block: cell number plus record."""
     codes = np.sort(tree.codes("persons"))
@@ -308,12 +336,15 @@ def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
             archive.writestr(f"wy0000{number}2020.pl", "\n".join(records) + "\n")
     counts = published_counts(str(tmp_path / "wy2020.pl.zip"))
     cells = {name: at for part in SEGMENTS.values() for at, name in enumerate(part)}
-    persons = counts("persons", "56", codes)
+    there, persons = counts("persons", "56")
+    assert there.tolist() == codes.tolist()
     assert persons.shape == (len(codes), 24)
     assert persons[2, 0] == cells["P0010001"] + 2
     assert persons[3, 1] == cells["P0030001"] + 3
     assert persons[0, 2] == cells["P0020002"]
     assert persons[0, -1] == cells["P0050010"]
-    assert counts("units", "56", codes)[1].tolist() == [cells["H0010002"] + 1]
+    assert counts("units", "56")[1][1].tolist() == [cells["H0010002"] + 1]
+    with pytest.raises(Refused, match="no block of state 44, only of 56"):
+        counts("persons", "44")
     with pytest.raises(Refused, match="neither a TopDown release nor"):
         published_counts(str(blocks))

@@ -98,24 +98,28 @@ def _size(region: Region) -> int:
 
 
 def iterations_named(release: Release, text: str) -> list[str]:
-    """Return iterations by code, else by name: of exactly this name, else of every word."""
+    """Return iterations by code, else of exactly this name, else of every word, `text alone` first."""
     text = text.strip()
     if text in release.iterations:
         return [text]
     wanted = words_of(text)
     if not wanted:
         return []
-    found = [code for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")]
-    return [code for code in found if words_of(release.iterations[code].name) == wanted] or found
+    names = {
+        code: words_of(one.name) for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")
+    }
+    exact = [code for code, name in names.items() if name == wanted]
+    return exact or sorted(names, key=lambda code: names[code][: len(wanted) + 1] != [*wanted, "alone"])
 
 
-def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
-    """Return the groups of a query that names a region and an iteration, in either order."""
+def groups_named(release: Release, text: str) -> tuple[list[tuple[Region, str]], int]:
+    """Return the first groups of a query for a region and an iteration, in either order, and their number."""
     wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
     for cut in range(1, len(wanted)):
         for of_region, of_iteration in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):
             codes = iterations_named(release, " ".join(of_iteration))
             regions = regions_named(release, " ".join(of_region)) if codes else []
             if regions:
-                return [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
-    return []
+                first = [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
+                return first, len(regions) * len(codes)
+    return [], 0

@@ -293,7 +293,7 @@ class Comparison(View):
 
 @dataclass(frozen=True, kw_only=True)
 class Found(View):
-    """The answers of a search; groups, as (key, name), only where no region and no iteration matches.
+    """The answers of a search; groups only where no region and no iteration matches.
 
     nearest: the query that was answered, where nothing matches the one that was asked; else "".
     """
@@ -303,7 +303,8 @@ class Found(View):
     regions_total: int
     iterations: Sequence[IterationItem]
     iterations_total: int
-    groups: Sequence[tuple[str, str]]
+    groups: Sequence[GroupItem]
+    groups_total: int
     nearest: str
     view: str = "find"
 
@@ -312,5 +313,5 @@ class Found(View):
         return ["KIND", "CODE", "NAME", "WITHIN"], [
             *([region.kind, region.id, region.name, region.within] for region in self.regions),
             *(["iteration", one.code, one.name, one.level] for one in self.iterations),
-            *(["group", key, name, ""] for key, name in self.groups),
+            *(["group", one.key, f"{one.iteration.name}, {one.region.name}", ""] for one in self.groups),
         ]

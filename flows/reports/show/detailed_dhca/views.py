@@ -292,14 +292,15 @@ def compare(
 def find(release: Release, query: str) -> Found:
     """Return the regions and iterations whose name or code matches a query, or its nearest, or else groups."""
 
-    def search(text: str) -> tuple[list[Region], list[str], list[tuple[Region, str]]]:
+    def search(text: str) -> tuple[list[Region], list[str], list[tuple[Region, str]], int]:
         regions, iterations = regions_named(release, text), iterations_named(release, text)
-        return regions, iterations, [] if regions or iterations else groups_named(release, text)
+        groups = ([], 0) if regions or iterations else groups_named(release, text)
+        return regions, iterations, *groups
 
-    regions, iterations, groups = search(query)
+    regions, iterations, groups, groups_total = search(query)
     nearest = "" if regions or iterations or groups else index_of(release).vocabulary.corrected(query)
     if nearest:
-        regions, iterations, groups = search(nearest)
+        regions, iterations, groups, groups_total = search(nearest)
     return Found(
         title=f"“{query}”" if query else "Find",
         reading=CAVEATS["find"],
@@ -309,8 +310,9 @@ def find(release: Release, query: str) -> Found:
         iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
         iterations_total=len(iterations),
         groups=[
-            (f"{region.key}/{code}", f"{release.iterations[code].name}, {release.name(region)}")
+            present_group(release, region, release.iterations[code], release.group(region, code))
             for region, code in groups
         ],
+        groups_total=groups_total,
         nearest=nearest if regions or iterations or groups else "",
     )
