@@ -274,6 +274,9 @@ def test_the_command_answers_from_what_is_kept(
     assert float(between[0]["total"]) == -float(between[1]["total"]) == float(between[2]["total"])
     page = (tmp_path / "out/areas.html").read_text()
     assert "<script" not in page
+    assert "<h1>Estimates of 2 areas of Wyoming, with their errors</h1>" in page
+    assert "group quarters: nursing facilities" in page
+    assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "total", "--json") == 0
     assert {row["count"] for row in json.loads(capsys.readouterr().out)["areas"]} == {"total"}
