@@ -19,6 +19,7 @@ from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.inventory import DHC, Part
 
 Codes = NDArray[np.bytes_]
+LEAST, MOST = 1e-20, 1e20  # variances of noise: beyond, there is none, or nothing else
 BATCH = 1 << 13  # rows read at once: some 2 million numbers
 _DHC_WORDS = re.compile("relgq|relship|sex|age_|pl94|popSehsd")
 
@@ -90,6 +91,7 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
         drop("the query_shape of another query", ~_shaped(batch["query_shape"], query, list(shapes.values()), bad))
         variance = _floats(batch["variance"])
         drop("a variance that is missing, no number or not positive", ~((variance > 0) & np.isfinite(variance)))
+        drop(f"a variance that is not {LEAST:g} to {MOST:g}", ~((variance >= LEAST) & (variance <= MOST)))
         plb = _floats(batch["plb"]) if "plb" in part.columns else plb
     keep = ~bad
     return Rows(code[keep], query[keep], values.filter(pa.array(keep)), variance[keep], plb[keep])

@@ -11,7 +11,7 @@ import numpy as np
 from spine.geography import IntArray
 from spine.workload import FloatArray
 from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
-from tasks.inputs.blocks.area_file import AreaFile, shown_examples
+from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
@@ -20,7 +20,6 @@ from tasks.top_down.user_areas.published import Published
 from tasks.top_down.user_areas.question import Estimated, estimate_areas
 from tasks.top_down.user_areas.tree import Tree
 
-UNASSIGNED = "unassigned"
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
 FOREIGN = 0.02  # share of codes in tracts that the source does not have, beyond which they are those of another census
 COUNTED = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from spine.geography import IntArray
-from tasks.inputs.block_codes import STATE_UNIT
+from tasks.inputs.block_codes import STATE_UNIT, short_codes
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import NotOfRelease, path_in
@@ -41,6 +42,8 @@ PL94 = {
 def published_counts(source: str) -> Published:
     """Return the counts of a release's folder, or of P.L. 94-171 files. Raises Refused where it is neither."""
     if (Path(source) / MANIFEST).exists():
+        if "NOT_PRIVATE" in _manifest(Path(source)):
+            raise Refused(f"--published {source}: these are exact counts, made by das truth: never publish them")
         return lambda product, state: _of_release(Path(source), product, state)
     from tasks.inputs.blocks.files import block_files  # imports pandas
     from tasks.inputs.blocks.pl94 import is_geographic_header
@@ -52,11 +55,18 @@ def published_counts(source: str) -> Published:
     return lambda product, state: _of_pl94(source, *read(product), state)
 
 
+def _manifest(release: Path) -> dict[str, Any]:
+    try:
+        return read_manifest(release)
+    except NotOfRelease as fault:
+        raise Refused(f"--published {release}: {fault}") from None
+
+
 def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArray, IntArray]:
     """Return the counts of a release's blocks, those that were measured in water where its tables have them."""
     columns = columns_of(product)
     try:
-        moved = read_manifest(release).get("source", {}).get("as_tabulated", {})
+        moved = _manifest(release).get("source", {}).get("as_tabulated", {})
         table = pq.read_table(path_in(release, f"histograms/{product}/Block/{state}.parquet"))
         geounit = table["geounit"].combine_chunks()
         if not isinstance(geounit, pa.DictionaryArray):
@@ -69,7 +79,7 @@ def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArr
         raise Refused(f"--published {release}: {fault}") from None
     except UNREADABLE as error:
         raise Refused(f"{release}: no histograms of blocks ({type(error).__name__})") from None
-    return code // 10**5 * 10**4 + code % 10**4, counts
+    return short_codes(code), counts
 
 
 def _read_pl94(headers: list[str], product: ProductName) -> tuple[IntArray, IntArray]:

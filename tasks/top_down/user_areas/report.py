@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.inputs.blocks.area_file import UNASSIGNED
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import number, render
@@ -20,7 +21,7 @@ from tasks.pages.csv_text import as_csv
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import count_title
 from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.user_areas.answer import UNASSIGNED, Answer
+from tasks.top_down.user_areas.answer import Answer
 from tasks.top_down.user_areas.deviations import DRAWS, LEVEL, QUANTILES
 from tasks.top_down.user_areas.intervals import Z95
 

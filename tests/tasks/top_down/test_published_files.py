@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dense_gls import solve
 from e2e_runs import das
 from top_down_inputs import HERE, damage, estimated, read
 
@@ -29,10 +30,11 @@ from tasks.inputs.findings import read_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
+from tasks.top_down import moved_blocks
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.import_files import import_files
-from tasks.top_down.published_files import tabulated
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
 from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
 from tasks.top_down.published_files.request import Request
@@ -328,8 +330,8 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
         counts[code[-16:]] = counts.get(code[-16:], 0) + count
     gone, to, moved = sorted(counts)[:3]
     elsewhere = "5600599999999999"
-    pairs = " ".join(code[:11] + code[12:] for code in (gone, to, moved, elsewhere))
-    monkeypatch.setattr(tabulated, "MOVED", pairs)
+    short = [int(code[:11] + code[12:]) for code in (gone, to, moved, elsewhere)]
+    monkeypatch.setattr(moved_blocks, "MOVED", dict(zip(short[::2], short[1::2], strict=True)))
     release = of_sample(tmp_path, sample, "exact", estimator="gls")
     manifest = read_manifest(release)
     assert manifest["source"]["as_tabulated"] == {gone: to, moved: elsewhere}
@@ -349,6 +351,25 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
 
 
+def assert_margins_of_dense(release: Path, sample: Path, parts: dict[str, int]) -> None:
+    """Assert that margins are those of the dense solution with the totals of these parts; tracts lie in both parts."""
+    dense = solve(sample / "noisy/nmf" / PERSONS, zeros_from="Block")
+    dense.with_totals(parts)
+    columns, widths = columns_of("persons"), {"County": 5, "Tract": 11}
+    for level, width in widths.items():
+        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
+        areas: dict[str, list[str]] = {}
+        for code in dense.codes:
+            areas.setdefault(code[-16:][:width], []).append(code)
+        estimate, spread = dense.columns(columns.cells, areas)
+        key = [(area, name) for area in areas for name in columns.names]
+        np.testing.assert_allclose(margins.loc[key, "estimate"], estimate, atol=0.0006)
+        errors = np.sqrt(np.maximum(np.diag(spread), 0))
+        np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
+    assert any(len({code[0] for code in codes}) > 1 for codes in areas.values())
+    assert not [check for check in checks(release, read_manifest(release)) if check.faults]
+
+
 def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:
     truth = np.load(sample / "noisy/truth.npz")
     flag = np.array([code[0] for code in truth["person_codes"].tolist()])[truth["block"]]
@@ -358,6 +379,9 @@ def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) 
     assert found == parts
     assert read_manifest(with_totals)["source"]["part_totals_used"]
     assert not [check for check in checks(with_totals, read_manifest(with_totals)) if check.faults]
+    assert_margins_of_dense(
+        of_sample(tmp_path / "gls", sample, "noisy", estimator="gls", part_totals=True), sample, parts
+    )
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "noisy/nmf", nmf)
 
@@ -564,6 +588,16 @@ BAD: dict[str, Break] = {
     "the column value holds string, not lists": with_type("value", pa.string(), str),
     "a variance that is missing": rows_of("County", query("total_dpq", variance=float("nan"))),
     "a variance that is .* not positive": rows_of("County", query("total_dpq", variance=0.0)),
+    "a variance that is not 1e-20 to 1e\\+20": rows_of("County", query("total_dpq", variance=1e-30)),
+    rf"a value more than 40 standard .* above the 1,227 there can be: geocode {FIRST_COUNTY}": rows_of(
+        "County", query("total_dpq", value=[2**31 - 1])
+    ),
+    "a value more than 40 standard deviations below 0": with_type(
+        "value", pa.list_(pa.int64()), lambda v: [-(2**62)] * len(v)
+    ),
+    "a value more than 40 standard deviations below 0, or": with_type(
+        "value", pa.list_(pa.uint64()), lambda v: [2**64 - 1] * len(v)
+    ),
     rf"variances of no single share: geocode {FIRST_COUNTY}": rows_of("County", query("total_dpq", variance=5.0)),
     "level State, state 56: variances of no single share: geocode 056": lambda nmf: edit(
         nmf / PERSONS / "State.parquet", lambda _, rows: query("total_dpq", variance=5.0)(rows), "DPQuery"
