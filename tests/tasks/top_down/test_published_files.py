@@ -169,6 +169,7 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
     for origin, files, fault in (
         (Origin("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
         ("{}", paths, "a footer of das-flows that is damaged"),
+        ('{"run": "a", "state_totals": {"56": 1}}', paths, "a footer of das-flows that is damaged"),
         ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
     ):
         for path in files:
@@ -612,6 +613,12 @@ BAD: dict[str, Break] = {
     "a lower bound above the upper bound": rows_of("Block", values(LB, lambda v: [10**9, *v[1:]]), "Constraint"),
     "bounds of different numbers of group quarters": rows_of(
         "Block", values(UB, lambda v: [*v[:7], v[7] + 99_999]), "Constraint"
+    ),
+    "a block with more than 999,999,999 housing units": rows_of(
+        "Block", values("total_con", lambda v: [2**62]), "Constraint", UNITS
+    ),
+    "a block with more than 999,999,999 living quarters": rows_of(
+        "Block", values(UB, lambda v: [99_999 * 2**45, *v[1:]]), "Constraint"
     ),
     "housing units differ between persons and units": rows_of(
         "Block", values("total_con", lambda v: [v[0] + 1]), "Constraint", UNITS
