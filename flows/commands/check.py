@@ -43,6 +43,7 @@ def check(
     try:
         manifest = read_manifest(release)
         done = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]
+        stated = {name: manifest[name] for name in ("release", "spent")}
     except NotOfRelease as fault:
         raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {fault}") from None
     except Refused:
@@ -50,9 +51,8 @@ def check(
     except Exception as error:  # the manifest is somebody else's: it may hold anything
         raise Refused(f"{release}/{MANIFEST} is no manifest of a release: {reason_of(error)}") from error
     facts = {
-        "release": manifest["release"],
+        **stated,
         "digest": release_digest(release),
-        "spent": manifest["spent"],
         "checks": [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done],
     }
     faults = sum(bool(each.faults) for each in done)

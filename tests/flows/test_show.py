@@ -29,6 +29,7 @@ from flows.cli import app
 from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
+from flows.reports.show.detailed_dhca.presenters import explain_table
 from flows.reports.show.detailed_dhca.release import CELLS, Release
 from flows.reports.show.detailed_dhca.search import iterations_named, one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
@@ -104,6 +105,13 @@ def test_margins_and_laws_are_those_of_the_published_rows(release):
     assert {row.shape for row in published} == {"total", "age4", "age9", "age23"}
     for row in published:
         assert row.margin == margin_of_error(row.noise.law, row.noise.cells)
+        level = Level(row.region.type, release.iterations[row.code].level)
+        if level.nation_or_state and release.iterations[row.code].total_only:
+            assert "tabulated as a total alone" in explain_table(release, row)
+        else:
+            more = dict(zip(("total", "age4", "age9", "age23"), (*release.levels[level].thresholds, None), strict=True))
+            words = f" ages is for groups with a noisy first total of {more[row.shape]} or more."
+            assert explain_table(release, row).endswith(words) if more[row.shape] else not explain_table(release, row)
         assert row.noise.cells == CELLS[row.shape] == max(1, len(release.cells(row.region, row.code)) - 2)
 
 
@@ -130,6 +138,8 @@ def test_the_margin_of_a_difference_is_that_of_the_law_of_the_difference(release
                 half = Counter({a.noise.law: a.noise.cells // 2})
                 half[b.noise.law] += b.noise.cells // 2
                 assert whole.margin == margin_of_sum(half)
+            own = [views.group(release, one.region, one.code).measures for one in (a, b)]
+            assert told.measures == list(zip(*own, strict=True))
 
 
 def test_coterminous_regions_have_one_count_and_a_difference_without_noise(release, counts):
@@ -251,6 +261,7 @@ def test_the_iteration_of_a_name_comes_before_others_with_that_word():
         release.iterations[code].name = name
     assert iterations_named(release, "cherokee") == ["1706", "2908", "1705", "2907"]
     assert iterations_named(release, "Cherokee alone") == ["1706"]
+    assert [one_iteration(release, "cherokee", kind) for kind in ("alone", "combination")] == ["1706", "2908"]
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -320,7 +331,15 @@ def test_all_counties_of_an_iteration_with_all_ages_are_taken_away_at_once(page,
     assert shown == expected
     assert {row[2] for row in rows} >= {"Autauga County"}
     with urlopen(f"{page}{address[1:]}xlsx") as answer:
-        book = openpyxl.load_workbook(io.BytesIO(answer.read()), read_only=True)
+        content = io.BytesIO(answer.read())
+    assert 'filename="ages-1002-COUNTY.xlsx"' in answer.headers["content-disposition"]
+    data = openpyxl.load_workbook(content)["data"]  # on paper: all columns on a page, their names on every page
+    assert (data.page_setup.orientation, data.page_setup.fitToHeight, data.print_title_rows) == (
+        "landscape",
+        0,
+        "$1:$1",
+    )
+    book = openpyxl.load_workbook(content, read_only=True)
     lines = book["data"].iter_rows(values_only=True)
     assert [["" if cell is None else str(cell) for cell in line] for line in lines] == [header, *rows]
     about = dict(book["about"].iter_rows(values_only=True))

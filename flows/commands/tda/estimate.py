@@ -152,8 +152,8 @@ def estimate(
     out = release.resolve()
     if None not in (geography, check_spine) and geography != check_spine:
         raise Refused("--check-spine names the geography: leave out --geography, or name the same")
-    if part_totals and changes.get("estimator") == "gls":
-        raise Refused("--part-totals is for --estimator topdown: margins of error know the totals of states alone")
+    if part_totals and free:
+        raise Refused("--free leaves declared totals unused: leave out --part-totals")
     request = Request(
         totals,
         geography or check_spine,

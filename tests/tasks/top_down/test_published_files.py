@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dense_gls import solve
 from e2e_runs import das
 from top_down_inputs import HERE, damage, estimated, read
 
@@ -32,6 +33,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down import moved_blocks
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.import_files import import_files
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
 from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
@@ -352,6 +354,25 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
 
 
+def assert_margins_of_dense(release: Path, sample: Path, parts: dict[str, int]) -> None:
+    """Assert that margins are those of the dense solution with the totals of these parts; tracts lie in both parts."""
+    dense = solve(sample / "noisy/nmf" / PERSONS, zeros_from="Block")
+    dense.with_totals(parts)
+    columns, widths = columns_of("persons"), {"County": 5, "Tract": 11}
+    for level, width in widths.items():
+        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
+        areas: dict[str, list[str]] = {}
+        for code in dense.codes:
+            areas.setdefault(code[-16:][:width], []).append(code)
+        estimate, spread = dense.columns(columns.cells, areas)
+        key = [(area, name) for area in areas for name in columns.names]
+        np.testing.assert_allclose(margins.loc[key, "estimate"], estimate, atol=0.0006)
+        errors = np.sqrt(np.maximum(np.diag(spread), 0))
+        np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
+    assert any(len({code[0] for code in codes}) > 1 for codes in areas.values())
+    assert not [check for check in checks(release, read_manifest(release)) if check.faults]
+
+
 def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:
     truth = np.load(sample / "noisy/truth.npz")
     flag = np.array([code[0] for code in truth["person_codes"].tolist()])[truth["block"]]
@@ -361,6 +382,9 @@ def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) 
     assert found == parts
     assert read_manifest(with_totals)["source"]["part_totals_used"]
     assert not [check for check in checks(with_totals, read_manifest(with_totals)) if check.faults]
+    assert_margins_of_dense(
+        of_sample(tmp_path / "gls", sample, "noisy", estimator="gls", part_totals=True), sample, parts
+    )
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "noisy/nmf", nmf)
 

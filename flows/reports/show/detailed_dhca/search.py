@@ -10,6 +10,7 @@ from flows.reports.show.geography import Region
 from flows.reports.show.search import FEW, SMALL, Vocabulary, matches, only, words_of
 
 MOST_WORDS = 8  # of a query for a group
+ENDINGS = {"alone": "alone", "combination": "alone or in any combination"}  # of names, by the kind of the iteration
 
 
 def one_region(release: Release, text: str) -> Region:
@@ -24,8 +25,15 @@ def one_region(release: Release, text: str) -> Region:
     return only(partial(regions_named, release), "region", text, named, index_of(release).vocabulary)
 
 
-def one_iteration(release: Release, text: str) -> str:
-    """Return the only iteration that matches a code or a name. Raises NotThere for none or several."""
+def one_iteration(release: Release, text: str, kind: str = "") -> str:
+    """Return the only iteration that matches a code or a name, or the only one of a kind where several do.
+
+    Raises NotThere for none or several.
+    """
+    if kind in ENDINGS and len(iterations_named(release, text)) > 1:
+        alike = iterations_named(release, f"{text} {ENDINGS[kind]}")
+        if len(alike) == 1:
+            return alike[0]
 
     def named(code: str) -> str:
         return f"{code} {release.iterations[code].name}"

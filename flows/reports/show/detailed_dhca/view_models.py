@@ -218,10 +218,11 @@ class AgesView(View):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupView(View):
-    """One population group."""
+    """One population group. why_no_more: why its table has no more ages."""
 
     group: GroupItem
     law: str
+    why_no_more: str
     pyramid: Pyramid | None
     measures: Sequence[Measure]
     coterminous: Sequence[RegionItem]
@@ -271,7 +272,10 @@ class DifferenceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(View):
-    """Two groups side by side; without the second, the regions and iterations to choose it from."""
+    """Two groups side by side; without the second, the regions and iterations to choose it from.
+
+    measures: of ages and sexes, for A and B.
+    """
 
     a: GroupItem
     asked: dict[str, str]
@@ -280,6 +284,7 @@ class Comparison(View):
     total: DifferenceRow | None = None
     rows: Sequence[DifferenceRow] = ()
     pyramids: Sequence[Pyramid] = ()
+    measures: Sequence[tuple[Measure, Measure]] = ()
     regions: Sequence[RegionItem] = ()
     iterations: Sequence[IterationItem] = ()
     view: str = "compare"
