@@ -293,6 +293,7 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
     "equivalency.csv": (f"{ONE},1\n{TWO},2\n", {"1": 1, "2": 1}),
     "town.txt": (f"{ONE}\n{ONE[:12]}1{ONE[12:]}\n{TWO}\n", {"town": 2}),
     "excel.csv": (f'\ufeffGEO_ID;NAME\n1000000US{ONE};"A"\n1000000US{TWO};\n', {"A": 1}),
+    "digits.csv": (f"GEOID20,NAME\n{ONE},{'9' * 10_000}\n", {"9" * 10_000: 1}),
     "rest.csv": (f"GEOID20,DISTRICT\n{ONE},1\n{TWO},Unassigned\n", {"1": 1}),
 }
 
