@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -209,9 +209,14 @@ def leaving_nothing(
     names = [f"{base.name}-{name}" for name in jurisdictions] if len(jurisdictions) > 1 else [base.name]
     runs = [TopDownRun(base.with_name(name)) for name in names]
 
+    is_new = not out.exists()
+
     def end() -> None:
         for run in runs:
             end_estimate(run, out)
+        if is_new:
+            with suppress(OSError):  # it holds a release, or was never made
+                out.rmdir()
 
     try:
         with (

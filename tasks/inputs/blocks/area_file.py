@@ -252,6 +252,6 @@ def _one_area_each(path: str, code: IntArray, named: np.ndarray, notes: list[str
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a key by which names are sorted with their numbers as numbers."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    """Return a key by which names are sorted with their numbers, of at most 18 digits, as numbers."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
     return [(0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part) for part in parts]

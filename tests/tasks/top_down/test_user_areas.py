@@ -293,6 +293,7 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
     "equivalency.csv": (f"{ONE},1\n{TWO},2\n", {"1": 1, "2": 1}),
     "town.txt": (f"{ONE}\n{ONE[:12]}1{ONE[12:]}\n{TWO}\n", {"town": 2}),
     "excel.csv": (f'\ufeffGEO_ID;NAME\n1000000US{ONE};"A"\n1000000US{TWO};\n', {"A": 1}),
+    "digits.csv": (f"GEOID20,NAME\n{ONE},{'9' * 10_000}\n", {"9" * 10_000: 1}),
     "rest.csv": (f"GEOID20,DISTRICT\n{ONE},1\n{TWO},Unassigned\n", {"1": 1}),
 }
 
@@ -401,6 +402,9 @@ def test_the_command_answers_from_what_is_kept(
     assert float(between[0]["total"]) == -float(between[1]["total"]) == float(between[2]["total"])
     page = (tmp_path / "out/areas.html").read_text()
     assert "<script" not in page
+    assert "<h1>Estimates of 2 areas of Wyoming, with their errors</h1>" in page
+    assert "group quarters: nursing facilities" in page
+    assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--count", "total", "--json") == 0
     assert {row["count"] for row in json.loads(capsys.readouterr().out)["areas"]} == {"total"}
