@@ -151,7 +151,7 @@ def differences(release: Path, copy: Path) -> list[str]:
                     found.append(f"{name}.csv")
     for path in copy.glob("*.html"):
         links = re.findall(r'(?:href|src|action)="([^"]*)"', path.read_text())
-        found += [link for link in links if link not in ("data:,", "#main") and not (copy / link).is_file()]
+        found += [link for link in links if not link.startswith(("data:,", "#")) and not (copy / link).is_file()]
     return found
 
 

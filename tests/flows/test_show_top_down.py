@@ -206,6 +206,7 @@ def test_a_copy_has_the_pages_and_tables_that_are_served(place, tmp_path):
     copy = copied_to(place, tmp_path / "copy")
     assert differences(place, copy) == []
     assert len(list(copy.glob("geounit-spine_units-*.html"))) > 3
+    assert "<circle" in (copy / "map-tabulation-County-46.html").read_text()
     assert not list(copy.glob("geounit-*-Block-*.html"))  # lists have them
     assert list(copy.glob("listing-tabulation-Block-46-in=*.html"))
 
