@@ -61,7 +61,7 @@ def show(
     With `--region` or `--iteration` the answer is printed instead, with `--json` as data; with `--export` the pages
     are written out: a folder for any web server, or to open as it is.
 
-    **Example:** `das show release/us --region "Rhode Island" --iteration Italian`
+    **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
     """
     from flows.reports.show.application import Check
     from flows.reports.show.confidence import at_confidence

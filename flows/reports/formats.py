@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
@@ -13,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from flows.reports.terminal import PlainConsole, out, printable, show
+from tasks.pages.csv_text import as_csv
 from tasks.pages.text_table import TextTable
 
 
@@ -25,13 +24,6 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print a table.")]
-
-
-def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table as the text of a CSV file; None is empty."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    return text.getvalue()
 
 
 def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from spine.geography import IntArray
 from tasks.inputs.tables import Column
 
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
@@ -32,6 +33,18 @@ def block_numbers(columns: Mapping[str, Column]) -> NDArray[np.int64]:
     for name, factor in BLOCK_FACTORS.items():
         number = number + columns[name].where(code_number, np.int64) * factor
     return number
+
+
+def short_codes(geocodes: IntArray) -> IntArray:
+    """Return the 15-digit codes of blocks from their geocodes, 16 digits."""
+    codes: IntArray = geocodes // 10**5 * 10**4 + geocodes % 10**4
+    return codes
+
+
+def long_codes(codes: IntArray) -> IntArray:
+    """Return the geocodes of blocks, 16 digits: the first of a block's number is its block group's as well."""
+    geocodes: IntArray = codes // 10**4 * 10**5 + codes % 10**4 // 1000 * 10**4 + codes % 10**4
+    return geocodes
 
 
 def find_blocks(blocks: NDArray[np.int64], numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

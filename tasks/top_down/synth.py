@@ -24,13 +24,14 @@ from spine.settings import Jurisdiction, SpineSettings, settings_for
 from spine.top_down.histogram import NURSING, PERSONS, TYPES
 from spine.workload import FloatArray
 from tasks.inputs.arrow import text
+from tasks.inputs.block_codes import short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.names import names_in, write_names
 from tasks.inputs.points import points_in, write_points
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.input.records import block_columns, short_codes
+from tasks.top_down.input.records import block_columns
 from tasks.top_down.input.write_inputs import Form, mark_inputs, open_declared, open_records, write_totals
 
 RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group quarters below are for
@@ -149,7 +150,7 @@ def _write_records(
             rng = np.random.default_rng([seed, state])
             native = in_aian(in_state, settings)
             quarters = living_quarters(populations(in_state, rng), native, rng)
-            declare(short_codes(in_state), quarters.facilities)
+            declare(short_codes(in_state.geocode), quarters.facilities)
             block, status = units_of(quarters)
             write_units(in_state.geocode[block], status)
             units += len(block)

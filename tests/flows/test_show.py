@@ -26,12 +26,12 @@ from show_release import entered, inputs, serving, urlopen, with_estimates
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.reports.formats import as_csv
 from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import views
 from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
+from flows.reports.show.detailed_dhca.presenters import explain_table
 from flows.reports.show.detailed_dhca.release import CELLS, Release
-from flows.reports.show.detailed_dhca.search import one_iteration, one_region, regions_named
+from flows.reports.show.detailed_dhca.search import iterations_named, one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
 from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
@@ -40,6 +40,7 @@ from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.inputs.configuration import Level
 from tasks.inputs.names import check_names
 from tasks.lifecycle.errors import Refused
+from tasks.pages.csv_text import as_csv
 from tests.flows.conftest import printed
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")
@@ -104,6 +105,13 @@ def test_margins_and_laws_are_those_of_the_published_rows(release):
     assert {row.shape for row in published} == {"total", "age4", "age9", "age23"}
     for row in published:
         assert row.margin == margin_of_error(row.noise.law, row.noise.cells)
+        level = Level(row.region.type, release.iterations[row.code].level)
+        if level.nation_or_state and release.iterations[row.code].total_only:
+            assert "tabulated as a total alone" in explain_table(release, row)
+        else:
+            more = dict(zip(("total", "age4", "age9", "age23"), (*release.levels[level].thresholds, None), strict=True))
+            words = f" ages is for groups with a noisy first total of {more[row.shape]} or more."
+            assert explain_table(release, row).endswith(words) if more[row.shape] else not explain_table(release, row)
         assert row.noise.cells == CELLS[row.shape] == max(1, len(release.cells(row.region, row.code)) - 2)
 
 
@@ -130,6 +138,8 @@ def test_the_margin_of_a_difference_is_that_of_the_law_of_the_difference(release
                 half = Counter({a.noise.law: a.noise.cells // 2})
                 half[b.noise.law] += b.noise.cells // 2
                 assert whole.margin == margin_of_sum(half)
+            own = [views.group(release, one.region, one.code).measures for one in (a, b)]
+            assert told.measures == list(zip(*own, strict=True))
 
 
 def test_coterminous_regions_have_one_count_and_a_difference_without_noise(release, counts):
@@ -231,12 +241,27 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert one_region(release, "01001") == COUNTY
     assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
     for text in ("Iteration 1002, Alabama", "how many iteration 1002 in Alabama", "alabama 1002"):
-        assert views.find(release, text).groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
+        (group,) = views.find(release, text).groups
+        assert (group.key, group.count) == ("STATE/01/1002", views.group(release, STATE, "1002").group.count)
     assert views.find(release, "nobody in Alabama").groups == []
+    many = views.find(release, "iteration tract 01001")
+    assert many.groups_total == len(iterations_named(release, "iteration")) * len(regions_named(release, "tract 01001"))
+    assert 0 < len(many.groups) < many.groups_total
     assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
     for text, said in (("Atlantis", "no region matches"), ("county", "several regions match")):
         with pytest.raises(NotThere, match=said):
             one_region(release, text)
+
+
+def test_the_iteration_of_a_name_comes_before_others_with_that_word():
+    names = {"1705": "Cherokee Alabama alone", "1706": "Cherokee alone", "2907": "Cherokee Nation alone"}
+    names |= {"2908": "Cherokee alone or in any combination"}
+    release = mock.Mock(iterations={code: mock.Mock() for code in names})
+    for code, name in names.items():
+        release.iterations[code].name = name
+    assert iterations_named(release, "cherokee") == ["1706", "2908", "1705", "2907"]
+    assert iterations_named(release, "Cherokee alone") == ["1706"]
+    assert [one_iteration(release, "cherokee", kind) for kind in ("alone", "combination")] == ["1706", "2908"]
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -306,7 +331,15 @@ def test_all_counties_of_an_iteration_with_all_ages_are_taken_away_at_once(page,
     assert shown == expected
     assert {row[2] for row in rows} >= {"Autauga County"}
     with urlopen(f"{page}{address[1:]}xlsx") as answer:
-        book = openpyxl.load_workbook(io.BytesIO(answer.read()), read_only=True)
+        content = io.BytesIO(answer.read())
+    assert 'filename="ages-1002-COUNTY.xlsx"' in answer.headers["content-disposition"]
+    data = openpyxl.load_workbook(content)["data"]  # on paper: all columns on a page, their names on every page
+    assert (data.page_setup.orientation, data.page_setup.fitToHeight, data.print_title_rows) == (
+        "landscape",
+        0,
+        "$1:$1",
+    )
+    book = openpyxl.load_workbook(content, read_only=True)
     lines = book["data"].iter_rows(values_only=True)
     assert [["" if cell is None else str(cell) for cell in line] for line in lines] == [header, *rows]
     about = dict(book["about"].iter_rows(values_only=True))
@@ -336,7 +369,7 @@ def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(rel
 def test_a_typing_error_finds_the_nearest_name_and_says_so(release):
     found = views.find(release, "Autagua")
     assert (found.nearest, found.regions[0].name) == ("autauga", "Autauga County")
-    assert views.find(release, "iteration 1002 in Albama").groups == [("STATE/01/1002", "Iteration 1002, Alabama")]
+    assert [one.key for one in views.find(release, "iteration 1002 in Albama").groups] == ["STATE/01/1002"]
     assert views.find(release, "Xyzzyx").nearest == ""
     with pytest.raises(NotThere, match=r"no region matches 'Autagua'; nearest: COUNTY/01001 Autauga County$"):
         one_region(release, "Autagua")
@@ -424,7 +457,10 @@ def test_the_terminal_has_the_same_views(released, counts):
     [
         (["--region", "Atlantis"], "no region matches 'Atlantis'$"),
         (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
-        (["--region", "county", "--iteration", "1002"], "several regions match 'county': COUNTY/01001"),
+        (
+            ["--region", "county", "--iteration", "1002"],
+            "several regions match 'county': COUNTY/01001.*; give the code of one$",
+        ),
         (["--scope", "Narnia"], "neither a state"),
     ],
 )

@@ -130,6 +130,7 @@ def test_a_map_shows_each_region_by_its_count_share_or_margin(placed):
         view = iteration_map(release, placed.places, "1002", "TRACT", state, by)
         rows, symbols = view.page.rows, view.drawing.symbols
         assert len(view.drawing.symbols) == view.page.total == len(release.regions_in("TRACT", "01"))
+        assert [one.label for one in symbols] == [row.name for row in rows]
         counts = {row.region.id: row for row in release.totals(region_type="TRACT", prefix="01", code="1002")}
         published = {row.id: row.count for row in rows if row.count is not None}
         assert published == {one: row.count for one, row in counts.items()}

@@ -102,12 +102,15 @@ def _trees(measured: Source, states: tuple[str, ...], options: WorkOptions) -> l
     if missing:
         from flows.execution.settings import new_run_id
         from tasks.top_down.run import TopDownRun
-        from tasks.top_down.user_areas.keep import keep
+        from tasks.top_down.user_areas.keep import keep, pass_up
 
         run = TopDownRun(options.home / "runs" / new_run_id("tda-areas"))
         with options.leaving_nothing(run, "Areas") as workers:
             measured.open(run, workers, missing)
-            keep(run, workers, options.home, {state: digests[state] for state in missing})
+            pass_up(run, workers)
+            if any(measured.digest(state) != digests[state] for state in missing):
+                raise Refused("the measurements changed while they were read: ask again")
+            keep(run, options.home, {state: digests[state] for state in missing})
     trees = [find_tree(options.home, digests[state]) for state in states]
     if None in trees:
         raise Refused("the kept states were removed while they were read: ask again")

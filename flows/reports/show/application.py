@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from flows.reports.formats import as_csv
 from flows.reports.show import rendering
 from flows.reports.show.confidence import as_data, at_confidence, confidence, table_of
 from flows.reports.show.gate import HEADERS, Gate, folder_of
@@ -32,6 +31,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks
 from tasks.lifecycle.received import NotOfRelease, read_in
 from tasks.pages import style
+from tasks.pages.csv_text import as_csv
 
 HOSTS = ["127.0.0.1", "localhost"]
 REPORT_POLICY = (
@@ -41,6 +41,7 @@ REPORT = "report.html"
 FILES = {"csv": "text/csv", "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"}
 CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau gives 90 in its tables
 LONGEST = 200  # characters of one parameter
+NAMED_BY = ("type", "in", "table", "by", "confidence")  # parameters in the name of a file to take away
 
 
 class Check:
@@ -147,8 +148,9 @@ def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respon
     """Return the view that an address names, in the form that it asks for. Raises NotThere, Refused or anything."""
     form, view = asked.get("format", "html"), shown.view(asked)
     if form in FILES:
-        name = asked.get("view", "overview").replace("/", "-")
-        safe = "".join(letter for letter in name if letter.isalnum() or letter in "-_") or "view"
+        parts = [asked.get("view", "overview"), *(asked.get(one) for one in NAMED_BY)]
+        name = "-".join(filter(None, parts)).replace("/", "-")
+        safe = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in "-_")) or "view"
         content = workbook(view, about(shown, check)) if form == "xlsx" else as_csv(*table_of(view))
         saved = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
         return Response(content, media_type=FILES[form], headers={**HEADERS, **saved})

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from flows.reports.formats import as_csv
 from flows.reports.show import rendering
 from flows.reports.show.confidence import table_of
 from flows.reports.show.release_pages import ReleasePages, View
 from flows.reports.show.search import SMALL
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style
+from tasks.pages.csv_text import as_csv
 
 MOST_PAGES = 100_000
 LINK = re.compile(r'<a ([^>]*)href="\?([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)

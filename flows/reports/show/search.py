@@ -71,4 +71,4 @@ def only(
         hint = f"; nearest: {'; '.join(map(name, nearest[:FEW]))}" if nearest else ""
         raise NotThere(f"no {what} matches {text!r}{hint}")
     more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-    raise NotThere(f"several {what}s match {text!r}: {'; '.join(map(name, found[:FEW]))}{more}")
+    raise NotThere(f"several {what}s match {text!r}: {'; '.join(map(name, found[:FEW]))}{more}; give the code of one")

@@ -26,8 +26,11 @@ def workbook(view: View, about: Mapping[str, Any]) -> bytes:
         heading = book.add_format({"bold": True})
         sheet = book.add_worksheet("data")
         sheet.freeze_panes(1, 0)
+        sheet.repeat_rows(0)
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
         for number, name in enumerate(columns):
-            sheet.set_column(number, number, WIDTHS.get(name, 14))
+            sheet.set_column(number, number, WIDTHS.get(name, max(12, len(name) + 3)))  # room for the filter's button
         sheet.write_row(0, 0, columns, heading)
         for number, row in enumerate(rows, start=1):
             sheet.write_row(number, 0, row)
@@ -47,6 +50,8 @@ def _describe(sheet: Any, view: View, about: Mapping[str, Any], heading: Any) ->
         "margins (MOE)": f"at {confidence().percent}% confidence",
         "how to read it": view.reading,
     }
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)
     sheet.set_column(0, 0, 18)
     sheet.set_column(1, 1, 110)
     for number, (name, words) in enumerate(facts.items()):

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from spine.geography import IntArray
+from tasks.inputs.block_codes import short_codes
 from tasks.inputs.files import members, open_file, why
-from tasks.inputs.tables import HEADER_BYTES
+from tasks.inputs.tables import HEADER_BYTES, LONG_HEADER
 from tasks.lifecycle.errors import Refused
 
 BLOCKS = ("GEOID20", "GEOID", "GEO_ID", "BLOCKID20", "BLOCKID", "BLOCK", "GEOCODE", "TABBLK")
@@ -27,7 +28,8 @@ BLOCKS_OF_2010 = ("GEOID10", "BLOCKID10", "GEOCODE10")
 # Columns of areas, the first that is there; a pattern is of any vintage, as CD118FP.
 AREAS = ("DISTRICT", r"CD\w*", r"SLDU\w*", r"SLDL\w*", "PLACEFP", "COUSUBFP", "AIANNHCE", "AREA", "NAME")
 WITHIN_COUNTY = ("DISTRICT", "COUSUBFP")  # codes that other counties have too, where the table has the county
-LARGEST = 2 << 30  # bytes of a table; the blocks of the nation with their districts are 0.2 GB
+UNASSIGNED = "unassigned"  # the name of what is in no area
+LARGEST = 1 << 29  # bytes of a table; the blocks of the nation with their districts are 0.2 GB
 _CODE = r"^(?:[0-9]{7}US)?([0-9]+)$"  # with or without the summary level of data.census.gov
 
 
@@ -62,14 +64,28 @@ def read_areas(path: str, column: str | None = None, *, pad: bool = False) -> Ar
         raise Refused(f"{path} is a workbook or an archive: save the table as CSV")
     block, area = _columns(path, _table(path, body), column)
     code, there = _codes(path, block, pad)
-    named = pc.utf8_trim_whitespace(area).to_numpy(zero_copy_only=False)[there]
+    name = pc.utf8_trim_whitespace(area)
+    name = pc.if_else(pc.equal(pc.utf8_lower(name), UNASSIGNED), "", name)
+    named = name.to_numpy(zero_copy_only=False)[there]
     notes = []
     if blank := int((named == "").sum()):
-        notes.append(f"rows with a blank area, whose blocks are unassigned: {blank:,}")
+        notes.append(f"rows with a blank area, whose blocks are {UNASSIGNED}: {blank:,}")
+    _refuse_control(path, code, named, there)
     code, named = code[named != ""], named[named != ""]
     if not len(code):
         raise Refused(f"{path} assigns no block to an area")
     return _one_area_each(path, code, named, notes)
+
+
+def _refuse_control(path: str, code: IntArray, named: np.ndarray, there: np.ndarray) -> None:
+    """Refuse a name that could steer a terminal, end a line or hide in a page, by its row and block."""
+    bad = np.asarray(pc.match_substring_regex(pa.array(named, pa.string()), r"[\p{C}\p{Zl}\p{Zp}]"))
+    if bad.any():
+        at = int(bad.argmax())
+        raise Refused(
+            f"{path}, row {int(np.flatnonzero(there)[at]) + 1} of the table (block {int(code[at]):015d}): the name of "
+            "the area has a control character: take it out"
+        )
 
 
 def _one_file(path: str) -> str:
@@ -89,15 +105,17 @@ def _one_file(path: str) -> str:
 
 def _table(path: str, body: bytes) -> pa.Table:
     """Return the table, text in all columns; without a header the columns are called 0 and 1."""
+    if b"\0" in body[:HEADER_BYTES]:
+        raise Refused(f"{path} is no text: save the table as CSV in UTF-8")
+    if len(body) > HEADER_BYTES and b"\n" not in body[:HEADER_BYTES]:
+        raise Refused(f"{path}: {LONG_HEADER}")
     try:
         body.decode("utf-8-sig")
         encoding = "utf8"
     except UnicodeDecodeError:
         encoding = "latin1"
-    if b"\0" in body[:HEADER_BYTES]:
-        raise Refused(f"{path} is no text: save the table as CSV in UTF-8")
     body = body.removeprefix(b"\xef\xbb\xbf")
-    line = body[:HEADER_BYTES].split(b"\n", 1)[0].decode(encoding, "replace").strip()
+    line = body[: HEADER_BYTES + 1].split(b"\n", 1)[0].decode(encoding, "replace").strip()
     delimiter = next((mark for mark in "|\t;" if mark in line), ",")
     first = [cell.strip().strip("\"'") for cell in line.split(delimiter)]
     headless = bool(re.match(_CODE, first[0])) and len(first) <= 2
@@ -195,7 +213,7 @@ def _codes(path: str, block: pa.ChunkedArray, pad: bool) -> tuple[IntArray, np.n
         "codes of 16 digits that do not repeat the block group's",
         "a block has 15 digits",
     )
-    return np.where(sixteen, number // 10**5 * 10**4 + number % 10**4, number), there
+    return np.where(sixteen, short_codes(number), number), there
 
 
 def _refuse(path: str, text: pa.ChunkedArray, wrong: pa.Array, fault: str, remedy: str) -> None:
@@ -213,9 +231,10 @@ def shown_examples(values: Sequence[object]) -> str:
 
 def _one_area_each(path: str, code: IntArray, named: np.ndarray, notes: list[str]) -> AreaFile:
     """Return every block once, areas in the order of their numbers or names."""
-    distinct, area = np.unique(named.astype(str), return_inverse=True)
+    encoded = pa.array(named, pa.string()).dictionary_encode()  # numpy would give every row the longest name's room
+    names, area = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
     order = np.lexsort((area, code))
-    code, area = code[order], area.ravel()[order]
+    code, area = code[order], area[order]
     again = np.flatnonzero(code[1:] == code[:-1])
     differ = again[area[again + 1] != area[again]]
     if len(differ):
@@ -226,7 +245,6 @@ def _one_area_each(path: str, code: IntArray, named: np.ndarray, notes: list[str
         notes = [*notes, f"rows that repeat a block and its area: {len(again):,}"]
         keep = np.append(True, code[1:] != code[:-1])
         code, area = code[keep], area[keep]
-    names = [str(name) for name in distinct]
     rank = sorted(range(len(names)), key=lambda at: natural(names[at]))
     place = np.empty(len(names), np.int64)
     place[rank] = np.arange(len(names))
@@ -234,6 +252,6 @@ def _one_area_each(path: str, code: IntArray, named: np.ndarray, notes: list[str
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a key by which names are sorted with their numbers as numbers."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    """Return a key by which names are sorted with their numbers, of at most 18 digits, as numbers."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
     return [(0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part) for part in parts]

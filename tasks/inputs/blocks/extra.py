@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from spine.geography import BadGeography, Geography, geoid15, gq_pattern
+from tasks.inputs.block_codes import short_codes
 from tasks.inputs.files import open_file
 
 GQ_COUNTS = tuple(f"gq{i}" for i in range(1, 8))
@@ -25,7 +26,7 @@ def with_extra(geography: Geography, source: str) -> Geography:
     BadGeography for an unknown column, a block that comes twice or has no prim, and for a value that is not a number.
     """
     table = _read(source)
-    block = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
+    block = short_codes(geography.geocode)
     row = table.index.get_indexer(pd.Index(block))
     added: dict[str, Any] = {}
     if "primgeo" in table:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spine.geography import IntArray
+from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.pages.words import level_title
 from tasks.top_down.areas import DIGITS, areas
 from tasks.top_down.input.geography import make_spine
-from tasks.top_down.input.records import short_codes
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -65,7 +65,7 @@ def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entitie
     level = spine.levels.index("Block_Group")
     group[spine.order] = spine.geounit_of_block(level)
     yield _present("obg", np.arange(len(spine.starts[level])), group)
-    yield _present("block", short_codes(geography), np.arange(number))
+    yield _present("block", short_codes(geography.geocode), np.arange(number))
 
 
 def _present(level: str, codes: IntArray, of_block: IntArray) -> Entities:

@@ -51,8 +51,12 @@ class Compared:
 
     @property
     def least(self) -> float:
-        """The least chance, after Holm, that so few runs can give: of all ways to share them out, one."""
-        return len(self.verdict) * max(1 / comb(self.runs + self.replicates, self.runs), 1 / (PERMUTATIONS + 1))
+        """The least chance, after Holm, that so few runs can give: of all ways to share them out, one.
+
+        Groups of one size may change places, which no statistic sees: then two ways.
+        """
+        ways = comb(self.runs + self.replicates, self.runs) / (2 if self.runs == self.replicates else 1)
+        return len(self.verdict) * max(1 / ways, 1 / (PERMUTATIONS + 1))
 
     @property
     def sentence(self) -> str:

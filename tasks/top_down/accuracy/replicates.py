@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 
 from spine.geography import IntArray
 from spine.top_down import TrueHistograms
-from spine.top_down.histogram import from_entries
+from spine.top_down.histogram import HOUSEHOLD, from_entries
 from spine.workload import FloatArray
+from tasks.inputs.block_codes import short_codes
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, complete, remove
@@ -32,9 +33,8 @@ from tasks.top_down.accuracy.entities import WIDTHS, entities
 from tasks.top_down.estimate.descent import load_estimates
 from tasks.top_down.gls.margin_tables import RACES, columns_of, count_columns
 from tasks.top_down.input.histograms import BLOCKS
-from tasks.top_down.input.records import short_codes
+from tasks.top_down.moved_blocks import into_universe
 from tasks.top_down.public.make_inputs import COUNTS
-from tasks.top_down.public.moved_blocks import into_universe
 from tasks.top_down.public.read_microdata import VACANT, read_microdata
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run import TopDownRun, load_histograms
@@ -42,7 +42,13 @@ from tasks.top_down.run_plan import ProductName
 
 TRUTH, OURS, THEIRS = "truth", "ours-{:04d}", "theirs-{:04d}"
 NUMBER = re.compile(r"(\d{1,4})(?:\.[A-Za-z]+)*$")
-COUNTS_FILE = ("PRODUCT_TABLE", "QUERY", "GEO", "ITERATION", "COUNT")
+COUNTS_FILE: dict[str, type | str] = {
+    "PRODUCT_TABLE": str,
+    "QUERY": str,
+    "GEO": str,
+    "ITERATION": "int64",
+    "COUNT": "int64",
+}
 QUARTERS = {f"P00500{cell:02d}": f"group quarters: type {t}" for cell, t in ((3, 1), (4, 2), (5, 3), (6, 4))}
 CELLS: dict[str, tuple[ProductName, str]] = {  # the table cells that are columns of the error report
     **dict.fromkeys(("P0010001", "P0020001"), ("persons", "total")),
@@ -155,16 +161,23 @@ def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> Non
         else:
             entries = microdata.counts(product, int(state))
         block, cell, count = entries
+        blocks = run.state(state)
         if not len(block):
             raise Refused(f"it has no {product} in state {state}")
         if product == "units":  # without the facilities
             block, count = block[cell <= VACANT], count[cell <= VACANT]
             cell = 1 - cell[cell <= VACANT]  # vacant is the first cell of H1, occupied the second
-        codes = short_codes(run.state(state).geography)
+        codes = short_codes(blocks.geography.geocode)
         block = into_universe(block, codes)
         row = np.minimum(np.searchsorted(codes, block), len(codes) - 1)
         if len(other := np.unique(block[codes[row] != block])):
             raise Refused(f"{len(other)} of its blocks are not in the truth, the first {other[0]:015d}")
+        declared = blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
+        if (there := int(count.sum())) != declared:
+            raise Refused(
+                f"it has {there:,} {product} in state {state}, and the truth {declared:,}, which no run changes: is a "
+                "file there twice, or of another truth?"
+            )
         histograms = from_entries(TrueHistograms, -1, 0, row, cell, count, len(codes))
         _keep(run, product, state, THEIRS.format(number), histograms)
     remove(scratch)
@@ -184,11 +197,16 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
     """Keep the counts of a CSV of counts; return the numbers of its replicates."""
     try:
         with open_file(str(source), compression="infer") as stream:
-            table = pd.read_csv(stream, dtype={"GEO": str, "QUERY": str}, usecols=[*COUNTS_FILE])
-    except (OSError, ValueError) as error:
-        reason = why(error) if isinstance(error, OSError) else f"it needs the columns {', '.join(COUNTS_FILE)}"
-        raise Refused(f"{source} cannot be read: {reason}") from None
-    table = table[table["QUERY"].isin(list(CELLS))]
+            table = pd.read_csv(stream, dtype=COUNTS_FILE, usecols=[*COUNTS_FILE])
+    except (OSError, ValueError, OverflowError) as error:
+        of_table = f"it needs the columns {', '.join(COUNTS_FILE)}, the last two of whole numbers"
+        raise Refused(f"{source} cannot be read: {why(error) if isinstance(error, OSError) else of_table}") from None
+    table = table[table["QUERY"].isin(list(CELLS))].drop_duplicates()
+    if (wrong := ~table["ITERATION"].between(0, 9999)).any():
+        raise Refused(f"{source}: ITERATION {table.loc[wrong, 'ITERATION'].iloc[0]} is not 0 to 9999")
+    if (wrong := table.duplicated(["QUERY", "GEO", "ITERATION"])).any():
+        query, geo, number = table.loc[wrong, ["QUERY", "GEO", "ITERATION"]].iloc[0]
+        raise Refused(f"{source}: {query} of {geo} is there with two counts in iteration {number}")
     table["GEO"] = table["GEO"].fillna("").str.rpartition("US")[2]
     numbers = sorted(set(table["ITERATION"].tolist()))
     for product, state in run.product_states:

@@ -29,7 +29,7 @@ from tasks.top_down.areas import FOLDERS
 from tasks.top_down.gls.bureau_estimates import WIDTHS, find_product, list_files, load_estimates
 from tasks.top_down.gls.margin_tables import MARGINS, PLACES
 from tasks.top_down.gls.pl94_cells import pl94_cells
-from tasks.top_down.published_files.moved_blocks import MOVED_BLOCKS
+from tasks.top_down.moved_blocks import MOVED
 from tasks.top_down.run_plan import US
 
 APART = 4  # standard errors, of both together, beyond which two estimates of one count do not agree
@@ -158,7 +158,7 @@ def _join(database: duckdb.DuckDBPyConnection, level: str) -> Iterator[str]:
 
 def _moved(database: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Yield a note where a tract has a block of water whose residents the published tables count elsewhere."""
-    tracts = {block[: WIDTHS["Tract"]] for pair in MOVED_BLOCKS for block in pair}
+    tracts = {f"{block:015d}"[: WIDTHS["Tract"]] for pair in MOVED.items() for block in pair}
     here = {code for (code,) in database.execute("SELECT DISTINCT geocode FROM cells WHERE level = 'Tract'").fetchall()}
     if found := sorted(tracts & here):
         yield (

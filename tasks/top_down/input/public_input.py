@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.top_down.histogram import TYPES
+from tasks.inputs.block_codes import short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.input.records import short_codes
 from tasks.top_down.run import Blocks
 from tasks.top_down.run_plan import Design, Tables, file_name
 
@@ -42,7 +42,7 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     findings += faults
     if geography is None or has_errors(findings):
         return None, np.zeros(0, np.int64), findings
-    codes = short_codes(geography)
+    codes = short_codes(geography.geocode)
     row = np.minimum(np.searchsorted(code, codes), len(code) - 1)
     declared = code[row] == codes
     living_quarters = np.zeros((len(codes), TYPES), np.int64)

@@ -17,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.geocodes import digits
-from spine.geography import BoolArray, Geography, IntArray
+from spine.geography import BoolArray, IntArray
 from spine.top_down.histogram import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
 from tasks.inputs.arrow import text
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.inputs.record_digests import Sums, sum_by_state, weights
 from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
 from tasks.inputs.tables import Column
@@ -79,8 +79,8 @@ def records_name(product: ProductName) -> str:
 def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
     """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
     row = np.full(len(codes), -1)
-    row[np.searchsorted(codes, short_codes(blocks.geography))] = np.arange(len(blocks.geography))
-    save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography)})
+    row[np.searchsorted(codes, short_codes(blocks.geography.geocode))] = np.arange(len(blocks.geography))
+    save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography.geocode)})
 
 
 def load_records(run: TopDownRun, product: ProductName) -> Records:
@@ -90,12 +90,6 @@ def load_records(run: TopDownRun, product: ProductName) -> Records:
         return Records(file, None, np.zeros(0, np.int64), ())
     states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
     return Records(file, open_array(run / CODES, "code"), open_array(run / CODES, "row"), states)
-
-
-def short_codes(geography: Geography) -> IntArray:
-    """Return the 15-digit codes of blocks, in the order of the blocks."""
-    codes: IntArray = geography.geocode // 10**5 * 10**4 + geography.geocode % 10**4
-    return codes
 
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:

@@ -1,7 +1,7 @@
 """Recognize files of published microdata by their header: which product, and which columns mean what.
 
-Five layouts are known: the 2020 PPMF and the microdata detail files of the redistricting program and of the DHC, for
-persons and units, and the demonstration PPMF of 2021 (docs/spec/files.md#published-microdata).
+Known are the 2020 PPMF, the microdata detail files of the redistricting program and of the DHC, and the demonstration
+files made of the 2010 census (docs/spec/files.md#published-microdata).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # each by one colum
     "persons": (("RTYPE",), ("GQTYPE_PL", "GQTYPE"), ("VOTING_AGE", "QAGE"), ("CENHISP",), ("CENRACE",)),
     "units": (("RTYPE",), ("HH_STATUS", "VACS")),
 }
+COUNTED = ("OCCUPIED_COUNT", "VACANT_COUNT")  # of a block's units, in place of records
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Layout:
     geography: tuple[str, ...]
 
     @property
+    def counted(self) -> bool:
+        """Whether a row is a block's numbers of occupied and vacant units, and not a record."""
+        return self.values == COUNTED
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """All columns that are read as numbers."""
         return (*self.block, *self.values, *((self.quarters,) if self.quarters else ()))
@@ -48,6 +54,8 @@ def recognize(file: str, header: Sequence[str]) -> Layout:
     product: ProductName = "persons" if "CENRACE" in names else "units"
     block = tuple(name if name in names else OTHER_NAMES.get(name, name) for name in BLOCK_COLUMNS)
     values = [next((name for name in choice if name in names), " or ".join(choice)) for choice in CHOICES[product]]
+    if product == "units" and names.issuperset(COUNTED):
+        values = [*COUNTED]
     if missing := [name for name in (*block, *values) if name not in names]:
         raise Refused(
             f"{file} is no published microdata of persons or units: read as {product}, it has no column "

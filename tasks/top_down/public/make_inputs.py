@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
 from spine.top_down.histogram import PERSONS, TYPES
+from tasks.inputs.block_codes import long_codes
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import new_folder
@@ -24,7 +25,7 @@ from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.public_input import read_quarters
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, write_totals
-from tasks.top_down.public.moved_blocks import into_universe
+from tasks.top_down.moved_blocks import into_universe
 from tasks.top_down.public.read_microdata import CELLS, OCCUPIED, UNTYPED, VACANT, Microdata, read_microdata
 from tasks.top_down.run_plan import file_name
 
@@ -113,6 +114,7 @@ def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArra
     ):
         for state in found.states:
             persons, units = (_moved(found.counts(product, state), universe) for product in CELLS)
+            units = _with_facilities(persons, units) if found.counted else units
             blocks = np.unique(units[0])
             quarters = _quarters(blocks, persons, units)
             declare(blocks, quarters)
@@ -139,6 +141,16 @@ def _moved(entries: Entries, universe: IntArray | None) -> Entries:
     block = into_universe(block, universe)
     order = np.argsort(block, kind="stable")
     return block[order], cell[order], count[order]
+
+
+def _with_facilities(persons: Entries, units: Entries) -> Entries:
+    """Add to the units of blocks, which were given as numbers, as many facilities as types have residents."""
+    kinds = np.unique(persons[0] * TYPES + PERSONS.types[persons[1]])
+    block, number = np.unique(kinds[kinds % TYPES > 0] // TYPES, return_counts=True)
+    added = (block, np.full(len(block), UNTYPED), number)
+    every = [np.concatenate(pair) for pair in zip(units, added, strict=True)]
+    order = np.lexsort((every[1], every[0]))
+    return every[0][order], every[1][order], every[2][order]
 
 
 def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
@@ -184,20 +196,14 @@ def _spread(write: Callable[[IntArray, IntArray], None], block: IntArray, value:
     while start < len(count):
         end = max(start + 1, int(np.searchsorted(last, (last[start - 1] if start else 0) + ROWS, side="right")))
         within = slice(start, end)
-        write(np.repeat(_geocode(block[within]), count[within]), np.repeat(value[within], count[within]))
+        write(np.repeat(long_codes(block[within]), count[within]), np.repeat(value[within], count[within]))
         start = end
-
-
-def _geocode(block: IntArray) -> IntArray:
-    """Return the 16 digits of a block, of its 15: the first of its number is its block group's as well."""
-    geocode: IntArray = block // 10**4 * 10**5 + block % 10**4 // 1000 * 10**4 + block % 10**4
-    return geocode
 
 
 def _grf(areas: pa.Table, universe: IntArray | None) -> pa.Table:
     """Return the rows of GRF-C: the codes of blocks and of their areas."""
     block = areas["block"].to_numpy()
-    codes = block_columns(_geocode(block if universe is None else into_universe(block, universe)))
+    codes = block_columns(long_codes(block if universe is None else into_universe(block, universe)))
     return pa.table({**codes, **{name.removesuffix("_min"): areas[name] for name in areas.column_names[1:]}})
 
 

@@ -6,6 +6,7 @@ disk, by state, until a state is asked for.
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,6 +33,7 @@ WIDEST = (99, 999, 999_999, 9999)
 UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)
 OCCUPIED, VACANT, UNTYPED = 0, 1, 2
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
+MOST_UNITS = 100_000  # of a block
 BATCH = 1 << 20  # rows of Parquet that are read at once
 BLOCK_BYTES = 32 << 20  # bytes of text
 ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
@@ -41,13 +43,15 @@ ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
 class Microdata:
     """Published records, counted by block and cell in files of a folder, by product and state.
 
-    rows: of each product, those of other states left out. geography: columns that the units of the blocks have.
+    rows: of each product, those of other states left out. geography: columns that the units of the blocks have. typed:
+    whether units have the type of group quarters. counted: whether they were numbers by block, without group quarters.
     """
 
     folder: Path
     rows: dict[ProductName, int] = field(default_factory=dict)
     geography: tuple[str, ...] | None = None
     typed: bool = True
+    counted: bool = False
 
     @property
     def states(self) -> list[int]:
@@ -101,6 +105,9 @@ def read_microdata(
     found = Microdata(folder)
     for source in sources:
         for name, open_one in _files(source):
+            of_state = re.search(r"ppmf_(?:person|unit)_(\d\d)\.csv", name)  # of an archive by state
+            if of_state and states and int(of_state[1]) not in states:
+                continue
             with open_one() as stream:
                 _read_file(name, stream, found, frozenset(states), progress, areas)
     if missing := [product for product in CELLS if not found.rows.get(product)]:
@@ -162,40 +169,43 @@ def _read_file(
     areas: bool,
 ) -> None:
     """Count one file batch by batch."""
-    layout, batches = _batches(name, stream, areas)
+    layout, row, batches = _batches(name, stream, areas)
     product = layout.product
     if areas and product == "units":
         missing = set(NEEDED_GEOGRAPHY) - set(layout.geography)
         found.geography = () if missing else layout.geography
-    row = 1  # the header
     for batch in batches:
         first, row = row + 1, row + len(batch)
         chosen = _of_states(batch, layout.block[0], states)
         values = _Values(name, first, batch.filter(chosen) if states else batch, np.flatnonzero(chosen))
-        block, cell = _blocks(values, layout), _cells(values, layout)
+        block = _blocks(values, layout)
         if areas and product == "units" and found.geography:
             _keep_areas(found, values.batch, block)
+        block, cell = _spread(values, block, layout) if layout.counted else (block, _cells(values, layout))
         _add(found, product, block, cell)
         found.rows[product] = found.rows.get(product, 0) + len(block)
         progress(sum(found.rows.values()), 0)
     if product == "units" and layout.quarters is None:
         found.typed = False
+    found.counted |= layout.counted
 
 
-def _batches(name: str, stream: IO[bytes], areas: bool) -> tuple[Layout, Iterator[pa.RecordBatch]]:
-    """Return the layout of a file and its rows: numbers, and the codes of areas as text."""
+def _batches(name: str, stream: IO[bytes], areas: bool) -> tuple[Layout, int, Iterator[pa.RecordBatch]]:
+    """Return the layout of a file, the line of its header, and its rows: numbers, and the codes of areas as text."""
     if name.endswith(".parquet"):
         file = pq.ParquetFile(stream)
         layout = recognize(name, file.schema_arrow.names)
         schema = _schema(layout, areas)
         batches = file.iter_batches(BATCH, columns=schema.names)
-        return layout, (_cast(name, batch, schema) for batch in batches)
-    head = stream.readline(1 << 16)
+        return layout, 1, (_cast(name, batch, schema) for batch in batches)
+    head, comments = stream.readline(1 << 16), 0
+    while head.startswith(b"#"):  # what the program says of its run, above the header of a microdata detail file
+        head, comments = stream.readline(1 << 16), comments + 1
     delimiter = "|" if b"|" in head else ","
     header = [column.strip().strip('"') for column in head.decode("utf-8-sig", "replace").strip().split(delimiter)]
     layout = recognize(name, header)
     schema = _schema(layout, areas)
-    return layout, _text_batches(name, stream, header, delimiter, schema)
+    return layout, comments + 1, _text_batches(name, stream, header, delimiter, schema)
 
 
 def _schema(layout: Layout, areas: bool) -> pa.Schema:
@@ -212,7 +222,7 @@ def _text_batches(
             stream,
             pa.csv.ReadOptions(block_size=BLOCK_BYTES, column_names=header),
             pa.csv.ParseOptions(delimiter=delimiter),
-            pa.csv.ConvertOptions(column_types=schema, include_columns=schema.names, null_values=["", " "]),
+            pa.csv.ConvertOptions(column_types=schema, include_columns=schema.names, null_values=["", " ", "   "]),
         )
     except pa.ArrowInvalid as error:
         column = str(error).partition("In CSV column #")[2].partition(":")[0]
@@ -308,6 +318,13 @@ def _unit_cells(values: _Values, layout: Layout) -> IntArray:
     kind = _major_type(values, layout.quarters)
     values.refuse(rtype, f"contradicts {layout.quarters}", is_group != (kind > 0))
     return np.where(is_group, UNTYPED + kind, of_house)
+
+
+def _spread(values: _Values, block: IntArray, layout: Layout) -> tuple[IntArray, IntArray]:
+    """Return block and cell of each unit of blocks whose numbers of units are given."""
+    numbers = np.concatenate([values.numbers(name, 0, MOST_UNITS, blank=0) for name in layout.values])
+    cell = np.repeat([OCCUPIED, VACANT], len(block))
+    return np.repeat(np.tile(block, 2), numbers), np.repeat(cell, numbers)
 
 
 def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray) -> None:

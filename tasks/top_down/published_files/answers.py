@@ -22,6 +22,7 @@ from spine.geography import IntArray
 from spine.production import allocation
 from spine.top_down import PRODUCTS as ENGINE_PRODUCTS
 from spine.top_down import NoisyAnswers, query_group
+from spine.top_down.histogram import HOUSEHOLD
 from spine.top_down.queries import TOTAL
 from spine.workload import FloatArray
 from tasks.inputs.findings import Finding, has_errors
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 Variances = tuple[float, ...]  # by query, 0 for none
+FAR = 40  # standard deviations: no noise is so large
+LARGEST_NATION = 10**9
 BLOCKS_AT_HAND = 400_000  # of a nation, whose answers are mapped at once: of persons 2 GB
 INVENTORY = "prepared/published_files"  # of a run that estimates from such files
 QUERIES: dict[ProductName, tuple[str, ...]] = {
@@ -103,17 +106,25 @@ def _values(run: TopDownRun, product: str, state: str, level: str) -> Path:
 def _map_answers(run: TopDownRun, product: ProductName, state: str, level: str) -> tuple[list[Finding], list[Kind]]:
     inventory: Inventory = load_object(run / INVENTORY)
     parts = inventory.of(product, level, "DPQuery", state)
-    codes = level_codes(run, product, state, level)
+    codes, most = level_codes(run, product, state, level), _most(run, product, state)
     for kind in (np.int16, np.int32, np.int64):  # most levels fit the first
         faults = Faults()
         try:
             with atomic_path(answers_folder(run, product, state, level)) as folder:
                 folder.mkdir()
-                kinds = _map(folder, parts, product, codes, np.dtype(kind), faults)
+                kinds = _map(folder, parts, product, codes, np.dtype(kind), most, faults)
                 return faults.findings(), kinds
         except _TooWide:
             continue
     raise AssertionError("64-bit numbers fit 64 bits")
+
+
+def _most(run: TopDownRun, product: ProductName, state: str) -> int:
+    """Return what no count in a state can exceed: its declared population, or its housing units."""
+    if state == US:
+        return LARGEST_NATION
+    blocks = run.state(state)
+    return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
 
 
 def level_codes(run: TopDownRun, product: ProductName, state: str, level: str) -> Codes:
@@ -124,7 +135,7 @@ def level_codes(run: TopDownRun, product: ProductName, state: str, level: str) -
 
 
 def _map(
-    folder: Path, parts: list[Part], product: ProductName, codes: Codes, kind: np.dtype[Any], faults: Faults
+    folder: Path, parts: list[Part], product: ProductName, codes: Codes, kind: np.dtype[Any], most: int, faults: Faults
 ) -> list[Kind]:
     at = columns(product)
     width = max(column.stop for column in at.values())
@@ -133,7 +144,7 @@ def _map(
     order = np.argsort(codes)
     for part in parts:
         for rows in read_rows(part, shapes(product), faults):
-            _scatter(rows, part.name, codes, order, list(at.values()), values, variances, faults)
+            _scatter(rows, part.name, codes, order, list(at.values()), values, variances, most, faults)
     values.flush()
     distinct, first, row, number = np.unique(
         variances, axis=0, return_index=True, return_inverse=True, return_counts=True
@@ -155,6 +166,7 @@ def _scatter(
     at: list[slice],
     values: NDArray[Any],
     variances: FloatArray,
+    most: int,
     faults: Faults,
 ) -> None:
     """Write a batch of rows to their places among the codes, which `order` sorts."""
@@ -176,6 +188,13 @@ def _scatter(
         own = own[np.argsort(place[own], kind="stable")]
         columns = at[query]
         taken = rows.values.take(own).flatten().to_numpy(zero_copy_only=False).reshape(len(own), -1)
+        noise = FAR * np.sqrt(rows.variance[own])
+        far = (taken.min(axis=1) < -noise) | (taken.max(axis=1) > most + noise)
+        rule = f"a value more than {FAR} standard deviations below 0, or above the {most:,} there can be"
+        faults.add(file, rule, rows.code[own[far]].tolist())
+        own, taken = own[~far], taken[~far]
+        if not len(own):
+            continue
         if taken.min() < bounds.min or taken.max() > bounds.max:
             raise _TooWide
         values[place[own], columns] = taken

@@ -14,12 +14,12 @@ from spine.top_down.histogram import HOUSEHOLD
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.top_down.input.geography import codes_folder
+from tasks.top_down.moved_blocks import as_tabulated
 from tasks.top_down.published_files.answers import INVENTORY
 from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.geounits import Geounits, read_geounits
 from tasks.top_down.published_files.inventory import LEVELS, Inventory
 from tasks.top_down.published_files.request import REQUEST, Request
-from tasks.top_down.published_files.tabulated import as_tabulated
 from tasks.top_down.run import Blocks, TopDownRun
 from tasks.top_down.run_plan import ProductName
 
@@ -30,7 +30,7 @@ OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 class StateRead(NamedTuple):
     """A state's geounits as read: findings, and the length of the geocodes by product and level.
 
-    moved: for each measured block that the tables have elsewhere, the block there (`tabulated`).
+    moved: for each measured block that the tables have elsewhere, the block there (`moved_blocks`).
     """
 
     findings: list[Finding]

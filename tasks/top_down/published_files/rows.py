@@ -19,6 +19,7 @@ from tasks.top_down.published_files.faults import Faults
 from tasks.top_down.published_files.inventory import DHC, Part
 
 Codes = NDArray[np.bytes_]
+LEAST, MOST = 1e-20, 1e20  # variances of noise: beyond, there is none, or nothing else
 BATCH = 1 << 13  # rows read at once: some 2 million numbers
 _DHC_WORDS = re.compile("relgq|relship|sex|age_|pl94|popSehsd")
 
@@ -90,6 +91,7 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
         drop("the query_shape of another query", ~_shaped(batch["query_shape"], query, list(shapes.values()), bad))
         variance = _floats(batch["variance"])
         drop("a variance that is missing, no number or not positive", ~((variance > 0) & np.isfinite(variance)))
+        drop(f"a variance that is not {LEAST:g} to {MOST:g}", ~((variance >= LEAST) & (variance <= MOST)))
         plb = _floats(batch["plb"]) if "plb" in part.columns else plb
     keep = ~bad
     return Rows(code[keep], query[keep], values.filter(pa.array(keep)), variance[keep], plb[keep])
@@ -97,8 +99,8 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
 
 def _labels(column: pa.Array) -> tuple[Codes, IntArray]:
     """Return the distinct values of a column of text, one more for null, and which of them each row has."""
-    column = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
-    values = [b"" if value is None else str(value).encode() for value in column.dictionary.to_pylist()]
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = [value.encode() if isinstance(value, str) else value or b"" for value in column.dictionary.to_pylist()]
     null = column.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
     return np.array([*values, b""], np.bytes_), null
 

@@ -11,8 +11,9 @@ import numpy as np
 from spine.geography import IntArray
 from spine.workload import FloatArray
 from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
-from tasks.inputs.blocks.area_file import AreaFile, shown_examples
+from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.intervals import Z90, Z95, interval
@@ -20,7 +21,6 @@ from tasks.top_down.user_areas.published import Published
 from tasks.top_down.user_areas.question import Estimated, estimate_areas
 from tasks.top_down.user_areas.tree import Tree
 
-UNASSIGNED = "unassigned"
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
 FOREIGN = 0.02  # share of codes in tracts that the source does not have, beyond which they are those of another census
 COUNTED = (
@@ -41,6 +41,7 @@ CUT = (
     "Cut groups are block groups of the spine that an area holds in part. They make a standard error large: the "
     "total of a block is known much less well than that of its group."
 )
+SEVERAL = "Each state is estimated by itself; an area of several states is the sum of its parts."
 
 
 @dataclass(frozen=True)
@@ -131,38 +132,38 @@ def answer(
             areas.append(np.where(there, file.area[row], len(file.names)))
         estimated[product] = estimate_areas(trees, product, areas, len(names))
         if published is not None:
-            width = len(estimated[product].names)
-            sums = np.zeros((len(names), width), np.int64)
-            for tree, area in zip(trees, areas, strict=True):
-                np.add.at(sums, area, published(product, tree.about.state, tree.codes(product)))
-            of_published[product] = sums
-    plan, by_race = None, {}
-    if "persons" in estimated:
-        persons = estimated["persons"]
-        by_race = shares(persons)
-        one_state = len(states) == 1 and not unassigned and len(names) > 1
-        if one_state and persons.covariances.values.ndim == 3:
-            from tasks.top_down.gls.margin_tables import columns_of
-
-            covariance = persons.covariances.of(columns_of("persons"), "total", "total")
-            plan = deviations(persons.estimate[:, 0], covariance, trees[0].about.total)
-    elsewhere = (
-        ("Each state is estimated by itself; an area of several states is the sum of its parts.",)
-        if len(states) > 1
-        else ()
-    )
+            sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
+            of_published[product] = sums[: len(names)]
+    persons = estimated.get("persons")
+    total = trees[0].about.total if len(states) == 1 and not unassigned and len(names) > 1 else None
     return Answer(
         source,
         states,
         names,
         estimated,
         of_published,
-        plan,
-        by_race,
+        None if persons is None or total is None else _plan(persons, total),
+        {} if persons is None else shares(persons),
         tuple(notes),
         banners,
-        (HOW, COUNTED, BELONGS, CUT, *elsewhere),
+        (HOW, COUNTED, BELONGS, CUT, *((SEVERAL,) if len(states) > 1 else ())),
     )
+
+
+def _plan(persons: Estimated, total: int) -> Deviations | None:
+    """Return the deviations of areas that divide a state; None where there are too many for covariances."""
+    if persons.covariances.values.ndim < 3:
+        return None
+    covariance = persons.covariances.of(columns_of("persons"), "total", "total")
+    return deviations(persons.estimate[:, 0], covariance, total)
+
+
+def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
+    """Return the (areas + 1, counts) sums of blocks; the last of those in no area."""
+    row, there = find_blocks(file.code, code)
+    sums = np.zeros((len(file.names) + 1, counts.shape[1]), np.int64)
+    np.add.at(sums, np.where(there, file.area[row], len(file.names)), counts)
+    return sums
 
 
 def check_codes(file: AreaFile, universe: IntArray) -> list[str]:

@@ -23,9 +23,8 @@ LEVEL = 0.95
 class Law:
     """A statistic of a plan: of the estimates, its simulated quantiles, and bounds of that of the counts.
 
-    quantiles: of the law that the statistic has if the estimates are off by errors of the same law once more. low,
-    high:
-    with a probability of at least LEVEL for all districts and statistics at once.
+    quantiles: of the law that the statistic has if the estimates are off by errors of the same law once more.
+    low, high: with a probability of at least LEVEL for all districts and statistics at once.
     """
 
     name: str
@@ -57,8 +56,8 @@ def deviations(estimate: FloatArray, covariance: FloatArray, total: int) -> Devi
     largest, smallest = deviation.max(), deviation.min()
     below, above = deviation - width, deviation + width
     laws = (
-        _law("largest deviation", largest, seen.max(axis=1), below.max(), above.max()),
-        _law("smallest deviation", smallest, seen.min(axis=1), below.min(), above.min()),
+        _law("largest deviation", largest, seen.max(axis=1), max(below.max(), 0.0), above.max()),  # all sum to 0
+        _law("smallest deviation", smallest, seen.min(axis=1), below.min(), min(above.min(), 0.0)),
         _law(
             "range",
             largest - smallest,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ import numpy as np
 from spine.geography import BoolArray
 from spine.gls.siblings import STATES, SiblingSums
 from spine.workload import FloatArray
-from tasks.lifecycle.files import complete, save_arrays, save_object
+from tasks.inputs.block_codes import short_codes
+from tasks.lifecycle.files import complete, remove, save_arrays, save_object
 from tasks.lifecycle.run_directory import make_state_folder
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import all_batches
@@ -31,13 +32,17 @@ if TYPE_CHECKING:
 KEPT_AT_MOST = 64  # states; the one that was not asked for longest goes first
 
 
-def keep(run: TopDownRun, workers: Workers, home: Path, digests: dict[str, str]) -> None:
-    """Keep the states of a run whose measurements are open; digests: by state."""
+def pass_up(run: TopDownRun, workers: Workers) -> None:
+    """Pass the measurements of a run, which are open, up the spines of its states."""
     for states in states_at_hand(run, workers):
         batches = [batch for batch in all_batches(run, "Tract", "Block") if batch[1] in states]
         workers.map("pass up", run, pass_up_tracts, batches)
         whole = [pair for pair in run.product_states if pair[1] in states]
         workers.map("pass up states", run, pass_up_state, whole)
+
+
+def keep(run: TopDownRun, home: Path, digests: dict[str, str]) -> None:
+    """Keep the states of a run that were passed up; digests: by state."""
     make_state_folder(home)
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -45,8 +50,11 @@ def keep(run: TopDownRun, workers: Workers, home: Path, digests: dict[str, str])
         levels = {product: run.spine(product, state).levels for product in run.design.products}
         total = run.state(state).totals[int(state)]
         save_object(_place(run, state) / "about", About(state, levels, total))
-        if not (folder / digest).exists():
+        try:
             os.replace(_place(run, state), folder / digest)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another question kept it meanwhile
+                raise
         (folder / digest).chmod(0o700)
     _forget(folder)
 
@@ -55,7 +63,7 @@ def _forget(folder: Path) -> None:
     """Remove the states that were not asked for longest."""
     kept = sorted(complete(folder), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in kept[KEPT_AT_MOST:]:
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)
 
 
 def _place(run: TopDownRun, state: str) -> Path:
@@ -103,7 +111,7 @@ def pass_up_state(run: TopDownRun, product: ProductName, state: str) -> None:
     whole = blue_states(plan, information)
     save_arrays(place / "whole", {"x": whole.x, "variance": whole.variance})
     geocode = run.state(state).geography.geocode[plan.spine.order]
-    save_arrays(place / "code", {"code": geocode // 10**5 * 10**4 + geocode % 10**4})
+    save_arrays(place / "code", {"code": short_codes(geocode)})
 
 
 def _keep_level(plan: Plan, place: Path, level: int, first: int, last: int, information: Information) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from spine.geography import IntArray
+from tasks.inputs.block_codes import STATE_UNIT, short_codes
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.top_down.gls.margin_tables import RACES, columns_of
 from tasks.top_down.measure.description import UNREADABLE
 from tasks.top_down.run_plan import ProductName
 
-# (product, state, (blocks,) codes of 15 digits) to the (blocks, counts) published
-Published = Callable[[ProductName, str, IntArray], IntArray]
+# (product, state) to (blocks,) codes of 15 digits and their (blocks, counts); a block without persons may be missing
+Published = Callable[[ProductName, str], tuple[IntArray, IntArray]]
 
 _RACE_CELLS = (3, 4, 5, 6, 7, 8, 9)  # of P1 and P3: six races alone, two or more
 PL94 = {
@@ -38,47 +41,58 @@ PL94 = {
 
 def published_counts(source: str) -> Published:
     """Return the counts of a release's folder, or of P.L. 94-171 files. Raises Refused where it is neither."""
-    if (Path(source) / "manifest.json").exists():
-        return lambda product, state, codes: _of_release(Path(source), product, state, codes)
+    if (Path(source) / MANIFEST).exists():
+        if "NOT_PRIVATE" in _manifest(Path(source)):
+            raise Refused(f"--published {source}: these are exact counts, made by das truth: never publish them")
+        return lambda product, state: _of_release(Path(source), product, state)
     from tasks.inputs.blocks.files import block_files  # imports pandas
     from tasks.inputs.blocks.pl94 import is_geographic_header
 
     headers = [path for path in block_files(source) if is_geographic_header(path)]
     if not headers:
         raise Refused(f"--published {source}: neither a TopDown release nor P.L. 94-171 files (??2020.pl.zip)")
-    return lambda product, state, codes: _of_pl94(headers, product, codes)
+    read = lru_cache(maxsize=1)(partial(_read_pl94, headers))
+    return lambda product, state: _of_pl94(source, *read(product), state)
 
 
-def _of_release(release: Path, product: ProductName, state: str, codes: IntArray) -> IntArray:
+def _manifest(release: Path) -> dict[str, Any]:
+    try:
+        return read_manifest(release)
+    except NotOfRelease as fault:
+        raise Refused(f"--published {release}: {fault}") from None
+
+
+def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArray, IntArray]:
+    """Return the counts of a release's blocks, those that were measured in water where its tables have them."""
     columns = columns_of(product)
     try:
+        moved = _manifest(release).get("source", {}).get("as_tabulated", {})
         table = pq.read_table(path_in(release, f"histograms/{product}/Block/{state}.parquet"))
         geounit = table["geounit"].combine_chunks()
         if not isinstance(geounit, pa.DictionaryArray):
             geounit = geounit.dictionary_encode()
-        digits = pc.utf8_slice_codeunits(geounit.dictionary, -16).cast(pa.int64()).to_numpy()
-        block, cell, count = geounit.indices.to_numpy(), table["cell"].to_numpy(), table["count"].to_numpy()
+        digits = [code[-16:] for code in geounit.dictionary.to_pylist()]
+        code = np.array([int(moved.get(code, code)) for code in digits], np.int64)
+        entries = table["count"].to_numpy(), (geounit.indices.to_numpy(), table["cell"].to_numpy())
+        counts = sp.csr_array(entries, shape=(len(code), len(columns.cells))) @ columns.cells
     except NotOfRelease as fault:
         raise Refused(f"--published {release}: {fault}") from None
     except UNREADABLE as error:
         raise Refused(f"{release}: no histograms of blocks ({type(error).__name__})") from None
-    counts = sp.csr_array((count, (block, cell)), shape=(len(digits), len(columns.cells))) @ columns.cells
-    return _in_order(digits // 10**5 * 10**4 + digits % 10**4, counts, codes)
+    return short_codes(code), counts
 
 
-def _of_pl94(headers: list[str], product: ProductName, codes: IntArray) -> IntArray:
+def _read_pl94(headers: list[str], product: ProductName) -> tuple[IntArray, IntArray]:
     from tasks.inputs.blocks.pl94 import read_block_counts
 
     names = [PL94[name] for name in columns_of(product).names]
-    parts = [read_block_counts(header, names) for header in headers]
-    return _in_order(
-        np.concatenate([code for code, _ in parts]), np.concatenate([counts for _, counts in parts]), codes
-    )
+    codes, counts = zip(*(read_block_counts(header, names) for header in headers), strict=True)
+    return np.concatenate(codes), np.concatenate(counts)
 
 
-def _in_order(published: IntArray, counts: IntArray, codes: IntArray) -> IntArray:
-    """Return the counts of these blocks; 0 for a block that is not published."""
-    order = np.argsort(published)
-    row = np.minimum(np.searchsorted(published, codes, sorter=order), max(len(order) - 1, 0))
-    found: IntArray = np.where((published[order[row]] == codes)[:, None], counts[order[row]], 0)
-    return found
+def _of_pl94(source: str, codes: IntArray, counts: IntArray, state: str) -> tuple[IntArray, IntArray]:
+    own = codes // STATE_UNIT == int(state)
+    if not own.any():
+        there = ", ".join(f"{code:02d}" for code in np.unique(codes // STATE_UNIT).tolist())
+        raise Refused(f"--published {source}: no block of state {state}, only of {there}")
+    return codes[own], counts[own]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from privacy.accounting.ledger import Account, Ledger
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
+from tasks.top_down.moved_blocks import MOVED, into_universe
 from tasks.top_down.public.make_inputs import COUNTS, NO_GEOGRAPHY, NO_TYPES, Made, make_inputs
-from tasks.top_down.public.moved_blocks import MOVED, into_universe
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
 PPMF = (
@@ -86,6 +87,130 @@ def test_inputs_are_what_the_microdata_was_made_of(
 
 def sources_of(layout: str) -> list[str]:
     return [f"{name}{LAYOUTS[layout][3]}" for name in ("persons", "units")]
+
+
+HERE_BLOCK = "44,007,010200,2,2003"  # one household of two persons, a vacant unit, a nursing home of two residents
+PPMF_GEOGRAPHY = (
+    "TABBLKST,TABBLKCOU,TABTRACTCE,TABBLK,TABBLKGRPCE,AIANNHCE,AIANNHFP,AIANNHNS,AIHHTLI,ANRCFP,ANRCNS,AREALAND,"
+    "AREAWATER,AREAWATERCSTL,AREAWATERGRLK,AREAWATERINLD,AREAWATERTSEA,CBSAFP,CD116FP,CNECTAFP,CONCITFP,CONCITNS,"
+    "COUNTYFS,COUNTYNS,COUSUBFP,COUSUBFS,COUSUBNS,CSAFP,DIVISIONCE,ESTATEFP,ESTATENS,INTPTLAT,INTPTLON,LWBLKTYP,MEMI,"
+    "METDIVFP,NECTADIVFP,NECTAFP,NMEMI,PCICBSA,PCINECTA,PLACEFP,PLACEFS,PLACENS,PUMA,REGIONCE,SDELMLEA,SDSECLEA,"
+    "SDUNILEA,SLDLST,SLDUST,STATENS,SUBMCDFP,SUBMCDNS,TBLKGRPCE,TRIBALSUBCE,TRIBALSUBFP,TRIBALSUBNS,TTRACTCE,UACE,"
+    "UATYP,UGACE,UR,VTDST,ZCTA5CE"
+)
+PPMF_HERE = (
+    "44,007,010200,2003,2,9999,99999,99999999,9,99999,99999999,52397,0,0,0,0,0,39300,01,999,99999,99999999,N,01219781,"
+    "59000,F,01219781,148,1,99999,99999999,+41.8200000,-071.4000000,L,1,99999,99999,77200,9,Y,Y,59000,A,01219781,00101,1,"
+    "99999,99999,00900,003,006,01219835,99999,99999999,9,999,99999,99999999,999999,72505,U,99999,U,,02908"
+)
+MDF_BLOCK, MDF_PIPES = "TABBLKST|TABBLKCOU|TABTRACTCE|TABBLKGRPCE|TABBLK", HERE_BLOCK.replace(",", "|")
+DEMO_BLOCK = "VINTAGE,TABBLKST,TABBLKCOU,TABTRACT,TABBLKGRP,TABBLK"
+COMMENTS = "# Classification: C_U_I\n# Created: 2019\n# PLB allocation over geographic levels and queries:\n#state|1\n"
+FORMS = {  # the columns and codes that the Bureau's programs and public readers of its files name: persons, units
+    "2020 PPMF": (
+        "EPNUM,RTYPE,GQTYPE,RELSHIP,QSEX,QAGE,CENHISP,CENRACE,LIVE_ALONE,NUMRACE,PGQSHRT,GQTYPE_PL,VOTING_AGE,"
+        + PPMF_GEOGRAPHY,
+        [
+            f"{number},{rest},{PPMF_HERE}"
+            for number, rest in enumerate(
+                ["3,000,20,1,17,2,01,0,1,0,0,1", "3,000,21,2,45,1,63,0,6,0,0,2", *["5,301,37,2,91,1,01,0,1,3,3,2"] * 2],
+                1,
+            )
+        ],
+        "RTYPE,GQTYPE,TEN,VACS,HHSIZE,HHT,HHT2,CPLT,UPART,MULTG,THHLDRAGE,THHSPAN,THHRACE,PAOC,TP18,TP60,TP65,TP75,PAC,"
+        "HHSEX,TENSHORT,HH_STATUS," + PPMF_GEOGRAPHY,
+        [
+            f"{unit},{PPMF_HERE}"
+            for unit in (
+                "2,000,3,0,2,1,02,1,5,0,2,1,04,4,0,0,0,0,4,1,2,1",
+                "2,000,0,5,0,0,00,0,0,0,0,0,00,0,0,0,0,0,0,0,0,2",
+                "4,301,0,0,0,0,00,0,0,0,0,0,00,0,0,0,0,0,0,0,0,0",
+            )
+        ],
+    ),
+    "MDF of the redistricting program": (
+        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|EPNUM|RTYPE|GQTYPE_PL|VOTING_AGE|CENHISP|CENRACE",
+        [
+            f"MPD|1.1.0|{MDF_PIPES}|{number}|{rest}"
+            for number, rest in enumerate(["3|0|1|2|01", "3|0|2|1|63", *["5|3|2|1|01"] * 2])
+        ],
+        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|RTYPE|HH_STATUS",
+        [f"MUD|1.1.0|{MDF_PIPES}|{rest}" for rest in ("2|1", "2|2", "4|0")],
+    ),
+    "MDF of the DHC": (
+        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|EPNUM|RTYPE|GQTYPE|RELSHIP|QSEX|QAGE|CENHISP|CENRACE|LIVE_ALONE",
+        [
+            f"MPD|1.1.0|{MDF_PIPES}|{number}|{rest}"
+            for number, rest in enumerate(
+                ["3|000|20|1|017|2|01|0", "3|000|21|2|045|1|63|0", *["5|301|37|2|091|1|01|0"] * 2]
+            )
+        ],
+        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|RTYPE|GQTYPE|TEN|VACS|HHSIZE|HHT|HHT2|CPLT|UPART|MULTG",
+        [
+            f"MUD|1.1.0|{MDF_PIPES}|{rest}"
+            for rest in ("2|000|3|0|2|1|02|1|5|0", "2|000|0|1|0|0|00|0|0|0", "4|301|0|0|0|0|00|0|0|0")
+        ],
+    ),
+    "demonstration of October 2019": (
+        f"{COMMENTS}SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|EPNUM|RTYPE|GQTYPE|RELSHIP|QSEX|QAGE|CENHISP|CENRACE|CITIZEN",
+        [
+            f"MPD|1.1.0|{MDF_PIPES}|{number}|{rest}"
+            for number, rest in enumerate(
+                ["3|000|99|1|17|2|01|9", "3|000|99|2|45|1|63|9", *["5|301|99|2|91|1|01|9"] * 2]
+            )
+        ],
+        f"{COMMENTS}SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|RTYPE|GQTYPE|TEN|VACS|HHSIZE",
+        [f"MUD|1.1.0|{MDF_PIPES}|{rest}" for rest in ("2|000|9|0|2", "2|000|0|9|0", "4|301|0|0|0")],
+    ),
+    "demonstration of May 2020": (
+        "VINTAGE,TABBLKST,TABBLKCOU,TABTRACTCE,TABBLKGRPCE,TABBLK,RTYPE,GQTYPE,QSEX,QAGE,CENHISP,CENRACE",
+        [f"20200527,{HERE_BLOCK},{rest}" for rest in ("3,000,1,17,2,01", "3,000,2,45,1,63", *["5,301,2,91,1,01"] * 2)],
+        "VINTAGE,TABBLKST,TABBLKCOU,TABTRACTCE,TABBLKGRPCE,TABBLK,RTYPE,GQTYPE,TEN,VACS",
+        [f"20200527,{HERE_BLOCK},{rest}" for rest in ("2,000,9,0", "2,000,0,9", "4,301,0,0")],
+    ),
+    "demonstration of September 2020": (
+        "VINTAGE,TABBLKST,TABBLKCOU,TABTRACTCE,TABBLKGRPCE,TABBLK,RTYPE,GQTYPE,VOTING_AGE,CENHISP,CENRACE",
+        [f"20200917,{HERE_BLOCK},{rest}" for rest in ("3,000,1,2,01", "3,000,2,1,63", *["5,301,2,1,01"] * 2)],
+        "VINTAGE,TABBLKST,TABBLKCOU,TABTRACTCE,TABBLKGRPCE,TABBLK,OCCUPIED_COUNT,VACANT_COUNT",
+        [f"20200917,{HERE_BLOCK},1,1"],
+    ),
+    "demonstration of 2021": (
+        f"{DEMO_BLOCK},RTYPE,GQTYPE_PL,VOTING_AGE,CENHISP,CENRACE",
+        [f"20210428_eps12-2,{HERE_BLOCK},{rest}" for rest in ("3,0,1,2,01", "3,0,2,1,63", *["5,3,2,1,01"] * 2)],
+        f"{DEMO_BLOCK},RTYPE,HH_STATUS",
+        [f"20210428_eps12-2,{HERE_BLOCK},{rest}" for rest in ("2,1", "2,2", "4,0")],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_that_was_published_is_read(tmp_path: Path, form: str) -> None:
+    persons, people, units, places = FORMS[form]
+    (tmp_path / "P.csv").write_text("\n".join([persons, *people]) + "\n")
+    (tmp_path / "U.csv").write_text("\n".join([units, *places]) + "\n")
+    made = make_inputs([str(tmp_path / "P.csv"), str(tmp_path / "U.csv")], tmp_path / "data", publisher="somebody")
+    assert (made.persons, made.units, made.states) == (4, 2 if "September" in form else 3, ("44",))
+    assert (made.data / "quarters.csv").read_text().splitlines()[1] == "440070102002003,2,0,0,1,0,0,0,0"
+    found = records(made.data, "persons")[["RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"]]
+    assert sorted(map("".join, found.to_numpy())) == ["301201", "302163", "532101", "532101"]
+    units_made = records(made.data, "units")[["RTYPE", "HH_STATUS"]]
+    assert sorted(map("".join, units_made.to_numpy())) == ["21", "22", "40"]
+    (tmp_path / "P.csv").write_text("\n".join([persons, people[0], people[1].replace("63", "64")]) + "\n")
+    with pytest.raises(Refused, match=f"P.csv, line {3 + persons.count(chr(10))}: CENRACE is not 1 to 63"):
+        make_inputs([str(tmp_path / "P.csv"), str(tmp_path / "U.csv")], tmp_path / "bad", publisher="somebody")
+
+
+def test_of_an_archive_by_state_only_the_chosen_are_opened(tmp_path: Path) -> None:
+    persons, people, units, places = FORMS["2020 PPMF"]
+    with zipfile.ZipFile(tmp_path / "2020_ppmf_bystate.zip", "w") as archive:
+        for name, lines in (("person", [persons, *people]), ("unit", [units, *places])):
+            archive.writestr(f"2020_ppmf_bystate/2020_ppmf_{name}_44.csv", "\n".join(lines) + "\n")
+            archive.writestr(f"2020_ppmf_bystate/2020_ppmf_{name}_45.csv", "no table\n")
+    sources = [str(tmp_path / "2020_ppmf_bystate.zip")]
+    made = make_inputs(sources, tmp_path / "data", publisher="somebody", states=(44,))
+    assert (made.persons, made.units, made.states) == (4, 3, ("44",))
+    with pytest.raises(Refused, match=r"person_45.csv is no published microdata"):
+        make_inputs(sources, tmp_path / "every", publisher="somebody")
 
 
 def test_states_are_chosen_while_reading_and_counts_are_the_records(

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dense_gls import solve
 from e2e_runs import das
 from top_down_inputs import HERE, damage, estimated, read
 
@@ -29,15 +30,17 @@ from tasks.inputs.findings import read_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
+from tasks.top_down import moved_blocks
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.import_files import import_files
-from tasks.top_down.published_files import tabulated
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
 from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
 from tasks.top_down.published_files.request import Request
 from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.user_areas.published import published_counts
 
 Row = dict[str, Any]
 PERSONS, UNITS = "US_Person_PL_PROD", "US_Unit_PL_PROD"
@@ -141,6 +144,8 @@ def test_files_of_other_forms_give_the_same_bytes(tmp_path: Path, sample: Path, 
         for path in parts:
             path.unlink()
         table = table.take(rng.sample(range(len(table)), len(table)))
+        for at, kind in enumerate((pa.binary(), pa.large_string())):  # geocode, query_name
+            table = table.set_column(at, table.column_names[at], table.column(at).cast(kind))
         if "DPQuery" in str(folder):
             table = table.drop_columns(["sign"])
             at = table.column_names.index("value")
@@ -166,6 +171,7 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
     for origin, files, fault in (
         (Origin("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
         ("{}", paths, "a footer of das-flows that is damaged"),
+        ('{"run": "a", "state_totals": {"56": 1}}', paths, "a footer of das-flows that is damaged"),
         ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
     ):
         for path in files:
@@ -327,8 +333,8 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
         counts[code[-16:]] = counts.get(code[-16:], 0) + count
     gone, to, moved = sorted(counts)[:3]
     elsewhere = "5600599999999999"
-    pairs = " ".join(code[:11] + code[12:] for code in (gone, to, moved, elsewhere))
-    monkeypatch.setattr(tabulated, "MOVED", pairs)
+    short = [int(code[:11] + code[12:]) for code in (gone, to, moved, elsewhere)]
+    monkeypatch.setattr(moved_blocks, "MOVED", dict(zip(short[::2], short[1::2], strict=True)))
     release = of_sample(tmp_path, sample, "exact", estimator="gls")
     manifest = read_manifest(release)
     assert manifest["source"]["as_tabulated"] == {gone: to, moved: elsewhere}
@@ -342,6 +348,29 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     tracts = read(release, "histograms/persons/tabulation/Tract/56.parquet").groupby("geounit")["count"].sum()
     assert tracts["56005999999"] == counts[moved]
     assert blocks(release, "persons") == true_blocks(sample)["persons"]  # the spine is that of the files
+    published: dict[int, int] = {}  # as `das tda areas` sets it beside an area
+    for block, of_block in zip(*published_counts(str(release))("persons", "56"), strict=True):
+        published[int(block)] = published.get(int(block), 0) + int(of_block[0])
+    assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
+
+
+def assert_margins_of_dense(release: Path, sample: Path, parts: dict[str, int]) -> None:
+    """Assert that margins are those of the dense solution with the totals of these parts; tracts lie in both parts."""
+    dense = solve(sample / "noisy/nmf" / PERSONS, zeros_from="Block")
+    dense.with_totals(parts)
+    columns, widths = columns_of("persons"), {"County": 5, "Tract": 11}
+    for level, width in widths.items():
+        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
+        areas: dict[str, list[str]] = {}
+        for code in dense.codes:
+            areas.setdefault(code[-16:][:width], []).append(code)
+        estimate, spread = dense.columns(columns.cells, areas)
+        key = [(area, name) for area in areas for name in columns.names]
+        np.testing.assert_allclose(margins.loc[key, "estimate"], estimate, atol=0.0006)
+        errors = np.sqrt(np.maximum(np.diag(spread), 0))
+        np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
+    assert any(len({code[0] for code in codes}) > 1 for codes in areas.values())
+    assert not [check for check in checks(release, read_manifest(release)) if check.faults]
 
 
 def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:
@@ -353,6 +382,9 @@ def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) 
     assert found == parts
     assert read_manifest(with_totals)["source"]["part_totals_used"]
     assert not [check for check in checks(with_totals, read_manifest(with_totals)) if check.faults]
+    assert_margins_of_dense(
+        of_sample(tmp_path / "gls", sample, "noisy", estimator="gls", part_totals=True), sample, parts
+    )
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "noisy/nmf", nmf)
 
@@ -557,8 +589,27 @@ BAD: dict[str, Break] = {
     "Tract.*a value that is missing": rows_of("Tract", query("total_dpq", value=None)),
     "a value that is no whole number": with_type("value", pa.list_(pa.float64()), lambda v: [v[0] + 0.5, *v[1:]]),
     "the column value holds string, not lists": with_type("value", pa.string(), str),
+    "the column value holds list<element: string>, not": with_type(
+        "value", pa.list_(pa.string()), lambda v: list(map(str, v))
+    ),
+    "the column geocode holds int64, not text": with_type("geocode", pa.int64(), int),
+    "the column geocode holds struct<.*, not text": with_type(
+        "geocode", pa.struct({"a": pa.string()}), lambda v: {"a": v}
+    ),
+    "the column variance holds bool, not a number": with_type("variance", pa.bool_(), bool),
+    "a geocode that is not digits: geocode '.x1b": with_type("geocode", pa.binary(), lambda v: b"\x1b[31m\n"),
     "a variance that is missing": rows_of("County", query("total_dpq", variance=float("nan"))),
     "a variance that is .* not positive": rows_of("County", query("total_dpq", variance=0.0)),
+    "a variance that is not 1e-20 to 1e\\+20": rows_of("County", query("total_dpq", variance=1e-30)),
+    rf"a value more than 40 standard .* above the 1,227 there can be: geocode {FIRST_COUNTY}": rows_of(
+        "County", query("total_dpq", value=[2**31 - 1])
+    ),
+    "a value more than 40 standard deviations below 0": with_type(
+        "value", pa.list_(pa.int64()), lambda v: [-(2**62)] * len(v)
+    ),
+    "a value more than 40 standard deviations below 0, or": with_type(
+        "value", pa.list_(pa.uint64()), lambda v: [2**64 - 1] * len(v)
+    ),
     rf"variances of no single share: geocode {FIRST_COUNTY}": rows_of("County", query("total_dpq", variance=5.0)),
     "level State, state 56: variances of no single share: geocode 056": lambda nmf: edit(
         nmf / PERSONS / "State.parquet", lambda _, rows: query("total_dpq", variance=5.0)(rows), "DPQuery"
@@ -586,6 +637,12 @@ BAD: dict[str, Break] = {
     "a lower bound above the upper bound": rows_of("Block", values(LB, lambda v: [10**9, *v[1:]]), "Constraint"),
     "bounds of different numbers of group quarters": rows_of(
         "Block", values(UB, lambda v: [*v[:7], v[7] + 99_999]), "Constraint"
+    ),
+    "a block with more than 999,999,999 housing units": rows_of(
+        "Block", values("total_con", lambda v: [2**62]), "Constraint", UNITS
+    ),
+    "a block with more than 999,999,999 living quarters": rows_of(
+        "Block", values(UB, lambda v: [99_999 * 2**45, *v[1:]]), "Constraint"
     ),
     "housing units differ between persons and units": rows_of(
         "Block", values("total_con", lambda v: [v[0] + 1]), "Constraint", UNITS

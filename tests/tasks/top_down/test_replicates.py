@@ -122,6 +122,27 @@ def test_replicates_that_cannot_be_compared_are_refused(tmp_path: Path, data: Pa
     refused("has no replicates")
     refused("has 1 replicates beside the truth", (0, 0), (1, 1))
     refused("replicate 0 is not the truth", (0, 1), (1, 1), (2, 2))
+    folder = tmp_path / "twice"
+    for name in ("ppmf1", "again_1", "2"):
+        (folder / name).mkdir(parents=True)
+        for product, table in replicates(data, 1).items():
+            write(table, folder / name / f"{product}.csv")
+    with pytest.raises(Refused, match=r"replicate 1: it has [\d,]+ persons in state \d\d, and the truth .* twice"):
+        read_replicates(run, HERE, folder)
+    for number, (change, words) in enumerate(
+        (
+            ({"COUNT": "many"}, "the last two of whole numbers"),
+            ({"ITERATION": "1.5"}, "the last two of whole numbers"),
+            ({"ITERATION": "12345"}, "ITERATION 12345 is not 0 to 9999"),
+            ({"COUNT": "7"}, "P0010001 of 1400000US\\d+ is there with two counts in iteration 1"),
+        )
+    ):
+        (folder := tmp_path / f"counts{number}").mkdir()
+        in_counts(folder, data, 1)
+        table = pd.read_csv(folder / "counts.csv", dtype=str)
+        pd.concat([table, table.head(1).assign(**change)]).to_csv(folder / "counts.csv", index=False)
+        with pytest.raises(Refused, match=words):
+            read_replicates(run, HERE, folder / "counts.csv")
     another = country(tmp_path / "another", ("23",))
     refused("replicate 1: no record of", (1, 0), (2, 0), other=another)
 

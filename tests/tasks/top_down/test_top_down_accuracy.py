@@ -62,11 +62,17 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     for column in ("unbiased_coverage", "unbiased_square", "error"):
         one, other = (of.xs(name, level="estimator")[column].sort_index() for name in ("gls", "topdown"))
         pd.testing.assert_series_equal(one, other)
-    about = {"Data": "made up", "truth": "errors of a test"}
+    target["share"] = [94.9, *[95.0] * (len(target) - 1)]
+    about = {"Data": "made up", "truth": "errors of a test", "States": "South Dakota"}
     write_report(tmp_path, poor, margins["poor"], ["optimized"], ["topdown", "gls"], about, target)
-    assert "<svg" in (tmp_path / "error.html").read_text()
+    page = (tmp_path / "error.html").read_text()
+    assert "<svg" in page
+    assert "<h1>Errors of the TopDown Algorithm, South Dakota</h1>" in page
+    missed = f"{LEVELS[target['level'][0]]} (optimized, {target['estimator'][0]})"
+    assert f"It is missed here by: {missed}; and met by all others." in page
     board = (tmp_path / "board.svg").read_text()
     assert "within the 95% margin" in board
+    assert "by level of geography: South Dakota" in board
     assert "one draw of the noise" in board  # one seed
     assert not {"+0%", "−0%"} & set(re.findall(r"[+−]\d+%", board))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -294,4 +295,10 @@ def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) 
     manifest = json.loads((staged / "manifest.json").read_text())
     told = manifest["products"]["persons"]["margins"]
     assert {row["of"] for row in told["mean_standard_error"]} >= {*levels, "county", "place"}
-    assert told["law"] in (staged / "report.html").read_text()
+    report = (staged / "report.html").read_text()
+    assert told["law"] in report
+    shares = [Fraction(share) for share in manifest["products"]["persons"]["shares"].values()]
+    parts = re.findall(r'<td class="n">([0-9.]+)%</td>', report)[::2][: len(shares)]
+    assert [float(part) for part in parts] == pytest.approx(
+        [float(100 * share / sum(shares)) for share in shares], abs=0.5
+    )

@@ -44,7 +44,7 @@ def iteration_map(
         raise NotThere(release.scope.words or f"the release has no {title(region_type, several=True)} there")
     prefix = within.child_prefix if within else ""
     found = {row.region: row for row in release.totals(region_type=region_type, prefix=prefix, code=code)}
-    of = one_iteration(release, of) if of else ""
+    of = one_iteration(release, of, iteration.kind) if of else ""
     wholes, whole = _wholes(release, inside, region_type, prefix, code, of)
     rows = [_row(release, one, code, found.get(one), wholes.get(one if of else inside)) for one in regions]
     rows.sort(key=lambda row: (row.count is None, -(row.count or 0), row.id))
@@ -93,7 +93,7 @@ def _wholes(
         rows = release.totals(region_type=region_type, prefix=prefix, code=of)
         return {row.region: row for row in rows}, f"among those of {other.name} in each {title(region_type)}"
     row = release.group(inside, code)
-    return ({inside: row} if row else {}), f"of all those in {release.name(inside)}"
+    return ({inside: row} if row else {}), f"of all persons of the group in {release.name(inside)}"
 
 
 def _row(release: Release, region: Region, code: str, row: Published | None, whole: Published | None) -> MapRow:

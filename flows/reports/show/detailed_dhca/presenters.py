@@ -97,6 +97,20 @@ def present_groups(release: Release, rows: Sequence[Published]) -> list[GroupIte
     return [present_group(release, row.region, release.iterations[row.code], row) for row in rows]
 
 
+def explain_table(release: Release, published: Published) -> str:
+    """Return why a published group has no more ages; "" where there are none."""
+    iteration = release.iterations[published.code]
+    level = Level(published.region.type, iteration.level)
+    more = SHAPES.index(published.shape) + 1
+    if level.nation_or_state and iteration.total_only:
+        return "For the nation and states this iteration is tabulated as a total alone."
+    if more == len(SHAPES):
+        return ""
+    first = "first total" if published.noise.law is None else "noisy first total"
+    starts = release.levels[level].thresholds[more - 1]
+    return f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with a {first} of {starts:,} or more."
+
+
 def describe_law(release: Release, published: Published | None) -> str:
     """Return the noise of a published total in words."""
     if published is None or published.noise.law is None:
@@ -105,7 +119,8 @@ def describe_law(release: Release, published: Published | None) -> str:
     deviation = (law.variance() * cells) ** 0.5
     answer = "one noisy answer" if cells == 1 else f"the sum of {cells} noisy cells"
     spread = f"{deviation:,.0f}" if deviation >= 100 else f"{deviation:.3g}"
-    return f"{answer}, {law.name}; standard deviation {spread}"
+    relative = f", {deviation / published.count:.1%} of the count" if published.count > 0 else ""
+    return f"{answer}, {law.name}; standard error {spread}{relative}"
 
 
 def present_level(facts: LevelFacts) -> LevelRow:

@@ -40,7 +40,8 @@ LEVELS = {str(level): level for level in ALL_LEVELS}
 class LevelFacts:
     """A population group level by the manifest.
 
-    `laws` are the laws of a published count's cells, by detail; None in a release of exact counts.
+    `laws` are the laws of a published count's cells, by detail; None in a release of exact counts. `thresholds` are the
+    first totals from which a group has sex by 4, 9 and 23 ages.
     """
 
     level: Level
@@ -50,6 +51,7 @@ class LevelFacts:
     suppressed_up_to: int | None
     published: Mapping[str, int]
     laws: Mapping[str, Law | None]
+    thresholds: Sequence[int]
 
     @cached_property
     def margins(self) -> dict[str, int]:
@@ -401,6 +403,7 @@ def _facts(level: Level, facts: Mapping[str, Any]) -> LevelFacts:
         suppressed_up_to=facts["suppressed_up_to"],
         published=facts["groups_published"],
         laws={detail: laws.get("total_only" if detail == "total_only" else "stage_2") for detail in DETAILS},
+        thresholds=facts["thresholds"],
     )
 
 

@@ -10,6 +10,7 @@ from flows.reports.show.geography import Region
 from flows.reports.show.search import FEW, SMALL, Vocabulary, matches, only, words_of
 
 MOST_WORDS = 8  # of a query for a group
+ENDINGS = {"alone": "alone", "combination": "alone or in any combination"}  # of names, by the kind of the iteration
 
 
 def one_region(release: Release, text: str) -> Region:
@@ -24,8 +25,15 @@ def one_region(release: Release, text: str) -> Region:
     return only(partial(regions_named, release), "region", text, named, index_of(release).vocabulary)
 
 
-def one_iteration(release: Release, text: str) -> str:
-    """Return the only iteration that matches a code or a name. Raises NotThere for none or several."""
+def one_iteration(release: Release, text: str, kind: str = "") -> str:
+    """Return the only iteration that matches a code or a name, or the only one of a kind where several do.
+
+    Raises NotThere for none or several.
+    """
+    if kind in ENDINGS and len(iterations_named(release, text)) > 1:
+        alike = iterations_named(release, f"{text} {ENDINGS[kind]}")
+        if len(alike) == 1:
+            return alike[0]
 
     def named(code: str) -> str:
         return f"{code} {release.iterations[code].name}"
@@ -98,24 +106,28 @@ def _size(region: Region) -> int:
 
 
 def iterations_named(release: Release, text: str) -> list[str]:
-    """Return iterations by code, else by name: of exactly this name, else of every word."""
+    """Return iterations by code, else of exactly this name, else of every word, `text alone` first."""
     text = text.strip()
     if text in release.iterations:
         return [text]
     wanted = words_of(text)
     if not wanted:
         return []
-    found = [code for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")]
-    return [code for code in found if words_of(release.iterations[code].name) == wanted] or found
+    names = {
+        code: words_of(one.name) for code, one in release.iterations.items() if matches(wanted, f"{code} {one.name}")
+    }
+    exact = [code for code, name in names.items() if name == wanted]
+    return exact or sorted(names, key=lambda code: names[code][: len(wanted) + 1] != [*wanted, "alone"])
 
 
-def groups_named(release: Release, text: str) -> list[tuple[Region, str]]:
-    """Return the groups of a query that names a region and an iteration, in either order."""
+def groups_named(release: Release, text: str) -> tuple[list[tuple[Region, str]], int]:
+    """Return the first groups of a query for a region and an iteration, in either order, and their number."""
     wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
     for cut in range(1, len(wanted)):
         for of_region, of_iteration in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):
             codes = iterations_named(release, " ".join(of_iteration))
             regions = regions_named(release, " ".join(of_region)) if codes else []
             if regions:
-                return [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
-    return []
+                first = [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
+                return first, len(regions) * len(codes)
+    return [], 0

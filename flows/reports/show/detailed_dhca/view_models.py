@@ -218,10 +218,11 @@ class AgesView(View):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupView(View):
-    """One population group."""
+    """One population group. why_no_more: why its table has no more ages."""
 
     group: GroupItem
     law: str
+    why_no_more: str
     pyramid: Pyramid | None
     measures: Sequence[Measure]
     coterminous: Sequence[RegionItem]
@@ -271,7 +272,10 @@ class DifferenceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(View):
-    """Two groups side by side; without the second, the regions and iterations to choose it from."""
+    """Two groups side by side; without the second, the regions and iterations to choose it from.
+
+    measures: of ages and sexes, for A and B.
+    """
 
     a: GroupItem
     asked: dict[str, str]
@@ -280,6 +284,7 @@ class Comparison(View):
     total: DifferenceRow | None = None
     rows: Sequence[DifferenceRow] = ()
     pyramids: Sequence[Pyramid] = ()
+    measures: Sequence[tuple[Measure, Measure]] = ()
     regions: Sequence[RegionItem] = ()
     iterations: Sequence[IterationItem] = ()
     view: str = "compare"
@@ -293,7 +298,7 @@ class Comparison(View):
 
 @dataclass(frozen=True, kw_only=True)
 class Found(View):
-    """The answers of a search; groups, as (key, name), only where no region and no iteration matches.
+    """The answers of a search; groups only where no region and no iteration matches.
 
     nearest: the query that was answered, where nothing matches the one that was asked; else "".
     """
@@ -303,7 +308,8 @@ class Found(View):
     regions_total: int
     iterations: Sequence[IterationItem]
     iterations_total: int
-    groups: Sequence[tuple[str, str]]
+    groups: Sequence[GroupItem]
+    groups_total: int
     nearest: str
     view: str = "find"
 
@@ -312,5 +318,5 @@ class Found(View):
         return ["KIND", "CODE", "NAME", "WITHIN"], [
             *([region.kind, region.id, region.name, region.within] for region in self.regions),
             *(["iteration", one.code, one.name, one.level] for one in self.iterations),
-            *(["group", key, name, ""] for key, name in self.groups),
+            *(["group", one.key, f"{one.iteration.name}, {one.region.name}", ""] for one in self.groups),
         ]

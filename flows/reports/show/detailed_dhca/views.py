@@ -17,6 +17,7 @@ from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.presenters import (
     describe_law,
     explain_no_region,
+    explain_table,
     known_iteration,
     present_group,
     present_groups,
@@ -234,6 +235,7 @@ def group(release: Release, region: Region, code: str) -> GroupView:
         reading=caveat(release, "group" if published else "missing"),
         group=present_group(release, region, iteration, published),
         law=describe_law(release, published),
+        why_no_more=explain_table(release, published) if published else "",
         pyramid=table,
         measures=age_measures(table, published.margin) if table and published else (),
         coterminous=[present_region(release, other) for other in release.coterminous(region)],
@@ -276,6 +278,9 @@ def compare(
     right = present_group(release, b[0], known_iteration(release, b[1]), second)
     same = bool(first and second and first.noise.source == second.noise.source)
     cells = [release.cells(*key) for key in (a, b)]
+    measured = [
+        age_measures(pyramid(of), one.margin) for one, of in zip((first, second), cells, strict=True) if one and of
+    ]
     return Comparison(
         title=f"{left.iteration.name}, {left.region.name}, and {right.iteration.name}, {right.region.name}",
         reading=caveat(release, "same" if same else "compare"),
@@ -285,6 +290,7 @@ def compare(
         total=total_difference(first, second),
         rows=differences(first, second, *cells) if first and second else (),
         pyramids=common_pyramids(first, second, *cells) if first and second else (),
+        measures=list(zip(*measured, strict=True)) if len(measured) == 2 else (),
         asked=asked,
     )
 
@@ -292,14 +298,15 @@ def compare(
 def find(release: Release, query: str) -> Found:
     """Return the regions and iterations whose name or code matches a query, or its nearest, or else groups."""
 
-    def search(text: str) -> tuple[list[Region], list[str], list[tuple[Region, str]]]:
+    def search(text: str) -> tuple[list[Region], list[str], list[tuple[Region, str]], int]:
         regions, iterations = regions_named(release, text), iterations_named(release, text)
-        return regions, iterations, [] if regions or iterations else groups_named(release, text)
+        groups = ([], 0) if regions or iterations else groups_named(release, text)
+        return regions, iterations, *groups
 
-    regions, iterations, groups = search(query)
+    regions, iterations, groups, groups_total = search(query)
     nearest = "" if regions or iterations or groups else index_of(release).vocabulary.corrected(query)
     if nearest:
-        regions, iterations, groups = search(nearest)
+        regions, iterations, groups, groups_total = search(nearest)
     return Found(
         title=f"“{query}”" if query else "Find",
         reading=CAVEATS["find"],
@@ -309,8 +316,9 @@ def find(release: Release, query: str) -> Found:
         iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
         iterations_total=len(iterations),
         groups=[
-            (f"{region.key}/{code}", f"{release.iterations[code].name}, {release.name(region)}")
+            present_group(release, region, release.iterations[code], release.group(region, code))
             for region, code in groups
         ],
+        groups_total=groups_total,
         nearest=nearest if regions or iterations or groups else "",
     )

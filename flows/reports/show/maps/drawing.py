@@ -17,18 +17,20 @@ from tasks.pages import end_of_axis, number
 
 WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture; it is as high as the region asks, and has room at its edges
 SMALLEST = 1.6  # radius of a symbol
+LABELLED = 12  # regions that have their names on the map; of more, names would cover each other
 
 
 @dataclass(frozen=True)
 class Item:
     """A region of a map.
 
-    address: of its page. words: its value, for whoever points at it or hears it. value: None where nothing was
-    released. class_: of a colour, from 1; None where sizes show the value.
+    address: of its page. name, words: its name, and with its value for whoever points at it or hears it. value: None
+    where nothing was released. class_: of a colour, from 1; None where sizes show the value.
     """
 
     region: Region
     address: str
+    name: str
     words: str
     value: float | None
     class_: int | None = None
@@ -36,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A circle, or a shape by its path ("" for a circle), in the units of the picture."""
+    """A circle, or a shape by its path ("" for a circle), in the units of the picture; label: its name beside it."""
 
     address: str
     words: str
@@ -45,6 +47,7 @@ class Symbol:
     y: float
     radius: float
     path: str
+    label: str
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,8 @@ def draw(
     for item, (x, y) in zip(placed, xy.tolist(), strict=True):
         path = paths.get(item.region, "") if fill else ""
         radius = round(max(2.8, min(9.0, widest / 4)), 1) if fill else _radius(item.value, largest, widest)
-        symbols.append(Symbol(item.address, item.words, _style(item), round(x, 1), round(y, 1), radius, path))
+        label = item.name if len(placed) <= LABELLED else ""
+        symbols.append(Symbol(item.address, item.words, _style(item), round(x, 1), round(y, 1), radius, path, label))
     outlines = [] if fill else list(paths.values())
     moved = _moved(degrees) if of_nation else ""
     swatch = 0 if fill and paths else 6

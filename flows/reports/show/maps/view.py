@@ -97,7 +97,7 @@ def drawing_of(rows: Sequence[MapRow], places: Places, by: str, *, of_nation: bo
     def item(row: MapRow) -> Item:
         value = row.value(by)
         class_ = classes.of(value) if classes and value is not None else None
-        return Item(Region(row.type, row.id), row.address, row.words, value, class_)
+        return Item(Region(row.type, row.id), row.address, row.name, row.words, value, class_)
 
     items = [item(row) for row in rows]
     return draw(items, places.points, places.shapes, of_nation=of_nation, classes=classes, missing=missing)
@@ -117,6 +117,6 @@ def key_of(by: str, subject: str, whole: str) -> str:
     """Return what sizes or colours show, in words."""
     return {
         "count": f"The area of a circle is the number of {subject}.",
-        "share": f"Colours are shares: {subject} {whole}. Each class has about as many regions.",
+        "share": f"Colours are shares: {subject}, {whole}. Each class has about as many regions.",
         "margin": "Colours are margins of error as shares of the counts: the larger it is, the less a count tells.",
     }[by]

@@ -3,16 +3,19 @@
 const searchOf = (INDEX, GROUPS, SMALL) => {
   const words = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().split(/[\s,]+/).filter(Boolean);
   const entries = INDEX.map(([name, detail, file]) => ({ name, detail, file, words: words(`${name} ${detail}`) }));
-  const named = (wanted, kind = "") =>
-    entries.filter(({ file, words: own }) =>
-      wanted.length && file.startsWith(kind) && wanted.every((want) => own.some((word) => word.startsWith(want))));
+  const named = (wanted, kind = "") => {
+    const alone = ({ words: own }) => own.join(" ").startsWith(`${wanted.join(" ")} alone`);
+    return entries.filter(({ file, words: own }) =>
+      wanted.length && file.startsWith(kind) && wanted.every((want) => own.some((word) => word.startsWith(want))))
+      .sort((one, other) => alone(other) - alone(one));
+  };
   const code = ({ detail }) => detail.split(" ").pop();
   // Those whose code or whole name, without what they lie in, is asked for; else all that are named.
   const called = (wanted, kind) => {
     const found = named(wanted, kind);
     const asked = wanted.join(" ");
     const exact = found.filter((entry) => [code(entry), words(entry.name.split(", ")[0]).join(" ")].includes(asked));
-    return (exact.length ? exact : found).slice(0, 8);
+    return (exact.length ? exact : found).slice(0, 100);
   };
   // The groups of a region and an iteration side by side, in either order; one without a page is on its region's.
   const groups = (wanted) => {

@@ -1,6 +1,8 @@
-"""The blocks in water that had records in the production runs of 2020, and the blocks they were moved to at tabulation.
+"""Blocks of water that have records in the measurements of 2020, and the blocks in which the tables count them.
 
-Noisy measurements name the first, tables and microdata the second.
+The Census Bureau moved their records when it tabulated: noisy measurements name the first, published tables and
+microdata the second; both blocks of a pair are in one county. Source: U.S. Census Bureau, 2020 Redistricting Data File
+Least Squares Estimates, README, paragraph 7; 2020 Census Privacy-Protected Microdata File, technical documentation.
 """
 
 from __future__ import annotations
@@ -8,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from spine.geography import IntArray
+from tasks.inputs.block_codes import long_codes
 
-MOVED = {  # in water: as tabulated, 15 digits each
+MOVED = {  # as measured: as tabulated, 15 digits each
     10039900000001: 10030108002009,
     60739901000002: 60730187001280,
     60759902000001: 60750179031031,
@@ -28,15 +31,22 @@ MOVED = {  # in water: as tabulated, 15 digits each
 }
 
 
+def as_tabulated(public: IntArray) -> IntArray:
+    """Return the blocks, codes of 16 digits, as the tables have them."""
+    measured, tabulated = (long_codes(np.array(codes)).tolist() for codes in (list(MOVED), list(MOVED.values())))
+    moved = dict(zip(measured, tabulated, strict=True))
+    return np.array([moved.get(code, code) for code in public.tolist()], np.int64)
+
+
 def into_universe(blocks: IntArray, universe: IntArray) -> IntArray:
     """Return 15-digit codes of blocks, moved back to the water where only that block is in the universe.
 
     universe: sorted 15-digit codes of the blocks with living quarters.
     """
     found = blocks
-    for water, tabulated in MOVED.items():
-        if _has(universe, water) and not _has(universe, tabulated):
-            found = np.where(found == tabulated, water, found)
+    for water, land in MOVED.items():
+        if _has(universe, water) and not _has(universe, land):
+            found = np.where(found == land, water, found)
     return found
 
 
