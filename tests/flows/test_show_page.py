@@ -35,7 +35,7 @@ from tasks.top_down.accuracy.errors import averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.user_areas.answer import answer
-from tasks.top_down.user_areas.keep import keep
+from tasks.top_down.user_areas.keep import keep, pass_up
 from tasks.top_down.user_areas.report import page as areas_page
 from tasks.top_down.user_areas.sources import open_source
 from tasks.top_down.user_areas.tree import find_tree
@@ -108,7 +108,8 @@ def answered(release, folder):
     run.create()
     source.open(run, HERE, ["46"])
     digest = source.digest("46")
-    keep(run, HERE, folder, {"46": digest})
+    pass_up(run, HERE)
+    keep(run, folder, {"46": digest})
     tree = find_tree(folder, digest)
     codes = np.sort(tree.codes("persons"))
     areas = AreaFile(codes, np.arange(len(codes)) % 2, ("north", "south"), ())
