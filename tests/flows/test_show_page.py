@@ -122,7 +122,7 @@ def repeated(params, data, out, chart):
     settings = settings_here(out.parent, params, data, name="repeated", estimates=True)
     report = make_report(measure_accuracy(settings, HERE, out, 1))
     charts = dict.fromkeys(("errors", "coverage", "bias", "workloads", "gains", "totals"), chart)
-    write_accuracy(out, report, {"Data": "made up"}, charts)
+    write_accuracy(out, report, {"Data": "made up"}, charts, "Alabama and Alaska")
 
 
 def made_up_sums():
