@@ -12,11 +12,16 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.linalg import helmert, null_space
 
+from privacy.noise.laws import DiscreteGaussian
+from spine.noise import parameter
+from spine.production import allocation
+
 SIZES = {"votingage": 2, "hispanic": 2, "cenrace": 63}
-LEVELS = {"State": 3, "County": 9, "Tract": 13, "Block_Group": 15, "Block": 31}  # widths of geocodes
+LEVELS = {"US": 0, "State": 3, "County": 9, "Tract": 13, "Block_Group": 15, "Block": 31}  # widths of geocodes
 INSTITUTIONS = np.repeat(np.eye(3), (1, 4, 3), axis=1)  # hhinstlevels of the types
 
 
@@ -115,6 +120,26 @@ def solve(
     return found
 
 
+def add_us_level(nmf: Path, truth: np.ndarray, rng: np.random.Generator) -> None:
+    """Add the US level to the persons' files of one state: its true (2016,) counts with normal noise, and their sum."""
+    design, rows = allocation("pl94-persons", "us"), {}
+    for row in _rows(nmf / "State.parquet/DPQuery"):
+        query = row["query_name"].removesuffix("_dpq")
+        if (alpha := design.queries["US"].get(query.replace(" ", ""))) and query not in rows:
+            asked = [*SIZES, "hhgq"] if query == "detailed" else query.split(" * ")
+            types = np.eye(8) if "hhgq" in asked else INSTITUTIONS if "hhinstlevels" in asked else np.ones((1, 8))
+            summed_over = tuple(at for at, axis in enumerate(SIZES, 1) if axis not in asked)
+            exact = (types @ truth.reshape(8, 252)).reshape(-1, *SIZES.values()).sum(axis=summed_over).ravel()
+            variance = DiscreteGaussian(parameter(design, design.levels["US"], alpha)).variance()
+            noise = np.rint(rng.normal(0, variance**0.5, len(exact)))
+            rows[query] = {**row, "geocode": "", "value": (exact + noise).astype(int).tolist(), "variance": variance}
+    declared = {"geocode": "", "query_name": "total_con", "value": [int(truth.sum())]}
+    for kind, table in (("DPQuery", list(rows.values())), ("Constraint", [declared])):
+        place = nmf / f"US.parquet/{kind}"
+        place.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(table), place / "part-0.parquet")
+
+
 def _rows(folder: Path) -> list[dict]:
     return [
         row
@@ -126,7 +151,7 @@ def _rows(folder: Path) -> list[dict]:
 def write_product(
     folder: Path, level: str, area: str, names: list[str], estimate: np.ndarray, error: np.ndarray
 ) -> None:
-    """Write an area's file as the Bureau does: us/Tract/State=01/County=001/Tract=020100/part-...csv."""
+    """Write an area's file as the Bureau does: us/US/part-...csv, us/Tract/State=01/County=001/Tract=020100/..."""
     parts = {"State": area[:2], "County": area[2:5], "Tract": area[5:]}
     place = folder / "us" / level
     for name, code in parts.items():

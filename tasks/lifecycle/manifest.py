@@ -32,8 +32,8 @@ BESIDE = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not 
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
-    "The noise words come from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
-    "which is deleted with this release: the guarantee is computational."
+    "The noise is drawn from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
+    "which is deleted with this release: the guarantee is computational, against all who cannot break that cipher."
 )
 NOT_PRIVATE = "NOT PRIVATE: these are exact counts, made by das truth. Never publish them."
 MARKS: dict[MarkName, str] = {
@@ -66,6 +66,11 @@ def mark_of(manifest: Mapping[str, Any]) -> MarkName | None:
 def shown_marks(manifest: Mapping[str, Any]) -> list[str]:
     """Return what every page of a release says first: that it is not private, or made from marked data."""
     return [str(manifest[name]) for name in ("NOT_PRIVATE", *MARKS) if name in manifest]
+
+
+def known_marks(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what `shown_marks` does, in this program's words: the manifest may come from anybody."""
+    return [text for name, text in (("NOT_PRIVATE", NOT_PRIVATE), *MARKS.items()) if name in manifest]
 
 
 def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
