@@ -146,6 +146,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     from prefect.settings import temporary_settings
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
+    from flows.execution import run
     from flows.execution.fork_server import variables
     from flows.execution.prefect_server import TemporaryServer
     from flows.execution.server_process import DATABASE
@@ -164,5 +165,6 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         refresh_global_settings_context()  # for Prefect's threads, which have no other settings
     with pytest.MonkeyPatch.context() as environment, temporary_settings(told):
         environment.setenv("PREFECT_API_AUTH_STRING", server.password)  # of processes that tests give its address
+        environment.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
         yield
     server.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import combinations
 
 LEVELS = {  # of a spine (capital), and families of areas; a level that is not here is its own word
     "US": "Nation",
@@ -35,6 +36,15 @@ QUARTERS = (
     "military quarters",
     "other noninstitutional facilities",
 )
+ALONE = (
+    "White",
+    "Black or African American",
+    "American Indian and Alaska Native",
+    "Asian",
+    "Native Hawaiian and Other Pacific Islander",
+    "Some other race",
+)
+COMBINATIONS = [" + ".join(some) for number in range(1, 7) for some in combinations(ALONE, number)]  # CENRACE 01 to 63
 RACES = {"AIAN": "American Indian and Alaska Native", "NHPI": "Native Hawaiian and Other Pacific Islander"}
 PRODUCTS = {"persons": "Persons", "units": "Housing units"}
 

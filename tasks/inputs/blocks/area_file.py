@@ -68,6 +68,8 @@ def read_areas(path: str, column: str | None = None, *, pad: bool = False) -> Ar
     name = pc.if_else(pc.equal(pc.utf8_lower(name), UNASSIGNED), "", name)
     named = name.to_numpy(zero_copy_only=False)[there]
     notes = []
+    if lost := int((~there & np.asarray(pc.not_equal(pc.utf8_trim_whitespace(area), ""))).sum()):
+        notes.append(f"rows with an area and without a block, which are left out: {lost:,}")
     if blank := int((named == "").sum()):
         notes.append(f"rows with a blank area, whose blocks are {UNASSIGNED}: {blank:,}")
     _refuse_control(path, code, named, there)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from privacy.analyses.replicates import STATISTICS
 from tasks.pages import render
@@ -306,6 +307,9 @@ def board_picture(
         if len(totals):
             _draw_coverage(axes[-1, column], totals[totals["spine"] == kind], estimators, covered)
         axes[0, column].set_title(f"{SPINES[kind]} spine", fontsize=10)
+    for row in range(len(shown)):  # after the last column: a row's columns share their limits
+        low, high = axes[row, 0].get_xlim()
+        axes[row, 0].xaxis.set_major_locator(MaxNLocator(4) if high < 3 * low else LogLocator(subs=(1, 2, 5)))
     titles = f"How far released counts of {PRODUCTS[product].lower()} are from the truth, by level of geography"
     titles += f": {where}" if where else ""
     figure.suptitle(f"{titles}\n", fontsize=12)  # the empty line holds the legend
@@ -330,7 +334,8 @@ def _sentence(estimators: Sequence[str], errors: pd.DataFrame, spread: str) -> s
 def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
     """Draw a line for each level from one estimator's error to the other's, with the change in per cent.
 
-    An error of 0 has no place on a logarithmic axis: it is said in words.
+    An error of 0 has no place on a logarithmic axis: it is said in words. Words are right of the dots and whiskers of
+    their row, or alone in it.
     """
     axis.set_xscale("log")
     at = -np.arange(len(levels))
@@ -342,17 +347,19 @@ def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], lev
             drawn, at[noisy], xerr=spread, fmt=SHAPES[name], color=DOTS[name], ecolor=GREY, label=ESTIMATORS[name]
         )
     errors = np.array([values["mae"] for values in by.values()])
-    for y, exact in zip(at.tolist(), (errors == 0).T, strict=True):
-        if exact.any():
-            words = "exact" if exact.all() else f"{estimators[exact.argmax()]}: exact"
-            axis.text(0.01, y, words, transform=axis.get_yaxis_transform(), va="center", fontsize=8)
-    if len(estimators) == 2:
-        compared = (errors > 0).all(axis=0)
-        axis.hlines(at[compared], *np.sort(errors[:, compared], axis=0), color=GREY, lw=1.5, zorder=0)
-        for y, (old, new) in zip(at[compared], errors[:, compared].T, strict=True):
-            change = round(100 * (new / old - 1))
+    ends = np.max([values["mae"] + values["sd"].fillna(0) for values in by.values()], axis=0)
+    beside: Any = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+    for y, end, of_level in zip(at.tolist(), ends.tolist(), errors.T, strict=True):
+        exact = of_level == 0
+        if exact.all():
+            axis.text(0.01, y, "exact", transform=axis.get_yaxis_transform(), va="center", fontsize=8)
+        elif exact.any():
+            axis.annotate(f"{estimators[exact.argmax()]}: exact", (end, y), **beside)
+        elif len(estimators) == 2 and (of_level > 0).all():
+            axis.hlines(y, of_level.min(), of_level.max(), color=GREY, lw=1.5, zorder=0)
+            change = round(100 * (of_level[1] / of_level[0] - 1))
             words = f"{change:+d}%".replace("-", "\u2212") if change else "the same"
-            axis.annotate(words, (max(old, new), y), (9, 0), textcoords="offset points", va="center", fontsize=8)
+            axis.annotate(words, (end, y), **beside)
     axis.margins(x=0.25)
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter("")

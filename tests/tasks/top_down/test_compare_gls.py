@@ -19,7 +19,7 @@ from tasks.lifecycle.manifest import read_manifest
 from tasks.top_down.check.release import checks
 from tasks.top_down.gls.compare_bureau import compare_with_bureau
 from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.gls.pl94_cells import pl94_cells
+from tasks.top_down.gls.pl94_cells import cell_titles, pl94_cells, table_of_cell
 
 LEVELS = {"US": 0, "State": 2, "County": 5, "Tract": 11}
 VARIANCES = {"Tract": 8.0, "County": 20.0}  # of the measurements that stand for the DHC's, of every cell
@@ -113,6 +113,13 @@ def test_the_298_cells_are_those_of_the_tables() -> None:
         total, hispanic, other = (count[f"P00{2 * number}{at:04d}"] for at in (1, 2, 3))
         np.testing.assert_array_equal(total, hispanic + other)
         np.testing.assert_array_equal(total, count[f"P00{2 * number - 1}0001"])
+    titles = cell_titles()
+    words = {"P0010009": "two or more races", "P0020003": "not Hispanic", "P0040005": "not Hispanic: White alone"}
+    words |= {"P0030070": "six races", "P0050007": "noninstitutional", "P0050010": "other noninstitutional facilities"}
+    assert {name: titles[name] for name in words} == words
+    tables = [len({title for name, title in titles.items() if table_of_cell(name) == f"P{at}"}) for at in range(1, 6)]
+    assert tables == [71, 73, 71, 73, 10]  # no two cells of a table have the same words
+    assert table_of_cell("total") is None
     np.testing.assert_array_equal(count["P0010003"], count["race: white"])
     np.testing.assert_array_equal(count["P0030009"], count["voting age by race: two or more races"])
     np.testing.assert_array_equal(count["P0020002"], count["Hispanic"])

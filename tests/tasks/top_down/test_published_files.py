@@ -205,6 +205,24 @@ def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path) 
         release_estimate(run, HERE, kept, tmp_path / "none", {})
 
 
+def test_where_one_jurisdiction_is_refused_nothing_is_imported(tmp_path: Path, sample: Path) -> None:
+    nmf, out = tmp_path / "nmf", tmp_path / "new/out"
+    shutil.copytree(sample / "exact/nmf", nmf)
+    shutil.copytree(nmf / PERSONS, nmf / "PR_Person_PL_PROD", ignore=shutil.ignore_patterns("State=156"))
+    for path in (nmf / "PR_Person_PL_PROD").glob("*/*/State=056"):
+        path.rename(path.with_name("State=072"))  # its geocodes are still those of state 56
+    inventory, notes = take_inventory(nmf)
+    runs = [TopDownRun(tmp_path / "runs" / name) for name in inventory.jurisdictions]
+    assert len(runs) == 2
+    for run in runs:
+        run.create()
+    (tmp_path / "states.csv").write_text("state,pop\n56,1227\n72,1227\n")
+    request = Request(str(tmp_path / "states.csv"), None, {})
+    with pytest.raises(Refused, match=r"PR_Person\S+: a geocode of another state than its folder"):
+        import_files(runs, HERE, inventory, notes, request, out)
+    assert not out.parent.exists()
+
+
 def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
     for product, folder in (("persons", PERSONS), ("units", UNITS)):
         place = tmp_path / product
@@ -568,6 +586,19 @@ def recoded(code: Callable[[str], str], *levels: str) -> Break:
     return broken
 
 
+def swap(one: Path, other: Path) -> None:
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def loop_of_folders(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.symlink_to(folder.parent)
+
+
+FOREIGN = pa.table({"name": ["x"], "number": [1]})
 UB, LB = "hhgq_total_ub_con", "hhgq_total_lb_con"
 FIRST_COUNTY, FIRST_BLOCK = "056100011", "0561000110001015600100010022003"
 BAD: dict[str, Break] = {
@@ -668,6 +699,21 @@ BAD: dict[str, Break] = {
     "a geounit that has no Constraint row": rows_of(
         "County", lambda rows: [*rows, {**rows[0], "geocode": "056100990"}]
     ),
+    r"County\S+part\S+: has no column geocode, query_name, query_shape, value, variance": lambda nmf: pq.write_table(
+        FOREIGN, part("County")(nmf)
+    ),
+    r"County\S+/part-other.parquet: has no column geocode": lambda nmf: pq.write_table(
+        FOREIGN, part("County")(nmf).with_name("part-other.parquet")
+    ),
+    r"Unit\S+County\S+: the query 'cenrace_dpq' is unknown": lambda nmf: shutil.copy(
+        part("County")(nmf), next((nmf / UNITS / "County.parquet/DPQuery/State=056").glob("part-*"))
+    ),
+    r"Person\S+Block\S+: a block without both bounds": lambda nmf: swap(nmf / PERSONS, nmf / UNITS),
+    r"State=056/State=056: cannot be read: it is a folder": lambda nmf: loop_of_folders(part("County")(nmf).parent),
+    r"State=055: no Constraint rows of the level State": lambda nmf: shutil.copytree(
+        part("Block", "Constraint")(nmf).parent, nmf / PERSONS / "Block.parquet/Constraint/State=055"
+    ),
+    "a row without a geocode": with_type("geocode", pa.string(), lambda code: None),
     "measurements of the DHC": lambda nmf: [
         (nmf / name).rename(nmf / name.replace("PL", "DHC")) for name in (PERSONS, UNITS)
     ],

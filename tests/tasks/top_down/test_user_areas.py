@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -310,6 +312,51 @@ def test_areas_are_read_as_people_have_them(tmp_path: Path, name: str) -> None:
         assert found.code[0] == int(ONE)
     if name == "excel.csv":
         assert found.notes == ("rows with a blank area, whose blocks are unassigned: 1",)
+
+
+def zipped(names: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in names:
+            archive.writestr(f"{name}.csv", f"{ONE}\n")
+    return content.getvalue()
+
+
+TABLE = f"GEOID20,D\n{ONE},1\n"
+NO_TEXT: dict[str, tuple[bytes, str]] = {
+    "two.zip": (zipped("ab"), r"holds 2 files.*zip://NAME::.*a.csv, b.csv"),
+    "empty.zip": (zipped(""), "holds 0 files"),
+    "cut.zip": (b"PK\x03\x04xx", "is not a zip archive"),
+    "plan.xlsx": (zipped("a"), "is a workbook or an archive: save the table as CSV"),
+    "utf16.csv": (TABLE.encode("utf-16"), "is no text: save the table as CSV in UTF-8"),
+    "cut.csv.gz": (gzip.compress(TABLE.encode())[:-9], "is damaged"),
+    "plan.parquet": (b"PAR1" + bytes(9) + b"PAR1", "is no t"),
+}
+
+
+@pytest.mark.parametrize("name", NO_TEXT)
+def test_what_is_no_text_is_refused(tmp_path: Path, name: str) -> None:
+    content, words = NO_TEXT[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(Refused, match=words) as refusal:
+        read_areas(str(tmp_path / name))
+    assert "\n" not in str(refusal.value)
+
+
+def test_places_that_are_no_file_and_rows_without_a_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in {
+        tmp_path: "is a folder",
+        tmp_path / "pipe": "is a named pipe",
+        tmp_path / "none": "No such file",
+    }.items():
+        with pytest.raises(Refused, match=words):
+            read_areas(str(path))
+    (tmp_path / "plan.csv").write_text(f"{TABLE},2\n,\n")
+    found = read_areas(str(tmp_path / "plan.csv"))
+    assert (found.names, found.notes) == (("1",), ("rows with an area and without a block, which are left out: 1",))
+    with pytest.raises(Refused, match="has no column dog; it has D"):
+        read_areas(str(tmp_path / "plan.csv"), "dog")
 
 
 FAULTS = {
