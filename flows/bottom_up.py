@@ -13,6 +13,8 @@ from tasks.bottom_up.measure import PLAN, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
+from tasks.inputs.names import NAMES_FILE
+from tasks.inputs.public_regions import keep_regions
 from tasks.lifecycle.files import save_object
 
 
@@ -26,6 +28,7 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
     settings, workers, plan = run.settings, run.workers, run.settings.plan()
     save_object(run.directory / PLAN, plan)
+    keep_regions(run.directory, str(Path(settings.domain).with_name(NAMES_FILE)))
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
     states = plan.domain.charged
     run.reserve(reserve_budget, given=tabulated, charge=lambda: plan.mechanism.spend, states=states).result()

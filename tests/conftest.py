@@ -9,10 +9,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tasks.lifecycle.process import keep_kernels
@@ -27,7 +30,19 @@ def forget_configured_prefect() -> None:
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"  # as `das` sets it
 
 
+def one_thread_each() -> None:
+    """Have numpy's libraries start no threads, before anything imports it: as many processes as cores are at work."""
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+def make_commands_once() -> None:
+    """Have typer make the commands of `das` once a process, not once a call, which mostly takes less itself."""
+    typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
+
+
 forget_configured_prefect()
+one_thread_each()
+make_commands_once()
 settings.register_profile("das-flows", deadline=None)  # a busy machine is no fault of an example
 settings.load_profile("das-flows")
 keep_kernels(Path(tempfile.gettempdir()) / "das-flows-tests")
@@ -44,7 +59,7 @@ def lacking(what: str) -> NoReturn:
 # Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
 SHARED = {
     "end to end": r"tests/e2e/",
-    "a server": r"flows/test_(acc|bottom_up|dep|every|policy|refusals|sp|sta|top_down|what)|test_workers|tasks/spine/",
+    "a server": r"flows/test_(acc|bot|dep|every|poli|refu|sp|sta|systems|top_down|what)|test_workers|tasks/spine/",
     "kernels": r"top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page|frames)",
 }
@@ -131,6 +146,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     from prefect.settings import temporary_settings
 
     import flows  # noqa: F401  sets prefect's environment before it is imported
+    from flows.execution import run
     from flows.execution.fork_server import variables
     from flows.execution.prefect_server import TemporaryServer
     from flows.execution.server_process import DATABASE
@@ -149,5 +165,6 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         refresh_global_settings_context()  # for Prefect's threads, which have no other settings
     with pytest.MonkeyPatch.context() as environment, temporary_settings(told):
         environment.setenv("PREFECT_API_AUTH_STRING", server.password)  # of processes that tests give its address
+        environment.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
         yield
     server.stop()

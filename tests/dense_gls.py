@@ -2,8 +2,7 @@
 
 Every query treats the cells of a type of living quarters alike on the axes that it sums over, so an orthonormal basis
 of means and contrasts on voting age, Hispanic and race splits the normal equations: for each of the 252 basis vectors
-one dense system over (blocks x types), one matrix for all vectors of a component (mean or contrast on each axis). Known
-zeros hold above the blocks only, state totals are not known.
+one dense system over (blocks x types), one matrix for all vectors of a component (mean or contrast on each axis).
 """
 
 from __future__ import annotations
@@ -13,11 +12,16 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.linalg import helmert, null_space
 
+from privacy.noise.laws import DiscreteGaussian
+from spine.noise import parameter
+from spine.production import allocation
+
 SIZES = {"votingage": 2, "hispanic": 2, "cenrace": 63}
-LEVELS = {"State": 3, "County": 9, "Tract": 13, "Block_Group": 15, "Block": 31}  # widths of geocodes
+LEVELS = {"US": 0, "State": 3, "County": 9, "Tract": 13, "Block_Group": 15, "Block": 31}  # widths of geocodes
 INSTITUTIONS = np.repeat(np.eye(3), (1, 4, 3), axis=1)  # hhinstlevels of the types
 
 
@@ -29,6 +33,15 @@ class Dense:
     basis: dict[tuple[int, ...], np.ndarray]
     estimate: dict[tuple[int, ...], np.ndarray]
     covariance: dict[tuple[int, ...], np.ndarray]
+
+    def with_totals(self, totals: dict[str, int]) -> None:
+        """Take the persons of parts of the state as known, by the first digits of their blocks' geocodes."""
+        part, known = (0, 0, 0), np.array([*totals.values()]) / 252**0.5  # of the mean on every axis
+        of_part = [[code.startswith(name) for code in self.codes] for name in totals]
+        inside = np.kron(np.array(of_part, float), np.ones(8))
+        gain = np.linalg.solve(inside @ self.covariance[part] @ inside.T, inside @ self.covariance[part]).T
+        self.estimate[part] = self.estimate[part] + (known - self.estimate[part] @ inside.T) @ gain.T
+        self.covariance[part] = self.covariance[part] - gain @ inside @ self.covariance[part]
 
     def columns(self, cells: np.ndarray, of: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
         """The (areas x columns,) sums of cells (2016, K) over areas, and their covariance.
@@ -50,8 +63,12 @@ class Dense:
         return sums.ravel(), spread
 
 
-def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None = None) -> Dense:
+def solve(
+    nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None = None, zeros_from: str = "Block_Group"
+) -> Dense:
     """Solve the normal equations of the persons' files in a folder.
+
+    zeros_from: the lowest level whose types of living quarters are known.
 
     further: measurements of sums of blocks, beside those of the files: (blocks,) 1 inside, the noisy (8, 252) counts,
     and their variance.
@@ -63,7 +80,7 @@ def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None 
         if row["query_name"] == "hhgq_total_ub_con"
     }
     codes = sorted(bounds)
-    groups = sorted({code[: LEVELS["Block_Group"]] for code in codes})
+    groups = sorted({code[: LEVELS[zeros_from]] for code in codes})
     zeros = []
     for group in groups:
         here = [code.startswith(group) for code in codes]
@@ -103,6 +120,26 @@ def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None 
     return found
 
 
+def add_us_level(nmf: Path, truth: np.ndarray, rng: np.random.Generator) -> None:
+    """Add the US level to the persons' files of one state: its true (2016,) counts with normal noise, and their sum."""
+    design, rows = allocation("pl94-persons", "us"), {}
+    for row in _rows(nmf / "State.parquet/DPQuery"):
+        query = row["query_name"].removesuffix("_dpq")
+        if (alpha := design.queries["US"].get(query.replace(" ", ""))) and query not in rows:
+            asked = [*SIZES, "hhgq"] if query == "detailed" else query.split(" * ")
+            types = np.eye(8) if "hhgq" in asked else INSTITUTIONS if "hhinstlevels" in asked else np.ones((1, 8))
+            summed_over = tuple(at for at, axis in enumerate(SIZES, 1) if axis not in asked)
+            exact = (types @ truth.reshape(8, 252)).reshape(-1, *SIZES.values()).sum(axis=summed_over).ravel()
+            variance = DiscreteGaussian(parameter(design, design.levels["US"], alpha)).variance()
+            noise = np.rint(rng.normal(0, variance**0.5, len(exact)))
+            rows[query] = {**row, "geocode": "", "value": (exact + noise).astype(int).tolist(), "variance": variance}
+    declared = {"geocode": "", "query_name": "total_con", "value": [int(truth.sum())]}
+    for kind, table in (("DPQuery", list(rows.values())), ("Constraint", [declared])):
+        place = nmf / f"US.parquet/{kind}"
+        place.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(table), place / "part-0.parquet")
+
+
 def _rows(folder: Path) -> list[dict]:
     return [
         row
@@ -114,7 +151,7 @@ def _rows(folder: Path) -> list[dict]:
 def write_product(
     folder: Path, level: str, area: str, names: list[str], estimate: np.ndarray, error: np.ndarray
 ) -> None:
-    """Write an area's file as the Bureau does: us/Tract/State=01/County=001/Tract=020100/part-...csv."""
+    """Write an area's file as the Bureau does: us/US/part-...csv, us/Tract/State=01/County=001/Tract=020100/..."""
     parts = {"State": area[:2], "County": area[2:5], "Tract": area[5:]}
     place = folder / "us" / level
     for name, code in parts.items():

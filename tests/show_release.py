@@ -62,7 +62,7 @@ def with_estimates(released: Path, copy: Path) -> Path:
 
 
 def with_margins(released: Path) -> Path:
-    """A TopDown release with margins of no run's for the counties of state 46: of the total, and none of Hispanic."""
+    """A TopDown release with margins of no run's for state 46's counties: of the total; none of Hispanic, a P2 cell."""
     for kind, codes in (("tabulation/County", ("46001", "46003")), ("entities/aian", ("2430",))):
         counts = pq.read_table(released / f"histograms/persons/{kind}/46.parquet").to_pylist()
         rows = []
@@ -70,6 +70,7 @@ def with_margins(released: Path) -> Path:
             total = sum(row["count"] for row in counts if row["geounit"] == code)
             rows.append((code, "total", total, 3.25, total + 0.5, 1.658))
             rows.append((code, "Hispanic", 7, None, -1.25, 2.0))
+            rows.append((code, "P0020002", 7, None, -1.25, 2.0))
         names = ("geounit", "count", "released", "margin", "estimate", "standard_error")
         table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
         path = released / f"margins/persons/{kind}/46.parquet"
@@ -150,7 +151,7 @@ def differences(release: Path, copy: Path) -> list[str]:
                     found.append(f"{name}.csv")
     for path in copy.glob("*.html"):
         links = re.findall(r'(?:href|src|action)="([^"]*)"', path.read_text())
-        found += [link for link in links if link not in ("data:,", "#main") and not (copy / link).is_file()]
+        found += [link for link in links if not link.startswith(("data:,", "#")) and not (copy / link).is_file()]
     return found
 
 
@@ -176,6 +177,16 @@ def problems(browser: Any) -> list[str]:
     return [f"{one['id']}: {node['html'][:90]}" for one in found["violations"] for node in one["nodes"]]
 
 
-def too_wide(browser: Any) -> bool:
-    """Whether the page must be scrolled sideways."""
-    return bool(browser.execute_script("return document.documentElement.scrollWidth > innerWidth"))
+TOO_WIDE = """return document.documentElement.scrollWidth > innerWidth ? ['too wide'] : []"""
+CUT_OFF = """return [...document.querySelectorAll('.wide')].filter(box => box.scrollWidth > box.clientWidth + 1)
+    .map(box => `cut off: ${box.getAttribute('aria-label')}`)"""
+
+
+def faults(browser: Any) -> list[str]:
+    """What axe-core finds, whether the page must be scrolled sideways, and the tables cut off on a wide screen."""
+    wide = browser.execute_script("return innerWidth") >= 1400
+    return [
+        *problems(browser),
+        *browser.execute_script(TOO_WIDE),
+        *(browser.execute_script(CUT_OFF) if wide else ()),
+    ]

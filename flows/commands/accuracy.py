@@ -43,6 +43,7 @@ def accuracy(
     from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
     from tasks.detailed_dhca.accuracy.report import PAGE, STATEMENT, make_report, write_report
+    from tasks.inputs.names import name_of_state, title_of_states
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
@@ -60,7 +61,9 @@ def accuracy(
                 continue
             reports[jurisdiction] = make_report(measured)
             charts = draw_charts(reports[jurisdiction])
-            write_report(folder, reports[jurisdiction], about, charts)
+            states = run.geography.region_ids["STATE" if jurisdiction == "us" else "PR-STATE"]
+            where = title_of_states([*map(name_of_state, states)])
+            write_report(folder, reports[jurisdiction], about, charts, where)
             if estimates:
                 (folder / "estimates.svg").write_text(charts["gains"])
             with atomic_path(place / jurisdiction) as temporary:

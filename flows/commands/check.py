@@ -30,16 +30,16 @@ def check(
     The digest of every file, what was spent as epsilon, the law of every query from its budget, the margins of error
     from the laws, and the sums that the tables must keep are computed again. Margins of estimates are not. Compare the
     digest that is shown with the one that the publisher gave, or give the publisher's key, where the release is signed:
-    whoever can change the files can change the manifest.
+    whoever can change the files can change the manifest. Of a release of exact counts, or of synthetic or public data,
+    that is printed too: agreement with its manifest does not make it fit to publish.
 
     **Example:** `das check out/us`
     """
     from tasks.lifecycle.check import check_signature
-    from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest
+    from tasks.lifecycle.manifest import MANIFEST, known_marks, read_manifest, release_digest, require_release
     from tasks.lifecycle.received import NotOfRelease, reason_of
 
-    if not (release / MANIFEST).exists():
-        raise Refused(f"{release} holds no {MANIFEST}: it is not a release")
+    require_release(release)
     try:
         manifest = read_manifest(release)
         done = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]
@@ -53,6 +53,7 @@ def check(
     facts = {
         **stated,
         "digest": release_digest(release),
+        "marks": known_marks(manifest),
         "checks": [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done],
     }
     faults = sum(bool(each.faults) for each in done)
@@ -80,12 +81,12 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:
-    """Return the release's name and digest, a table of checks where there are any, and the verdict as the last line."""
+    """Return the release's name, digest and marks, a table of checks if any is shown, and the verdict as last line."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}"]
+    parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}", *facts["marks"]]
     if shown:
         table = Table("", "check", "over", "fault")
         for each in shown:

@@ -70,13 +70,15 @@ def show_run(
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
     from flows.execution.settings import run_directory
-    from flows.execution.standing import standing
+    from flows.execution.standing import marked_runs, standing
     from flows.execution.timings import load_timings
     from flows.reports.curator import findings_data, timings_table
 
     run = standing(run_directory(options.home, run_id), options.ledger_file)
     timed = load_timings(options.home, run_id) if timings else []
     if run.directory is None and run.row is None and not timed:
+        if run_id in marked_runs(options.ledger_file):
+            raise Refused(f"run {run_id} was on data marked synthetic or public, and is over: das ledger show lists it")
         raise Refused(f"run {run_id} has no confidential directory in {options.home / 'runs'} and no row in the ledger")
     facts = run.as_json() | {"findings": findings_data(run.findings)}
     if values:

@@ -39,6 +39,8 @@ QUIET = {
     # Dask looks at the stacks of a worker's threads a hundred times a second. In Python 3.11 that may corrupt what runs
     # in them (python/cpython#106883, dask/distributed#8163); Dask itself leaves it out there of its event loops alone.
     "distributed.worker.profile.enabled": False,
+    # Dask asks fifty times a second whether an event loop is late: of five processes that wait, half of what they cost.
+    "distributed.admin.tick.interval": "1s",
     "distributed.admin.tick.limit": "1h",
     "distributed.comm.timeouts.connect": "60s",
     # After this time a local cluster gives up the place of a worker that died, unless a new one has started. Dask's

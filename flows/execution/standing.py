@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,6 +115,14 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
     except LedgerError:
         row, units = None, {}
     return Standing(directory.id, there, settings, row, units[row.account] if row else "")
+
+
+def marked_runs(ledger: Path) -> Collection[str]:
+    """Return the runs on marked data that a ledger lists; none where there is no ledger."""
+    try:
+        return Ledger(ledger).marked_runs()
+    except LedgerError:
+        return ()
 
 
 def standings(state: Path, ledger: Path) -> Iterator[Standing]:

@@ -61,7 +61,9 @@ class ChildInformation:
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
         """See `top_down.answers.Objective`."""
         axes = np.array(self.grid.axes)
-        return least_squares(parent, axes, self.precision, self.between, self.linear, self.initial, careful, stop)
+        # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
+        precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
+        return least_squares(parent, axes, precision, between, self.linear, self.initial, careful, stop)
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `top_down.answers.Objective`."""

@@ -205,11 +205,18 @@ def entity_estimates(
 ) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
     """Return the entities, their (entities, K) estimates and standard errors, and how many block groups each cuts.
 
-    top: the pairs of whole states, one of them. covariances: to be added to.
+    top: the pairs of whole states, whose errors are independent: of one, or of its parts where each has a declared
+    total. covariances: to be added to.
     """
     at = top.geounit - states.first
     weighted = top.weight @ states.variance[at]
     spread = top.spread + columns.variances(weighted @ top.weight.swapaxes(-1, -2))
     if covariances is not None:
         covariances.add(weighted.sum(axis=-2), top.weight.sum(axis=-2), top.entity, at)
-    return top.entity, top.known + columns.sums(times(top.weight, states.x[at])), np.sqrt(spread), top.cut
+    estimate = top.known + columns.sums(times(top.weight, states.x[at]))
+    entity, row = np.unique(top.entity, return_inverse=True)
+    sums = []
+    for values in (estimate, spread, top.cut):
+        sums.append(np.zeros((len(entity), *values.shape[1:]), values.dtype))
+        np.add.at(sums[-1], row, values)
+    return entity, sums[0], np.sqrt(sums[1]), sums[2]

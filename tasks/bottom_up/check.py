@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
+from tasks.inputs.names import NAMES_FILE, check_names
 from tasks.lifecycle.check import Check, check_same
 from tasks.lifecycle.dictionary import DICTIONARY_FILE
 from tasks.lifecycle.manifest import parse_exact, released_files
@@ -29,6 +30,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     yield files
     if files.faults:
         return
+    yield from check_names(release, manifest["files"])
     noise, spent = manifest["noise"], manifest["spent"]
     law, step = TwoSidedGeometric(parse_exact(noise["scale"])), parse_exact(noise["step"])
     check_law(law)
@@ -63,7 +65,7 @@ def _check_names(release: Path) -> Check:
     tables = {PurePosixPath(name).stem for name in every if _TABLE.fullmatch(name)} | {"histogram"}
     must = {f"{name}.csv" for name in tables} | {f"parquet/{name}.parquet" for name in tables}
     faults = [f"{name} is missing" for name in sorted(must - every)]
-    faults += [f"{name} is no file of such a release" for name in sorted(every - must - {DICTIONARY_FILE})]
+    faults += [f"{name} is no file of such a release" for name in sorted(every - must - {DICTIONARY_FILE, NAMES_FILE})]
     return Check("names of all files", f"{len(must)} files", tuple(faults))
 
 

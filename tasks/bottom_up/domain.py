@@ -43,6 +43,8 @@ from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
 from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import read_text, why
+from tasks.inputs.names import DIGITS, is_region
+from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 
 NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
@@ -116,6 +118,15 @@ class Domain(BaseModel):
     def factor_of(self, name: str) -> str:
         """Return the factor of a name: itself, or the one that it is a coarser form of."""
         return self.groups[name].of if name in self.groups else name
+
+    def regions(self) -> frozenset[Region]:
+        """Return the regions among the levels of a factor or group named as their type, STATE, COUNTY and so on.
+
+        None where no states are declared: codes may be those of another country.
+        """
+        names = [name for name in (*self.factors, *self.groups) if self.states and name not in self.not_places]
+        named = [(name.upper(), self.grouping((name,)).levels[0]) for name in names if name.upper() in DIGITS]
+        return frozenset(Region.named(kind, code) for kind, codes in named for code in codes if is_region(kind, code))
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
         """Return the groups of cells by some factors or coarser factors. Raises ValueError for any other name.

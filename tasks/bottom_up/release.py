@@ -22,6 +22,7 @@ from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.dictionary import dictionary
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
+from tasks.inputs.public_regions import write_regions
 from tasks.lifecycle.dictionary import write_dictionary
 from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
 from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, noise_law, write_manifest
@@ -67,6 +68,8 @@ def _write_all(run: RunDirectory, out: Path) -> None:
     names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in plan.marginals}
     for table, columns in names.items():
         _write(out, table, plan, columns, count, reported)
+    if regions := plan.domain.regions():
+        write_regions(run, out, regions.__contains__)
     write_dictionary(out, dictionary(names), file_names(out))
     write_manifest(out, _manifest(run, plan))
 

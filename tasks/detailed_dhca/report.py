@@ -21,7 +21,7 @@ from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.configuration import Level
-from tasks.inputs.names import name_of_state, names_of_2020
+from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
 from tasks.inputs.regions import Region
 from tasks.pages import render
 from tasks.pages.dots import dots
@@ -29,6 +29,7 @@ from tasks.pages.dots import dots
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
+STATE = {"us": "STATE", "pr": "PR-STATE"}
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
 
@@ -38,8 +39,9 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     jurisdiction: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
     levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
+    states = [name_of_state(code) for code in run.geography.region_ids[STATE[jurisdiction]]]
     rows = [
-        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level))
+        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), manifest["spent"])
         | {"estimates": manifest.get("estimates", {}).get(str(level))}
         for level in levels
     ]
@@ -48,7 +50,8 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
             "tasks.detailed_dhca",
             REPORT,
             manifest=manifest,
-            states=[name_of_state(code) for code in manifest["geography"]["states"]],
+            states=states,
+            where=title_of_states(states),
             rows=rows,
             shapes=AGES_NAMES,
             noise=None if truth else noise_chart(rows),
@@ -59,10 +62,13 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     )
 
 
-def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dict[str, Any]:
+def _row(
+    level: Level, facts: Mapping[str, Any], queries: Queries | None, spent: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
     published = facts["groups_published"]
     noise = facts.get("queries", {})
+    budget = Fraction(noise["total_only"]["budget"]) if noise else Fraction(0)
     margins = (
         {name: queries.margin(detail, int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)} if queries else {}
     )
@@ -77,7 +83,8 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dic
         "total_only": published["total_only"],
         "suppressed_up_to": facts["suppressed_up_to"],
         "thresholds": facts["thresholds"],
-        "budget": noise["total_only"]["budget"] if noise else None,
+        "budget": float(budget),
+        "part": float(budget / Fraction(spent["unbounded"][spent["unit"]])) if spent else None,
         "stability": facts.get("stability"),
         "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
         "margins": margins,
@@ -92,8 +99,8 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None) -> dic
 def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return each level's margins, the sizes at which its tables change, and that below which it suppresses."""
     series = {
-        "margin of a count of step 2": ("circle", [row["margins"]["total"] for row in rows]),
-        "margin of step 1": ("ring", [row["step_1"] for row in rows]),
+        "margin of a published count": ("circle", [row["margins"]["total"] for row in rows]),
+        "margin of the first answer": ("ring", [row["step_1"] for row in rows]),
         "suppressed up to": ("bar", [row["suppressed_up_to"] for row in rows]),
         "4 ages from": ("triangle", [row["thresholds"][0] for row in rows]),
         "9 ages from": ("box", [row["thresholds"][1] for row in rows]),

@@ -14,7 +14,7 @@ A geography has names in files that lie in it, plain or zipped, as the Census Bu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -31,6 +31,8 @@ from tasks.lifecycle.received import NotOfRelease, read_in
 
 NAMES_FILE = "names.csv"
 NAME_COLUMNS = ("REGION_TYPE", "REGION_ID", "NAME")
+NAMED = 3  # states in a title; more are counted
+ALL_STATES = 51  # of the United States, D.C. included
 LONGEST = 200  # characters of a name
 LONGEST_LINE = 1 << 16  # bytes; a longer one is no name's
 HEADER_LEVELS = {
@@ -73,6 +75,13 @@ def names_of_2020() -> Names:
 def name_of_state(code: str) -> str:
     """Return the name of a state, D.C. or Puerto Rico by its FIPS code."""
     return names_of_2020().get(Region.named("STATE", code), f"State {code}")
+
+
+def title_of_states(names: Sequence[str]) -> str:
+    """Return the states of a page in its title, from their names: a few by name, all as the United States."""
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    return "United States" if len(names) == ALL_STATES else f"{len(names)} states"
 
 
 def names_in(geography: str) -> Names:

@@ -22,6 +22,7 @@ from privacy.noise.laws import UNITS, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.process import code_names, versions
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in, read_json
 from tasks.lifecycle.run_directory import RunDirectory
@@ -32,8 +33,8 @@ BESIDE = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not 
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
-    "The noise words come from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
-    "which is deleted with this release: the guarantee is computational."
+    "The noise is drawn from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
+    "which is deleted with this release: the guarantee is computational, against all who cannot break that cipher."
 )
 NOT_PRIVATE = "NOT PRIVATE: these are exact counts, made by das truth. Never publish them."
 MARKS: dict[MarkName, str] = {
@@ -66,6 +67,11 @@ def mark_of(manifest: Mapping[str, Any]) -> MarkName | None:
 def shown_marks(manifest: Mapping[str, Any]) -> list[str]:
     """Return what every page of a release says first: that it is not private, or made from marked data."""
     return [str(manifest[name]) for name in ("NOT_PRIVATE", *MARKS) if name in manifest]
+
+
+def known_marks(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what `shown_marks` does, in this program's words: the manifest may come from anybody."""
+    return [text for name, text in (("NOT_PRIVATE", NOT_PRIVATE), *MARKS.items()) if name in manifest]
 
 
 def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
@@ -134,6 +140,15 @@ def drop_unnamed(out: Path) -> None:
     named = read_manifest(out)["files"]
     for name in [name for name, _ in entries(out) if name not in BESIDE and name not in named]:
         (out / name).unlink()
+
+
+def require_release(folder: Path) -> None:
+    """Raise Refused where a folder is no release; it names the releases in the folder, if there are any."""
+    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+    if inside:
+        raise Refused(f"{folder} holds releases but is not one itself; name one of them: {', '.join(inside)}")
+    if not (folder / MANIFEST).exists():
+        raise Refused(f"{folder} holds no {MANIFEST}: it is not a release")
 
 
 def read_manifest(out: Path) -> dict[str, Any]:

@@ -137,8 +137,12 @@ def use_kernels(state: Path) -> None:
         keep_kernels(state)
 
 
+@cache
 def _kernels_version() -> str:
-    """Return a short digest of the files with kernels, and of those whose constants are compiled into them."""
+    """Return a short digest of the files with kernels, and of those whose constants are compiled into them.
+
+    Once a process: every piece of work asks for it.
+    """
     sources = {path: path.read_text() for path in [*HOME.glob("spine/**/*.py"), *HOME.glob("tasks/**/compiled_*.py")]}
     kernels = {path: source for path, source in sources.items() if KERNELS in source}
     modules = {"spine.compiled"}.union(*map(CONSTANTS.findall, kernels.values()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from itertools import combinations
 
 LEVELS = {  # of a spine (capital), and families of areas; a level that is not here is its own word
     "US": "Nation",
@@ -34,6 +36,15 @@ QUARTERS = (
     "military quarters",
     "other noninstitutional facilities",
 )
+ALONE = (
+    "White",
+    "Black or African American",
+    "American Indian and Alaska Native",
+    "Asian",
+    "Native Hawaiian and Other Pacific Islander",
+    "Some other race",
+)
+COMBINATIONS = [" + ".join(some) for number in range(1, 7) for some in combinations(ALONE, number)]  # CENRACE 01 to 63
 RACES = {"AIAN": "American Indian and Alaska Native", "NHPI": "Native Hawaiian and Other Pacific Islander"}
 PRODUCTS = {"persons": "Persons", "units": "Housing units"}
 
@@ -56,8 +67,24 @@ def count_title(name: str) -> str:
     """Return a count that has margins in words: `race: Asian`, `group quarters: nursing facilities`."""
     of, _, which = name.partition(": ")
     if not which:
-        return name
+        return "occupied housing units" if name == "occupied" else name
     return f"{of}: {QUARTERS[int(which[5:])] if which.startswith('type ') else RACES.get(which, which)}"
+
+
+def best_in_words(figures: Mapping[str, Mapping[str, float]]) -> str:
+    """Return for which rows each column has the least figure: `conventional: Counties; optimized: Places, Tracts`.
+
+    figures: by row and column. Columns that are equal at three digits share a row; a row that all share is left out.
+    """
+    best: dict[str, list[str]] = {}
+    for row, values in figures.items():
+        shown = {column: float(f"{value:.3g}") for column, value in values.items()}
+        least = [column for column in shown if shown[column] == min(shown.values())]
+        for column in least if len(least) < len(shown) else ():
+            best.setdefault(column, []).append(row)
+    return "; ".join(
+        f"{column}: {', '.join(best[column])}" for column in next(iter(figures.values()), ()) if column in best
+    )
 
 
 def _axis(axis: str) -> str:

@@ -30,10 +30,14 @@ def distances(entities: pd.DataFrame, classes: Sequence[str]) -> Figure:
     figure, axes = plt.subplots(1, len(classes), figsize=(3.2 * len(classes), 3), sharey=True, squeeze=False)
     for axis, name in zip(axes[0], classes, strict=True):
         of_class = entities[(entities["class"] == name) & ~entities["outside"]]
-        for width, which in zip((5, 3, 1.6), SPINES, strict=True):  # where two coincide, both show
+        for width, shift, which in zip(
+            (5, 3, 1.6), (0.0, 0.1, 0.2), SPINES, strict=True
+        ):  # all show where they coincide
             values = np.sort(of_class[f"osed_{which}"])
             share = np.arange(1, len(values) + 1) / len(values)
-            axis.step(np.append(1, values), np.append(0, share), where="post", color=COLOURS[which], lw=width)
+            steps = np.append(1, values), np.append(0, share)
+            look: dict[str, Any] = {"color": COLOURS[which], "lw": width, "marker": MARKERS[which], "ms": 5}
+            axis.step(*steps, where="post", markevery=(shift, 0.3), **look)
         axis.set(
             xscale="log",
             xlim=(0.9, None),

@@ -14,8 +14,11 @@ from spine.entities import entities as entities_of
 from spine.entities import in_aian
 from spine.geography import Geography
 from spine.settings import SpineSettings
+from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
+from tasks.inputs.regions import Region
 from tasks.lifecycle.files import read_object
 from tasks.pages import render
+from tasks.pages.words import best_in_words, level_title
 from tasks.spine.first_pass import SPINES, Plan, build
 from tasks.spine.summary import NAMES
 
@@ -43,10 +46,12 @@ def write_report(
 
     present = [name for name in DRAWN if name in set(classes["class"])]
     state = next(p for p in state_paths if int(p.stem) == county // 1000)
+    states = [name_of_state(f"{int(code):02d}") for code in summary.states]
     html = render(
         "tasks.spine",
         "report.html",
         figure=_figure,
+        share_of=lambda share: float(Fraction(share)),
         summary=summary,
         marginals=plan.marginals,
         spines=SPINES,
@@ -57,7 +62,10 @@ def write_report(
         distances=plots.distances(entities, present) if present else "",
         errors=plots.errors(classes, plan.marginals[0]),
         fanouts=plots.fanouts(levels),
-        county=f"{county:05d}",
+        county=names_of_2020().get(Region.named("COUNTY", f"{county:05d}"), f"County {county:05d}"),
+        states=states,
+        where=title_of_states(states),
+        best=_best(classes, plan.marginals[0]),
         hierarchy=_hierarchy(state, plan, county),
         settings=_settings(plan.settings),
     )
@@ -71,6 +79,15 @@ def _with_medians(classes: pd.DataFrame, entities: pd.DataFrame, marginal: str) 
     return [
         row | {name: median[row["class"]] for name, median in medians.items()} for row in classes.to_dict("records")
     ]
+
+
+def _best(classes: pd.DataFrame, marginal: str) -> str:
+    """Return in words on which spine each class of areas has the least mean standard error of a marginal."""
+    means = classes.set_index("class")[[f"se_mean_{marginal}_{spine}" for spine in SPINES]].dropna()
+    rows = {level_title(str(name), several=True): row for name, row in zip(means.index, means.to_numpy(), strict=True)}
+    return best_in_words(
+        {name: dict(zip(map(NAMES.__getitem__, SPINES), row, strict=True)) for name, row in rows.items()}
+    )
 
 
 def _hierarchy(state: Path, plan: Plan, county: int) -> str:

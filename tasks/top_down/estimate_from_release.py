@@ -10,6 +10,7 @@ from typing import Any
 
 from tasks.inputs.public_regions import keep_regions
 from tasks.lifecycle.commit import check_out, commit
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
@@ -57,6 +58,11 @@ def release_from_files(
     request = replace(request, keep_answers=request.changes.get("estimator") == "gls")
     for run, jurisdiction in zip(runs, inventory.jurisdictions or ("us",), strict=True):
         read_files(run, workers, inventory.only(jurisdiction), notes, request)
+        if request.part_totals and request.keep_answers and run.validated.nation:
+            raise Refused(
+                "with --part-totals, --estimator gls takes some states alone, not the nation: its margins would need "
+                "how the US level ties the errors of a state's parts. Add --only-state"
+            )
         if request.geography is not None:
             keep_regions(run, request.geography)
     return [release_prepared(run, workers, out) for run in runs]

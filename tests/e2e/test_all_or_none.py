@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import ACCOUNT, das, open_account, real_data, reconfigure
+from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfigure
 
 import flows.detailed_dhca
 from privacy.accounting.ledger import Ledger
@@ -66,6 +66,7 @@ class Home:
 @pytest.fixture
 def home(example: Path, tmp_path: Path) -> Home:
     real_data(example, tmp_path)
+    reconfigure(tmp_path / "params", **FEW_LEVELS)
     return Home(tmp_path)
 
 

@@ -13,6 +13,7 @@ import pytest
 from dhca_inputs import BUDGETS, HERE, Inputs, configuration, edit
 from e2e_runs import (
     ACCOUNT,
+    FEW_LEVELS,
     at_once,
     bring_in,
     das,
@@ -32,7 +33,6 @@ from forked_commands import ForkedCommands
 
 from flows.detailed_dhca import check as detailed_check
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.prefect_flows import detailed_dhca
 from privacy.accounting.ledger import Ledger, Row
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
@@ -236,7 +236,7 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(
     """
     home = tmp_path / "home"
     real_data(example, home)
-    reconfigure(home / "params", run_us=False)
+    reconfigure(home / "params", run_us=False, **FEW_LEVELS)
     ledger, settings = open_account(home), settings_for(home)
     run, state = directory(settings), Path(settings.state)
     where = ("--account", ACCOUNT, "--state", state, "--ledger", settings.ledger, "--run-id", "run", "--no-spine")
@@ -292,7 +292,9 @@ def count(settings: DetailedDhcaSettings) -> None:
 def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) -> None:
     home.go(before="population groups")
     home.keep()
-    renames = [at for at in points_of(home.folder.parent, count, home.settings) if at[0].startswith("replace ")]
+    renames = [
+        at for at in points_of(home.folder.parent, count, home.settings) if at[0].startswith("replace in files.py")
+    ]
     home.put_back()
     killed(renames[len(renames) // 2], count, home.settings)
     done = files_of(home.run, "persons", "counts")
@@ -601,6 +603,8 @@ def test_a_discarded_run_stays_charged(home: Home, capfd: pytest.CaptureFixture[
 
 def test_the_flow_itself_is_refused_what_the_stages_are(home: Home, prefect_server: None) -> None:
     """The flow calls the stages as `go` does: without an account it draws nothing, and a refusal is not retried."""
+    from flows.prefect_flows import detailed_dhca  # with Prefect, which the processes that tests start can do without
+
     with pytest.raises(Refused, match="this data needs an account"):
         detailed_dhca(home.settings.model_copy(update={"account": None}))
     assert not (home.run / SECRET).exists()

@@ -15,6 +15,7 @@ from dhca_inputs import HERE, read_release, settings_here
 from distributed import Client
 from e2e_runs import (
     ACCOUNT,
+    FEW_LEVELS,
     KEY,
     digest,
     directory,
@@ -69,6 +70,22 @@ def expected(country: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return digest(released(with_secret(settings_in(tmp_path_factory.mktemp("expected"), country)), HERE))
 
 
+@pytest.fixture(scope="module")
+def smaller(country: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The example with few levels, for runs on clusters of their own, which take as long as they have tasks."""
+    folder = tmp_path_factory.mktemp("smaller")
+    shutil.copytree(country / "params", folder / "params")
+    reconfigure(folder / "params", **FEW_LEVELS)
+    return {"params": str(folder / "params")}
+
+
+@pytest.fixture(scope="module")
+def expected_smaller(country: Path, smaller: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """As `expected`, of these levels."""
+    settings = settings_in(tmp_path_factory.mktemp("expected-smaller"), country, **smaller)
+    return digest(released(with_secret(settings), HERE))
+
+
 def released(settings: DetailedDhcaSettings, workers: Workers) -> Path:
     place = go(settings, workers)
     assert place is not None
@@ -101,10 +118,14 @@ CLUSTERS = {
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 def test_threads_and_processes(
-    prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path, cluster: ClusterSettings
+    prepare: Callable[..., DetailedDhcaSettings],
+    smaller: dict[str, str],
+    expected_smaller: str,
+    tmp_path: Path,
+    cluster: ClusterSettings,
 ) -> None:
     with small_pieces(), open_cluster(cluster, tmp_path / "dask") as client:
-        assert digest(released(prepare("threads", blocks_each=7), Workers(client))) == expected
+        assert digest(released(prepare("threads", blocks_each=7, **smaller), Workers(client))) == expected_smaller
 
 
 @pytest.mark.parametrize("blocks_each", [1, pytest.param(17, marks=pytest.mark.slow), 10_000])
@@ -131,18 +152,22 @@ def deadly() -> None:
 
 
 def test_one_worker_that_is_killed_while_it_draws(
-    prepare: Callable[..., DetailedDhcaSettings], expected: str, tmp_path: Path
+    prepare: Callable[..., DetailedDhcaSettings], smaller: dict[str, str], expected_smaller: str, tmp_path: Path
 ) -> None:
     with open_cluster(ClusterSettings(workers=1), tmp_path / "dask") as client:
         (before,) = client.run(os.getpid).values()
         client.run(deadly)
-        assert digest(released(prepare("one"), Workers(client))) == expected
+        assert digest(released(prepare("one", **smaller), Workers(client))) == expected_smaller
         (after,) = client.run(os.getpid).values()
     assert before != after, "the worker was never killed"
 
 
 def test_a_task_that_fails_and_is_tried_again(
-    prepare: Callable[..., DetailedDhcaSettings], expected: str, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+    prepare: Callable[..., DetailedDhcaSettings],
+    smaller: dict[str, str],
+    expected_smaller: str,
+    prefect_server: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The flow itself, on a cluster of its own; a stage fails after its work is done, as when an answer is lost."""
     failed = []
@@ -155,10 +180,10 @@ def test_a_task_that_fails_and_is_tried_again(
             raise Failed("sex by age: the workers were lost")
 
     monkeypatch.setattr(flow, "measure_sex_by_age", fails_once)
-    place = detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2)))
+    place = detailed_dhca(prepare("flow", cluster=ClusterSettings(workers=2), **smaller))
     assert failed
     assert place is not None
-    assert digest(Path(place)) == expected
+    assert digest(Path(place)) == expected_smaller
 
 
 def test_a_fresh_secret_gives_other_noise(country: Path, tmp_path: Path) -> None:
@@ -187,6 +212,7 @@ def test_text_in_chunks_of_any_size(
 ) -> None:
     """Exact tables, for the digest of the input, and with it the noise, is over chunks of one fixed size."""
     real_data(example, tmp_path)
+    reconfigure(tmp_path / "params", **FEW_LEVELS)
 
     def truth(name: str) -> str:
         run = DetailedRun(tmp_path / name / "runs/truth-us")

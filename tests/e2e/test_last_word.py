@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_runs import ACCOUNT, das, das_process, open_account, real_data, reconfigure
+from e2e_runs import ACCOUNT, FEW_LEVELS, das, das_process, open_account, real_data, reconfigure
 from httpx import ConnectError
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
@@ -48,7 +48,7 @@ def test_a_run_is_released_though_the_temporary_server_is_killed(
     example: Path, tmp_path: Path, place: str, after: bool
 ) -> None:
     real_data(example, tmp_path)
-    reconfigure(tmp_path / "params", run_us=False)
+    reconfigure(tmp_path / "params", run_us=False, **FEW_LEVELS)
     ledger = open_account(tmp_path)
     environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
     environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
@@ -73,7 +73,7 @@ def test_what_the_server_missed_of_a_charge_is_made_good_at_the_end(
     from flows.execution import artifacts, runner, states
 
     real_data(example, tmp_path)
-    reconfigure(tmp_path / "params", run_us=False)
+    reconfigure(tmp_path / "params", run_us=False, **FEW_LEVELS)
     ledger = open_account(tmp_path)
     back: list[bool] = []
 

@@ -134,6 +134,7 @@ def bottom_up(folder: Path, *, clip: bool) -> Path:
     from tasks.bottom_up.release import stage_release
     from tasks.bottom_up.reserve_budget import reserve_budget
     from tasks.bottom_up.tabulate import tabulate
+    from tasks.inputs.public_regions import keep_regions
     from tasks.lifecycle.files import save_object
     from tasks.lifecycle.reservation import Charging
     from tasks.lifecycle.run_directory import RunDirectory
@@ -145,6 +146,10 @@ def bottom_up(folder: Path, *, clip: bool) -> Path:
     run.create()
     domain = read_domain(folder / "domain.json")
     save_object(run / PLAN, Plan(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=clip))
+    (folder / "names.csv").write_text(
+        "REGION_TYPE|REGION_ID|NAME\nCOUNTY|45001|Abbeville\nCOUNTY|45003|Not tabulated\n"
+    )
+    keep_regions(run, str(folder / "names.csv"))
     tabulate(run, HERE, str(folder / "table.csv"), domain)
     reserve_budget(run, Charging("long-form", ledger.path))
     measure(run, HERE)

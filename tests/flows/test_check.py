@@ -22,7 +22,7 @@ from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest, write_manifest
+from tasks.lifecycle.manifest import MANIFEST, NOT_PRIVATE, read_manifest, write_manifest
 from tests.flows.conftest import Das, Refuse, bottom_up, processor_seconds
 
 Manifest = dict[str, Any]
@@ -306,8 +306,12 @@ def test_every_value_of_a_manifest_may_be_hostile(release: Path) -> None:
 def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(das: Das, release: Path) -> None:
     agrees = f"{release} agrees with its manifest: none of "
     code, out, err = das("check", release)
-    assert (code, err, len(out.splitlines())) == (0, "", 3)
+    assert (code, err, len(out.splitlines())) == (0, "", 4)
     assert out.splitlines()[-1].startswith(agrees)
+    assert out.splitlines()[-2].startswith("SYNTHETIC: ")
+    rewrite(release, lambda manifest: manifest.update(NOT_PRIVATE="[red]publish this"))
+    code, out, _ = das("check", release)
+    assert (code, out.splitlines()[2]) == (0, NOT_PRIVATE)
     every = das("check", release, "--all")[1].splitlines()
     assert every[-1].startswith(agrees)
     assert len(every) > int(re.search(r"of (\d+) checks", every[-1])[1]) > 20

@@ -13,7 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psutil
+import pytest
 
+from flows.execution import server_process
 from flows.execution.server_process import DATABASE, TEMPLATES
 
 
@@ -114,30 +116,49 @@ def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
     assert not any(Path(line.split()[-1]).exists() for line in (unable, ended))
 
 
+def test_a_template_is_copied_whole_or_removed(tmp_path: Path) -> None:
+    foreign, damaged = tmp_path / "3.0.0-0.db", tmp_path / f"{version('prefect')}-{'0' * 32}.db"
+    for template in (foreign, damaged):
+        template.write_text("no database")
+    database = tmp_path / DATABASE
+    assert not server_process._copied(tmp_path, database)
+    assert (foreign.exists(), damaged.exists(), database.exists()) == (True, False, False)
+    content = b"a database"
+    (tmp_path / server_process._name(content)).write_bytes(content)
+    assert server_process._copied(tmp_path, database)
+    assert database.read_bytes() == content
+
+
+@pytest.mark.slow  # as long as the migrations of Prefect's database take
 def test_a_template_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
+    """By the first of two servers, of which the second has a copy of what it made."""
+    homes = [tmp_path / "first", tmp_path / "second"]
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
         "from flows.execution import server_process\n"
+        "state, *homes = map(Path, sys.argv[1:])\n"
         "os.environ[server_process.PASSWORD] = 'das:x'\n"
-        "server_process._take_own_settings(sys.argv[1])\n"
+        "server_process._take_own_settings(str(homes[0]))\n"
         "sys.prefix = '/proc'\n"  # an installation that cannot be written
-        "server_process._prepare_database(Path(sys.argv[1], server_process.DATABASE), Path(sys.argv[2]))\n"
+        "for home in homes:\n"
+        "    server_process._prepare_database(home / server_process.DATABASE, state)\n"
+        "    print(*os.listdir(state / server_process.TEMPLATES))\n"
     )
     kept = tmp_path / "state" / TEMPLATES
-    kept.mkdir(parents=True)
+    for folder in (kept, *homes):
+        folder.mkdir(parents=True)
     foreign = kept / "3.0.0-0.db"
     damaged = kept / f"{version('prefect')}-{'0' * 32}.db"
     for template in (foreign, damaged):
         template.write_text("no database")
-    for number in range(2):
-        home = tmp_path / str(number)
-        home.mkdir()
-        subprocess.run([sys.executable, "-c", program, str(home), str(kept.parent)], check=True)
-        assert foreign.exists()
-        assert not damaged.exists()
-        (template,) = set(kept.iterdir()) - {foreign}
+    words = [sys.executable, "-c", program, kept.parent, *homes]
+    told = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    first, second = (set(line.split()) for line in told.splitlines())
+    (template,) = first - {foreign.name}
+    assert first == second == {foreign.name, template} != {foreign.name, damaged.name}
+    for home in homes:
         with closing(sqlite3.connect(home / DATABASE)) as database:
             assert database.execute("SELECT COUNT(*) FROM alembic_version").fetchall() == [(1,)]
             assert database.execute("SELECT COUNT(*) FROM flow_run").fetchall() == [(0,)]
-    assert (home / DATABASE).read_bytes() == template.read_bytes()  # the second one was copied
+    assert (homes[1] / DATABASE).read_bytes() == (kept / template).read_bytes()

@@ -88,6 +88,8 @@ def test_refused_runs_are_discarded_together_and_no_other(das: Das, state: Path)
 
 def test_a_run_that_nobody_knows_is_refused(refused: Refuse, state: Path) -> None:
     refused("no row in the ledger", "runs", "show", "nobody", "--state", state)
+    Ledger(state / "ledger.sqlite").enter_marked("made-up-us", {"0" * 64})
+    refused("das ledger show lists it", "runs", "show", "made-up-us", "--state", state)
 
 
 # The settings of a run

@@ -470,10 +470,10 @@ def test_names_that_nobody_has_are_refused(released, words, said):
 
 
 def test_folders_that_are_no_release_are_refused(tmp_path, released):
-    with pytest.raises(Refused, match="is not a release: it has no manifest"):
+    with pytest.raises(Refused, match="it is not a release"):
         das(tmp_path, "--json")
     shutil.copytree(released, tmp_path / "out/us")
-    with pytest.raises(Refused, match="holds releases but is not one itself; show one of them: us"):
+    with pytest.raises(Refused, match="holds releases but is not one itself; name one of them: us"):
         das(tmp_path / "out", "--json")
     (tmp_path / "manifest.json").write_text('{"release": 1}')
     with pytest.raises(Refused, match="is not the manifest of a release"):
@@ -537,6 +537,18 @@ def test_a_copy_goes_into_a_new_folder(tmp_path, released):
 
 
 # -- a bottom-up release ----------------------------------------------------------------------------------------------
+
+
+def test_a_bottom_up_release_has_the_names_of_its_regions(bottom_up_released):
+    names = [line.split("|")[1:] for line in (bottom_up_released / "names.csv").read_text().splitlines()[1:]]
+    assert ["45001", "Abbeville"] in names  # beside the domain; the others are the program's
+    assert [code for code, _ in names] == ["44001", "44003", "45001", "44", "45", "46"]
+    with serving(bottom_up_released) as page:
+        _, _, rows = get(page, "/?view=margin/histogram&by_COUNTY=kent%20county&sort=code&format=csv")
+        assert [row.split(",")[0::4] for row in rows.splitlines()] == [["COUNTY", "COUNTY_NAME"]] + [
+            ["44003", "Kent County"]
+        ] * 2
+        assert 'Abbeville <span class="code">45001</span>' in get(page, "/?view=margin/histogram")[2]
 
 
 def test_a_bottom_up_release_is_shown_by_its_margins(histogram):

@@ -305,7 +305,7 @@ def test_no_text_of_others_steers_the_terminal(release: Path, das: Das, monkeypa
             assert not steers(out + err), (change, words)
             assert err.count("refused:") <= 1
     names = "REGION_TYPE|REGION_ID|NAME\nSTATE|\x1b[2J|x\n"
-    (release / "names.csv").write_text(names)
+    replace(release / "names.csv", names.encode())
     replace(release / MANIFEST, json.dumps(manifest).encode())
     for form in ("table", "markdown", "csv"):
         assert not steers("".join(das("show", release, "--region", "x", "--format", form)[1:]))

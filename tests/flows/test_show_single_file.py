@@ -6,14 +6,17 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from dhca_inputs import read_release
-from show_release import problems, too_wide
+from show_release import faults, with_estimates
 
 from flows.commands.show import open_release
 from flows.reports.show.detailed_dhca import single_file
 from flows.reports.show.detailed_dhca.single_file import single_file_data
 from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.pyramid import pyramid
+from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
 
@@ -54,7 +57,7 @@ def test_one_file_opens_from_a_disk(released, top_down_released, sized, tmp_path
     with pytest.raises(Refused, match="is for releases of the Detailed DHC-A"):
         printed("show", top_down_released, "--single-file", tmp_path / "other.html")
     release = open_release(released).release
-    for width in (1300, 400):
+    for width in (1400, 400):
         browser = sized(width)
         for place, says in (
             ("", "published groups of"),
@@ -67,7 +70,7 @@ def test_one_file_opens_from_a_disk(released, top_down_released, sized, tmp_path
             browser.get("about:blank")
             browser.get(f"{file.as_uri()}#{place}")
             text = shown(browser, says)
-            assert (place, problems(browser), too_wide(browser)) == (place, [], False)
+            assert (place, faults(browser)) == (place, [])
             assert "at 90% confidence" in text
     browser.get("about:blank")
     browser.get(f"{file.as_uri()}#group/STATE/01/1002")
@@ -75,6 +78,46 @@ def test_one_file_opens_from_a_disk(released, top_down_released, sized, tmp_path
     text = shown(browser, "Persons by sex and age")
     assert f"{group.count:,}" in text
     assert f"± {margin_of_error(group.noise.law, group.noise.cells, alpha=TENTH):,}" in text
+
+
+def test_one_file_has_estimates_and_the_pyramids_of_the_pages(released, sized, tmp_path: Path):
+    folder, file = with_estimates(released, tmp_path / "release"), tmp_path / "release.html"
+    release = open_release(folder).release
+    data = single_file_data(release)
+    groups = [(region[:2], *row) for region, own in zip(data["regions"], data["groups"], strict=True) for row in own]
+    without = 0
+    for (kind, code), one, count, _, cells, *estimate in groups:
+        region = next(iter(release.regions_in(kind, code)))
+        group, own = (of(region, data["iterations"][one][0]) for of in (release.group, release.cells))
+        if not estimate:
+            without += 1
+            assert group.estimate is None
+            continue
+        more, at, apart = estimate
+        assert (count + more, data["errors"][at][0]) == (group.estimate, group.estimate_margin)
+        own.sort(key=lambda cell: (cell.sex, -1 if cell.start is None else cell.start))
+        assert [a + b for a, b in zip(cells or (), apart, strict=True)] == [cell.estimate for cell in own]
+        assert data["errors"][at][1:] == tuple(cell.estimate_margin for cell in own)
+    assert 0 < without < len(groups)
+    printed("show", folder, "--single-file", file)
+    with_cells = (group for group in groups if len(group) > 5 and group[4])
+    key, one, *_ = next(with_cells)
+    region, code = Region(*key), data["iterations"][one][0]
+    browser = sized(1400)
+    browser.get("about:blank")
+    browser.get(f"{file.as_uri()}#group/{region.key}/{code}")
+    shown(browser, "diamonds estimates")
+    assert faults(browser) == []
+    read = "return [...document.querySelectorAll('.pyramid rect')].map(one => [...one.attributes].map(at => at.value))"
+    drawing = pyramid(release.cells(region, code)).by_persons()
+    bars = sorted((bar.side + " open" * bar.is_open, bar.y, bar.x, bar.width, bar.height) for bar in drawing.bars)
+    found = sorted(
+        (style, float(y), float(x), *map(float, size)) for style, x, y, *size in browser.execute_script(read)
+    )
+    assert [style for style, *_ in found] == [style for style, *_ in bars]
+    places = ([place for _, *place in each] for each in (found, bars))
+    np.testing.assert_allclose(*places, atol=0.11)  # tenths, whose halves are rounded in another way
+    assert len(browser.find_elements("css selector", ".pyramid .estimate")) == len(drawing.bars)
 
 
 def shown(browser, says: str) -> str:

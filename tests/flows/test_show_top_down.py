@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from show_release import copied_to, differences, enter, problems, serving, too_wide, urlopen, with_margins
+from show_release import copied_to, differences, enter, faults, serving, urlopen, with_margins
 from top_down_inputs import read
 
 from flows.reports.show.release_pages import NotThere, read_manifest
@@ -20,10 +20,10 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.top_down import views
 from flows.reports.show.top_down.geounits import Geounit
 from flows.reports.show.top_down.release import TopDownRelease
-from flows.reports.show.top_down.tables import RACES
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
+from tasks.pages.words import COMBINATIONS
 from tests.flows.conftest import printed
 
 COUNTY = Geounit("tabulation", "County", "46", "46003")
@@ -88,7 +88,7 @@ def test_tables_are_those_of_the_microdata(release, place):
 
 
 def test_the_combinations_of_races_are_in_the_order_of_cenrace(release, place):
-    assert (len(RACES), len(set(RACES)), RACES[6]) == (63, 63, "White + Black or African American")
+    assert (len(COMBINATIONS), len(set(COMBINATIONS)), COMBINATIONS[6]) == (63, 63, "White + Black or African American")
     persons = microdata(place, "persons")
     (table,) = views.geounit(release, COUNTY, "races").tables
     own = persons[persons.block.str[:5] == COUNTY.code].groupby("CENRACE").COUNT.sum()
@@ -136,7 +136,11 @@ def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
     assert [(one.count, one.released, one.margin) for one in view.margins] == [
         ("total", view.totals.persons, 3.25),
         ("Hispanic", 7, None),
+        ("P0020002", 7, None),
     ]
+    first, cells = view.margin_tables().items()
+    assert (first[0], [words for words, _ in first[1]]) == ("", ["total", "Hispanic"])
+    assert (cells[0][:3], [words for words, _ in cells[1]]) == ("P2.", ["Hispanic"])
     one = view.margins[0]
     assert one.interval == (ceil(one.estimate - 1.96 * one.error), floor(one.estimate + 1.96 * one.error))
     assert view.totals.margin == 3.25
@@ -202,21 +206,23 @@ def test_a_copy_has_the_pages_and_tables_that_are_served(place, tmp_path):
     copy = copied_to(place, tmp_path / "copy")
     assert differences(place, copy) == []
     assert len(list(copy.glob("geounit-spine_units-*.html"))) > 3
+    assert "<circle" in (copy / "map-tabulation-County-46.html").read_text()
     assert not list(copy.glob("geounit-*-Block-*.html"))  # lists have them
     assert list(copy.glob("listing-tabulation-Block-46-in=*.html"))
 
 
 def test_pages_are_accessible(release, page, sized):
-    browser = sized(1300)
+    browser = sized(1400)
     enter(browser, page)
     spine = next(f"geounit/{one.key}" for one in every(release) if one.kind == "spine_persons")
-    for view in ("overview", f"geounit/{COUNTY.key}", spine, "listing/tabulation/Block/46", "find&q=46003"):
-        browser.get(f"{page}?view={view}")
-        assert (view, problems(browser), too_wide(browser)) == (view, [], False)
-    browser = sized(400, "dark")
-    for view in ("overview", f"geounit/{COUNTY.key}", "listing/tabulation/Block/46"):
-        browser.get(f"{page}?view={view}")
-        assert (view, problems(browser), too_wide(browser)) == (view, [], False)
+    county = f"geounit/{COUNTY.key}"
+    views = ["overview", county, "listing/tabulation/Block/46", "map/tabulation/County/46", f"{county}&table=races"]
+    wide = [*views, spine, "find&q=46003", "geounit/tabulation/State/46/46", "no/such/view"]
+    for screen, shown in (((1400,), wide), ((400, "dark"), views), ((1070, "light", "print"), views)):
+        browser = sized(*screen)
+        for view in shown:
+            browser.get(f"{page}?view={view}")
+            assert (view, faults(browser)) == (view, [])
 
 
 def test_a_release_has_its_names_and_a_copy_of_one_state_holds_no_other(place, release, tmp_path):

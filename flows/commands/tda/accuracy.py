@@ -63,6 +63,7 @@ def accuracy(
     from flows.execution.repetitions import count_marked
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings
+    from tasks.inputs.names import name_of_state, title_of_states
     from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
     from tasks.top_down.accuracy.replicate_tables import compare_runs
     from tasks.top_down.accuracy.replicates import keep_runs, read_replicates
@@ -82,6 +83,7 @@ def accuracy(
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
             mark = count_marked(settings, workers)["validate"].mark
+            states = title_of_states([*map(name_of_state, run.validated.states)])
             if replicates:
                 read = read_replicates(run, workers, replicates)
                 err.print(f"{len(read)} replicates: {replicates}", soft_wrap=True)
@@ -91,7 +93,7 @@ def accuracy(
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
     target = targeted({kind: measured.target for kind, measured in by_spine.items()})
-    about = {"truth": TRUTH[mark], "Data": str(data), "Seeds": str(seeds)}
+    about = {"truth": TRUTH[mark], "States": states, "Data": str(data), "Seeds": str(seeds)}
     with new_folder(place, 0o700) as folder:
         tables = write_report(folder, errors, coverage, kinds, estimators, about, target, compared)
     err.print(labelled("NOT PRIVATE:", f"{TRUTH[mark]}."))

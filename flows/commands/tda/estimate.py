@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -152,8 +152,8 @@ def estimate(
     out = release.resolve()
     if None not in (geography, check_spine) and geography != check_spine:
         raise Refused("--check-spine names the geography: leave out --geography, or name the same")
-    if part_totals and changes.get("estimator") == "gls":
-        raise Refused("--part-totals is for --estimator topdown: margins of error know the totals of states alone")
+    if part_totals and free:
+        raise Refused("--free leaves declared totals unused: leave out --part-totals")
     request = Request(
         totals,
         geography or check_spine,
@@ -209,9 +209,14 @@ def leaving_nothing(
     names = [f"{base.name}-{name}" for name in jurisdictions] if len(jurisdictions) > 1 else [base.name]
     runs = [TopDownRun(base.with_name(name)) for name in names]
 
+    is_new = not out.exists()
+
     def end() -> None:
         for run in runs:
             end_estimate(run, out)
+        if is_new:
+            with suppress(OSError):  # it holds a release, or was never made
+                out.rmdir()
 
     try:
         with (

@@ -100,7 +100,7 @@ def run(
 
 
 def spend_table(design: Design) -> Table:
-    """Return what a run will spend, with the US level and without it."""
+    """Return what a run will spend by product and together, with the US level and without it."""
     from privacy.accounting.conversions import epsilon
     from privacy.noise.laws import UNITS
     from tasks.lifecycle.manifest import DELTA
@@ -108,13 +108,16 @@ def spend_table(design: Design) -> Table:
     unit = UNITS[design.definition]
     table = Table("product", "one record replaced", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
     table.title_justify = "left"
+    if design.jurisdiction == "us" and design.nation is None:
+        table.caption = "The US level is measured where all 50 states and D.C. are there."
+        table.caption_justify = "left"
     with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.jurisdiction]
     for nation in with_us:
         where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.jurisdiction]
-        for product in design.products:
-            amount = design.cost(product, nation)
+        amounts = {str(product): design.cost(product, nation) for product in design.products}
+        for name, amount in (amounts | ({"together": design.total(nation)} if len(amounts) > 1 else {})).items():
             facts = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-            table.add_row(f"{product}{where}", f"{unit} {float(amount):.5g}", f"{facts:.3f}")
+            table.add_row(f"{name}{where}", f"{unit} {float(amount):.5g}", f"{facts:.3f}")
     return table
 
 

@@ -13,6 +13,7 @@ from flows.reports.show.database import Database, quoted
 from flows.reports.show.paging import Page, limit, page_asked, page_of
 from flows.reports.show.release_pages import NotThere, ReleasePages, Table, View
 from flows.reports.show.scope import Scope
+from tasks.inputs.names import names_of_release
 from tasks.lifecycle.errors import Refused
 
 MOST_ROWS = 1_000_000  # of a copy
@@ -52,18 +53,24 @@ class Tables(View):
 
 @dataclass(frozen=True, kw_only=True)
 class Marginal(View):
-    """One table, filtered and sorted. A choice without values is a column with too many to offer."""
+    """One table, filtered and sorted. A choice without values is a column with too many to offer.
+
+    names: of the regions in its rows, by column and code.
+    """
 
     name: str
     columns: Sequence[str]
+    names: Mapping[str, Mapping[str, str]]
     choices: Sequence[tuple[str, Sequence[str], str]]
     page: Page[Sequence[Any]]
     sort: str
     view: str = "margin"
 
     def table(self) -> Table:
-        """Return the rows."""
-        return [*self.columns, "COUNT", "MOE"], [list(row) for row in self.page.rows]
+        """Return the rows, with the names of regions."""
+        places = [(self.columns.index(column), names) for column, names in self.names.items()]
+        rows = [[*row, *(names.get(row[at], "") for at, names in places)] for row in self.page.rows]
+        return [*self.columns, "COUNT", "MOE", *(f"{column}_NAME" for column in self.names)], rows
 
 
 class BottomUpPages(ReleasePages):
@@ -81,6 +88,9 @@ class BottomUpPages(ReleasePages):
         self._columns = {name: self._columns_of(name) for name in names_of_tables}
         if not self._columns:
             raise Refused(f"{folder} has no tables in parquet/")
+        self._names: dict[str, dict[str, str]] = {}
+        for region, name_of_region in names_of_release(folder, manifest["files"]).items():
+            self._names.setdefault(region.type.removeprefix("PR-"), {})[region.id] = name_of_region
 
     def _columns_of(self, name: str) -> list[str]:
         """Return the columns of a table, without count and margin."""
@@ -136,15 +146,16 @@ class BottomUpPages(ReleasePages):
         """Return a page of one table, filtered and sorted as asked; all its rows for CSV."""
         columns, source = self._columns[name], self._database.source(_file(name))
         chosen = {column: asked[f"by_{column}"] for column in columns if asked.get(f"by_{column}")}
-        where = " AND ".join(["true", *(f"{quoted(column)} = ?" for column in chosen)])
-        ((total,),) = self._database.ask(f"SELECT count(*) FROM {source} WHERE {where}", chosen.values())
+        wanted = [self._codes(column, text) for column, text in chosen.items()]
+        where = " AND ".join(["true", *(f"list_contains(?, {quoted(column)})" for column in chosen)])
+        ((total,),) = self._database.ask(f"SELECT count(*) FROM {source} WHERE {where}", wanted)
         given = ", ".join(map(quoted, columns)) or "COUNT"
         sort = asked.get("sort", "") if columns else ""
         order = given if sort == "code" else f"COUNT DESC, {given}"
 
         def read(shown: slice) -> list[Any]:
             query = f"SELECT * FROM {source} WHERE {where} ORDER BY {order} {limit(shown)}"
-            return self._database.ask(query, chosen.values())
+            return self._database.ask(query, wanted)
 
         choices = []
         for column in columns:
@@ -152,15 +163,27 @@ class BottomUpPages(ReleasePages):
             values = self._database.ask(f"SELECT DISTINCT {one} FROM {source} ORDER BY 1 LIMIT {CHOICES + 1}")
             offered = [value for (value,) in values] if len(values) <= CHOICES else []
             choices.append((column, offered, chosen.get(column, "")))
+        page = page_of(total, page_asked(asked), read)
+        known = {column: self._names[column.upper()] for column in columns if column.upper() in self._names}
+        shown = {column: {row[columns.index(column)] for row in page.rows} for column in known}
         return Marginal(
             title=" by ".join(columns) or "Everyone",
             reading=caveat(self.manifest, CAVEATS["margin"], clipped=self.manifest["clipped"]),
             name=name,
             columns=columns,
             choices=choices,
-            page=page_of(total, page_asked(asked), read),
+            names={
+                column: {code: names[code] for code in sorted(shown[column] & names.keys())}
+                for column, names in known.items()
+            },
+            page=page,
             sort=sort,
         )
+
+    def _codes(self, column: str, text: str) -> list[str]:
+        """Return the codes that a filter of a column names: the text itself, and those of regions of this name."""
+        names = self._names.get(column.upper(), {})
+        return [text, *(code for code, name in names.items() if name.casefold() == text.strip().casefold())]
 
 
 def _file(table: str) -> str:

@@ -47,15 +47,14 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
     """Return the tables of a TopDown geounit, with its name over the first."""
     named = [f"{view.title} ({view.geounit.kind}): {table.title.lower()}" for table in view.tables[:1]]
     named += [table.title for table in view.tables[1:]]
+    first, *others = view.margin_tables().values()
     margins = [
-        [one.count, text(one.released), "not given" if one.margin is None else f"{one.margin:,.1f}"]
-        for one in view.margins
+        [words, text(one.released), "not given" if one.margin is None else f"{one.margin:,.1f}"] for words, one in first
     ]
-    beside = (
-        [TextTable(f"Margins of error, {confidence().percent}%", ["", "released", "margin"], margins)]
-        if margins
-        else []
-    )
+    folded = [f"{sum(map(len, others)):,} more, of tables P1 to P5: --format csv"] if others else []
+    heads = ["", "released", "margin"]
+    title = f"Margins of error, {confidence().percent}%"
+    beside = [TextTable(title, heads, margins, folded)] if margins else []
     return beside + [
         TextTable(
             name,

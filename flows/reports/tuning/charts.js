@@ -73,13 +73,13 @@ const SHAPES = {
 };
 
 function legend(svg, series) {
-  let x = BOX.left;
+  let x = 12;
   for (const one of series) {
     const sample = { stroke: `var(--${one.colour})`, "stroke-width": 2, "stroke-dasharray": one.dash ?? "none" };
     if (one.shape) svg.append(element("path", { d: SHAPES[one.shape](x + 8, 16), fill: `var(--${one.colour})` }));
     else svg.append(element("line", { x1: x, x2: x + 18, y1: 16, y2: 16, ...sample }));
     svg.append(element("text", { x: x + 22, y: 20 }, one.name));
-    x += 34 + one.name.length * 6.6;
+    x += 32 + one.name.length * 6;
   }
 }
 

@@ -159,8 +159,8 @@ function drawCurve(level, stability) {
   const at = (budget, share, cells) => marginOfError(law(state.definition, budget * share, stability), cells);
   const step2 = 1 - state.gamma;
   const series = [
-    ["TotalOnly", "e", "2 3", 1, 1], ["count", "a", "none", step2, 1], [`total of ${state.ages.age4}`, "b", "6 3", step2, 8],
-    [`total of ${state.ages.age9}`, "c", "8 3 2 3", step2, 18], [`total of ${state.ages.age23}`, "d", "none", step2, 46],
+    ["TotalOnly", "e", "2 3", 1, 1], ["count", "a", "none", step2, 1], [`sum, ${state.ages.age4}`, "b", "6 3", step2, 8],
+    [`sum, ${state.ages.age9}`, "c", "8 3 2 3", step2, 18], [`sum, ${state.ages.age23}`, "d", "none", step2, 46],
   ].map(([name, colour, dash, share, cells]) => (
     { name, colour, dash, points: budgets.map((budget) => [budget, at(budget, share, cells)]).filter(([, margin]) => margin > 0) }));
   const x = { label: `budget of the level (${unit()}), stability ${stability}`, low, high: most, log: true };

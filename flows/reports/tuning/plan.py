@@ -96,7 +96,10 @@ def first_plan(
         raise Refused(f"unknown definition {definition!r}: zcdp or puredp")
     if source is not None:
         if levels or definition:
-            raise Refused("a configuration has its own levels and definition: give either it or these options")
+            raise Refused(
+                "a configuration has its own levels and definition: give either it or these options; "
+                "to change one of its levels, move its slider on the page of --html"
+            )
         return _of_file(source, jurisdiction)
     if jurisdiction is not None:
         raise Refused("--jurisdiction needs a configuration")

@@ -228,8 +228,11 @@ def workload_table(accuracy: Accuracy) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Mapping[str, str]) -> None:
-    """Write the tables and the page into OUT. `about` describes the run, `charts` are SVGs by name."""
+def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Mapping[str, str], where: str) -> None:
+    """Write the tables and the page into OUT.
+
+    `about` describes the run, `charts` are SVGs by name, `where` is what the page is about: its states.
+    """
     bureau = out / "full_error_report"
     bureau.mkdir(parents=True)
     files = {"errors.csv": report.errors, "workloads.csv": report.workloads}
@@ -248,6 +251,7 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
         closeness=TextTable.filled("How close counts are, by size", OF_CLOSENESS, in_words(errors), words=6),
         workloads=TextTable.filled("Tables by size", SHARES, in_words(report.workloads.to_dict("records")), words=2),
         about=about,
+        where=where,
         charts=charts,
         statement=STATEMENT,
         version=version("das-flows"),

@@ -68,6 +68,8 @@ def read_areas(path: str, column: str | None = None, *, pad: bool = False) -> Ar
     name = pc.if_else(pc.equal(pc.utf8_lower(name), UNASSIGNED), "", name)
     named = name.to_numpy(zero_copy_only=False)[there]
     notes = []
+    if lost := int((~there & np.asarray(pc.not_equal(pc.utf8_trim_whitespace(area), ""))).sum()):
+        notes.append(f"rows with an area and without a block, which are left out: {lost:,}")
     if blank := int((named == "").sum()):
         notes.append(f"rows with a blank area, whose blocks are {UNASSIGNED}: {blank:,}")
     _refuse_control(path, code, named, there)
@@ -252,6 +254,6 @@ def _one_area_each(path: str, code: IntArray, named: np.ndarray, notes: list[str
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a key by which names are sorted with their numbers as numbers."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    """Return a key by which names are sorted with their numbers, of at most 18 digits, as numbers."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
     return [(0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part) for part in parts]

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from privacy.analyses.replicates import STATISTICS
 from tasks.pages import render
 from tasks.pages.charts import picture, standalone
 from tasks.pages.text_table import TextTable
-from tasks.pages.words import PRODUCTS, level_title
+from tasks.pages.words import PRODUCTS, best_in_words, level_title
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.replicate_tables import Compared
 from tasks.top_down.gls.margin_tables import COVERED as WITH_MARGIN
@@ -25,9 +26,11 @@ GREY = "#8b93a1"
 COLOURS = {"conventional": GREY, "aian": "#d58a1c", "optimized": "#2f86d1"}
 SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}
+SHAPES = {"topdown": "o", "gls": "D"}
 ESTIMATORS = {"topdown": "topdown, as the program of 2020", "gls": "gls, from all measurements"}
 SHOWN = {"persons": ("total", "voting age by race"), "units": ("occupied",)}
 NOMINAL = 95.0
+TARGET = 95.0  # per cent of the areas, of the Census Bureau
 CLOSE = {
     "mean error, %": "{mape_shown}",
     "within 5%": "{near_shown}",
@@ -94,7 +97,8 @@ def write_report(
                 "chart": chart(first, kinds) if quantity in SHOWN[product] else "",
             }
         )
-    board = board_picture(whole, coverage, kinds, estimators, spread)
+    where = about.pop("States", "")
+    board = board_picture(whole, coverage, kinds, estimators, spread, where)
     (out / "board.svg").write_text(standalone(board))
     covered = coverage.assign(
         place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cut"].__getitem__),
@@ -106,6 +110,9 @@ def write_report(
         "accuracy.html",
         sections=sections,
         about=about,
+        where=where,
+        best=_best_spines(whole, kinds, estimators[0]),
+        verdict=_verdict(target),
         board=board,
         first=ESTIMATORS[estimators[0]],
         margins=_margins(covered, kinds),
@@ -159,6 +166,25 @@ def target_table(target: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> Te
         rows.append([LEVELS[str(level)], *(f"{by[at]:.1f}% of {areas}" for at in columns)])
     heads = ["level", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)]
     return TextTable("Areas whose largest group is well released", heads, rows)
+
+
+def _best_spines(errors: pd.DataFrame, kinds: Sequence[str], estimator: str) -> str:
+    """Return in words on which spine the total of persons is nearest to the truth, level by level."""
+    chosen = (errors["product"] == "persons") & (errors["quantity"] == "total") & (errors["estimator"] == estimator)
+    by = errors[chosen].set_index(["level", "spine"])["mae"]
+    levels = [level for level in LEVELS if level in by.index] if len(kinds) > 1 else []
+    return best_in_words({LEVELS[level]: {SPINES[kind]: by[level, kind] for kind in kinds} for level in levels})
+
+
+def _verdict(target: pd.DataFrame) -> str:
+    """Return where the redistricting target is missed."""
+    missed = target[target["share"] < TARGET]
+    if missed.empty:
+        return "It is met everywhere here."
+    named = (
+        f"{LEVELS[str(row['level'])]} ({SPINES[row['spine']]}, {row['estimator']})" for row in missed.to_dict("records")
+    )
+    return f"It is missed here by: {', '.join(named)}; and met by all others."
 
 
 def _beside_spine(
@@ -256,7 +282,12 @@ def _signed(value: float) -> str:
 
 @picture
 def board_picture(
-    errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str], spread: str
+    errors: pd.DataFrame,
+    coverage: pd.DataFrame,
+    kinds: Sequence[str],
+    estimators: Sequence[str],
+    spread: str,
+    where: str = "",
 ) -> Figure:
     """Draw the errors of both estimators by level, and the share of counts within their margins."""
     product = "persons" if "persons" in set(errors["product"]) else "units"
@@ -276,7 +307,11 @@ def board_picture(
         if len(totals):
             _draw_coverage(axes[-1, column], totals[totals["spine"] == kind], estimators, covered)
         axes[0, column].set_title(f"{SPINES[kind]} spine", fontsize=10)
+    for row in range(len(shown)):  # after the last column: a row's columns share their limits
+        low, high = axes[row, 0].get_xlim()
+        axes[row, 0].xaxis.set_major_locator(MaxNLocator(4) if high < 3 * low else LogLocator(subs=(1, 2, 5)))
     titles = f"How far released counts of {PRODUCTS[product].lower()} are from the truth, by level of geography"
+    titles += f": {where}" if where else ""
     figure.suptitle(f"{titles}\n", fontsize=12)  # the empty line holds the legend
     figure.supxlabel(_sentence(estimators, errors, spread), fontsize=8.5)
     below_title = (0.5, 1 - 0.22 / size[1])
@@ -287,7 +322,8 @@ def board_picture(
 
 def _sentence(estimators: Sequence[str], errors: pd.DataFrame, spread: str) -> str:
     """Return the picture's caption."""
-    lines = ["Further left is better; from 1 to 10 is ten times the error."]
+    unit = "persons" if "persons" in set(errors["product"]) else "units"
+    lines = [f"Errors are in {unit}; further left is better; from 1 to 10 is ten times the error."]
     if len(estimators) == 2:
         lines[0] += " Per cent: by how much gls changes the error of topdown."
     if (errors["mae"] == 0).any():
@@ -298,7 +334,8 @@ def _sentence(estimators: Sequence[str], errors: pd.DataFrame, spread: str) -> s
 def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
     """Draw a line for each level from one estimator's error to the other's, with the change in per cent.
 
-    An error of 0 has no place on a logarithmic axis: it is said in words.
+    An error of 0 has no place on a logarithmic axis: it is said in words. Words are right of the dots and whiskers of
+    their row, or alone in it.
     """
     axis.set_xscale("log")
     at = -np.arange(len(levels))
@@ -306,19 +343,23 @@ def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], lev
     for name, values in by.items():
         noisy = (values["mae"] > 0).to_numpy()
         drawn, spread = values["mae"][noisy], values["sd"].fillna(0)[noisy]
-        axis.errorbar(drawn, at[noisy], xerr=spread, fmt="o", color=DOTS[name], ecolor=GREY, label=ESTIMATORS[name])
+        axis.errorbar(
+            drawn, at[noisy], xerr=spread, fmt=SHAPES[name], color=DOTS[name], ecolor=GREY, label=ESTIMATORS[name]
+        )
     errors = np.array([values["mae"] for values in by.values()])
-    for y, exact in zip(at.tolist(), (errors == 0).T, strict=True):
-        if exact.any():
-            words = "exact" if exact.all() else f"{estimators[exact.argmax()]}: exact"
-            axis.text(0.01, y, words, transform=axis.get_yaxis_transform(), va="center", fontsize=8)
-    if len(estimators) == 2:
-        compared = (errors > 0).all(axis=0)
-        axis.hlines(at[compared], *np.sort(errors[:, compared], axis=0), color=GREY, lw=1.5, zorder=0)
-        for y, (old, new) in zip(at[compared], errors[:, compared].T, strict=True):
-            change = round(100 * (new / old - 1))
+    ends = np.max([values["mae"] + values["sd"].fillna(0) for values in by.values()], axis=0)
+    beside: Any = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+    for y, end, of_level in zip(at.tolist(), ends.tolist(), errors.T, strict=True):
+        exact = of_level == 0
+        if exact.all():
+            axis.text(0.01, y, "exact", transform=axis.get_yaxis_transform(), va="center", fontsize=8)
+        elif exact.any():
+            axis.annotate(f"{estimators[exact.argmax()]}: exact", (end, y), **beside)
+        elif len(estimators) == 2 and (of_level > 0).all():
+            axis.hlines(y, of_level.min(), of_level.max(), color=GREY, lw=1.5, zorder=0)
+            change = round(100 * (of_level[1] / of_level[0] - 1))
             words = f"{change:+d}%".replace("-", "\u2212") if change else "the same"
-            axis.annotate(words, (max(old, new), y), (9, 0), textcoords="offset points", va="center", fontsize=8)
+            axis.annotate(words, (end, y), **beside)
     axis.margins(x=0.25)
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter("")
@@ -331,7 +372,7 @@ def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], l
     axis.axvline(NOMINAL, color=GREY, lw=1, ls="--")
     for name in estimators:
         shares = table[table["estimator"] == name].set_index("level")["coverage"].reindex(levels)
-        axis.plot(100 * shares, -np.arange(len(levels)), "o", color=DOTS[name], label=ESTIMATORS[name])
+        axis.plot(100 * shares, -np.arange(len(levels)), SHAPES[name], color=DOTS[name], label=ESTIMATORS[name])
     axis.set_yticks(-np.arange(len(levels)), [LEVELS[level] for level in levels])
     axis.set_ylim(0.4 - len(levels), 0.6)
     axis.set_xlabel("released totals within the 95% margin (%)")

@@ -52,7 +52,7 @@ LAW = (
 )
 FREE = " Declared totals and the zeros of blocks were left unused, so that others' estimates can be compared."
 WITHOUT = (
-    "Where the margin is empty, 1.96 standard errors would not be the release's error: sums that cut block groups of "
+    "Where there is no margin, 1.96 standard errors would not be the release's error: sums that cut block groups of "
     "the spine, voting age, Hispanic, and residents of group quarters as single sums; blocks are left out. The release "
     "is far better there than the unbiased estimate, for it counts nobody below zero. The estimate and its standard "
     "error hold in every row."

@@ -73,7 +73,10 @@ def _families(run: TopDownRun, product: ProductName, state: str) -> Iterator[tup
 
 
 class _Upper(NamedTuple):
-    """The estimates of a whole state, its parts and counties; and the information of parts and counties."""
+    """The estimates of a whole state, its parts and counties; and the information of parts and counties.
+
+    Where each part has a declared total, each is as a whole state.
+    """
 
     whole: Blue
     parts: Blue
@@ -157,7 +160,7 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
             for family, found in of_tracts.items():
                 meets[family].append(of_children(columns, siblings, first, start, found.only(start, end)))
         of_parts = sibling_sums(plan, 0, 0, len(upper.parts), upper.of_counties)
-        of_state = sibling_sums(plan, STATES, 0, 1, upper.of_parts)
+        of_state = sibling_sums(plan, STATES, 0, len(upper.whole), upper.of_parts)
         for family, parts in meets.items():
             top = of_children(columns, of_state, 0, 0, of_children(columns, of_parts, 0, 0, joined(parts)))
             area, estimate, error, cut = entity_estimates(columns, upper.whole, top)

@@ -39,4 +39,4 @@ class Faults:
 
 def _text(geocode: bytes | str) -> str:
     text = geocode.decode("utf-8", "replace") if isinstance(geocode, bytes) else geocode
-    return text[:40]
+    return text[:40] if text.isprintable() else ascii(text[:40])  # a message is one line

@@ -23,6 +23,7 @@ from tasks.top_down.published_files.rows import Codes, read_rows
 from tasks.top_down.run_plan import US, ProductName
 
 UNITS_OF_BOUND = 99_999  # the program's upper bound of persons is this many in every unit or facility
+MOST_QUARTERS = 999_999_999  # as in a table of declared living quarters
 LOWER, UPPER, NO_MINORS, TOTAL = "hhgq_total_lb", "hhgq_total_ub", "nurse_nva_0", "total"
 CONSTRAINTS: dict[ProductName, dict[str, tuple[int, ...]]] = {
     "persons": {LOWER: (TYPES,), UPPER: (TYPES,), NO_MINORS: (1,), TOTAL: (1,)},
@@ -193,6 +194,7 @@ def _quarters(blocks: _Level, faults: Faults) -> IntArray | None:
         "a lower bound above the upper bound": (lower > upper).any(axis=1),
         "bounds of different numbers of group quarters": (lower != found)[:, HOUSEHOLD + 1 :].any(axis=1),
         "a block without living quarters": (found == 0).all(axis=1),
+        f"a block with more than {MOST_QUARTERS:,} living quarters of a type": (found > MOST_QUARTERS).any(axis=1),
     }
     return None if _any_fault(blocks, rules, faults) else found
 
@@ -200,7 +202,11 @@ def _quarters(blocks: _Level, faults: Faults) -> IntArray | None:
 def _housing_units(blocks: _Level, faults: Faults) -> IntArray | None:
     """Return the living quarters by the declared totals of the blocks' units."""
     total = blocks.values.get(TOTAL, np.full((len(blocks.codes), TYPES), -1, np.int64))[:, 0]
-    if _any_fault(blocks, {"a block without its number of housing units": total < 0}, faults):
+    rules = {
+        "a block without its number of housing units": total < 0,
+        f"a block with more than {MOST_QUARTERS:,} housing units": total > MOST_QUARTERS,
+    }
+    if _any_fault(blocks, rules, faults):
         return None
     quarters = np.zeros((len(total), TYPES), np.int64)
     quarters[:, HOUSEHOLD] = total

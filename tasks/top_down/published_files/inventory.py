@@ -30,6 +30,14 @@ NEEDED: dict[Rows, tuple[str, ...]] = {
     "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
     "Constraint": ("geocode", "query_name", "value"),
 }
+_TEXT = ("text", r"(dictionary<values=)?(large_)?(string|binary)\b.*")  # Spark writes text as bytes, if told so
+_NUMBER = ("a number", r"u?int\d+|double|float|halffloat|decimal.*")
+_LISTS = ("lists of whole numbers", rf"(large_|fixed_size_)?list<[^:]+: ({_NUMBER[1]})( not null)?>(\[\d+\])?")
+TYPES = {  # what a column holds, and pyarrow's names of the types that do
+    **dict.fromkeys(("geocode", "query_name"), _TEXT),
+    **dict.fromkeys(("variance", "plb"), _NUMBER),
+    **dict.fromkeys(("query_shape", "value"), _LISTS),
+}
 KNOWN = {"geocode", "query_name", "sign", "query_shape", "value", "variance", "plb", "State"}
 AXES: dict[ProductName, set[str]] = {"persons": {"hhgq", "votingage", "hispanic", "cenrace"}, "units": {"h1"}}
 DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
@@ -231,9 +239,10 @@ def _footer(file: Path, name: str, faults: Faults) -> tuple[int, dict[str, str],
 def _check_columns(part: Part, faults: Faults) -> None:
     if missing := [name for name in NEEDED[part.kind] if name not in part.columns]:
         faults.add(part.name, f"has no column {', '.join(missing)}")
-    lists = {name for name in ("value", "query_shape") if name in part.columns}
-    if wrong := sorted(name for name in lists if "list<" not in part.columns[name]):
-        faults.add(part.name, f"the column {wrong[0]} holds {part.columns[wrong[0]]}, not lists of whole numbers")
+    for name in sorted({*NEEDED[part.kind], "plb"} & set(part.columns)):
+        what, pattern = TYPES[name]
+        if not re.fullmatch(pattern, held := part.columns[name]):
+            faults.add(part.name, f"the column {name} holds {held[:60]}, not {what}")
     if {"relgq", "age", "sex"} & set(part.columns):
         faults.add(part.name, DHC)
     elif more := sorted(set(part.columns) - KNOWN - AXES[part.product]):

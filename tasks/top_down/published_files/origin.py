@@ -39,12 +39,12 @@ def read_origin(written: str) -> Origin:
     try:
         content = json.loads(written)
         totals = {int(state): int(total) for state, total in content["state_totals"].items()}
-        run = str(content["run"])
+        run, mark = str(content["run"]), mark_in(content)
     except (LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ValueError("a footer of das-flows that is damaged") from None
     if not _RUN.fullmatch(run) or not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a run or a population that cannot be")
-    return Origin(run, mark_in(content), totals)
+    return Origin(run, mark, totals)
 
 
 def written_order(rank: IntArray) -> str:

@@ -99,8 +99,8 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
 
 def _labels(column: pa.Array) -> tuple[Codes, IntArray]:
     """Return the distinct values of a column of text, one more for null, and which of them each row has."""
-    column = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
-    values = [b"" if value is None else str(value).encode() for value in column.dictionary.to_pylist()]
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = [value.encode() if isinstance(value, str) else value or b"" for value in column.dictionary.to_pylist()]
     null = column.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
     return np.array([*values, b""], np.bytes_), null
 

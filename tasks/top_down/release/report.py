@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from spine.geography import IntArray
 from spine.top_down.histogram import PERSONS
-from tasks.inputs.names import names_of_2020
+from tasks.inputs.names import names_of_2020, title_of_states
 from tasks.inputs.public_regions import kept_names
 from tasks.inputs.regions import Region
 from tasks.pages import render
@@ -37,7 +38,6 @@ OF_STATES = {  # counts of each state
 }
 UNIT = "standard deviation of one answer’s noise (a step to the right is ten times as much)"
 QUARTILES = (0, 25, 50, 75, 100)
-NAMED = 3  # states in the title; more are counted
 COUNTED = 24  # counts in a table, the first; with the cells of P1 to P5 there are hundreds
 
 
@@ -51,9 +51,10 @@ def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> Non
         "tasks.top_down.release",
         "report.html",
         manifest=manifest,
-        where=", ".join(states) if len(states) <= NAMED else f"{len(states)} states",
+        where=title_of_states(states),
         states=states,
         charged=[*spent["products"].items(), ("together", spent["bounded"])] if spent else [],
+        parts=_parts(manifest["products"]) if spent else [],
         sections=sections,
         divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
         counts=_counts_of_states(run, states),
@@ -61,6 +62,22 @@ def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> Non
         example=_example(run, staged) if margins else None,
     )
     (staged / "report.html").write_text(html)
+
+
+def _parts(products: Mapping[ProductName, Mapping[str, Any]]) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Return by level what each product allocates to it: budget, and its part of what the product spends."""
+    shares = [{level: Fraction(share) for level, share in facts["shares"].items()} for facts in products.values()]
+    budgets = [Fraction(facts["budget"]) for facts in products.values()]
+    return [
+        (
+            level,
+            [
+                (float(budget * of[level]), float(of[level] / sum(of.values())))
+                for budget, of in zip(budgets, shares, strict=True)
+            ],
+        )
+        for level in shares[0]
+    ]
 
 
 def _name(run: TopDownRun, region_type: str, code: str) -> str:

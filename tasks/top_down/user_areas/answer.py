@@ -13,6 +13,7 @@ from spine.workload import FloatArray
 from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.intervals import Z90, Z95, interval
@@ -40,6 +41,7 @@ CUT = (
     "Cut groups are block groups of the spine that an area holds in part. They make a standard error large: the "
     "total of a block is known much less well than that of its group."
 )
+SEVERAL = "Each state is estimated by itself; an area of several states is the sum of its parts."
 
 
 @dataclass(frozen=True)
@@ -132,33 +134,28 @@ def answer(
         if published is not None:
             sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
             of_published[product] = sums[: len(names)]
-    plan, by_race = None, {}
-    if "persons" in estimated:
-        persons = estimated["persons"]
-        by_race = shares(persons)
-        one_state = len(states) == 1 and not unassigned and len(names) > 1
-        if one_state and persons.covariances.values.ndim == 3:
-            from tasks.top_down.gls.margin_tables import columns_of
-
-            covariance = persons.covariances.of(columns_of("persons"), "total", "total")
-            plan = deviations(persons.estimate[:, 0], covariance, trees[0].about.total)
-    elsewhere = (
-        ("Each state is estimated by itself; an area of several states is the sum of its parts.",)
-        if len(states) > 1
-        else ()
-    )
+    persons = estimated.get("persons")
+    total = trees[0].about.total if len(states) == 1 and not unassigned and len(names) > 1 else None
     return Answer(
         source,
         states,
         names,
         estimated,
         of_published,
-        plan,
-        by_race,
+        None if persons is None or total is None else _plan(persons, total),
+        {} if persons is None else shares(persons),
         tuple(notes),
         banners,
-        (HOW, COUNTED, BELONGS, CUT, *elsewhere),
+        (HOW, COUNTED, BELONGS, CUT, *((SEVERAL,) if len(states) > 1 else ())),
     )
+
+
+def _plan(persons: Estimated, total: int) -> Deviations | None:
+    """Return the deviations of areas that divide a state; None where there are too many for covariances."""
+    if persons.covariances.values.ndim < 3:
+        return None
+    covariance = persons.covariances.of(columns_of("persons"), "total", "total")
+    return deviations(persons.estimate[:, 0], covariance, total)
 
 
 def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:

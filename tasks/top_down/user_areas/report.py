@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.blocks.area_file import UNASSIGNED
+from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import number, render
 from tasks.pages.csv_text import as_csv
 from tasks.pages.text_table import TextTable
+from tasks.pages.words import count_title
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.answer import Answer
 from tasks.top_down.user_areas.deviations import DRAWS, LEVEL, QUANTILES
@@ -25,6 +28,7 @@ from tasks.top_down.user_areas.intervals import Z95
 SHORT = ("total", "voting age")  # counts that are shown of many areas
 FEW = 12  # areas of which the page shows every count
 LAWS = (
+    "The range is the largest deviation less the smallest. "
     f"Simulated: {DRAWS:,} draws, with a fixed seed, of what the counts may be: the estimates less errors of the "
     "known law. It is a simulation of a public law; no count is known. Errors spread districts apart, so where "
     "districts are nearly equal, the simulated range lies above that of the counts. The bounds hold with a "
@@ -154,7 +158,7 @@ def plan_tables(answer: Answer) -> list[TextTable]:
         ]
         for law in plan.laws
     ]
-    heads = ["deviation", "of the estimates", *(f"simulated, {q:.3g}" for q in QUANTILES), f"bounds, {LEVEL:.0%}"]
+    heads = ["deviation", "of the estimates", *(f"simulated, {100 * q:g}%" for q in QUANTILES), f"bounds, {LEVEL:.0%}"]
     title = f"The plan: {len(answer.names)} districts, ideal {number(round(plan.ideal, 1))} persons"
     districts = TextTable.filled(
         "Deviation of each district from the ideal",
@@ -164,7 +168,7 @@ def plan_tables(answer: Answer) -> list[TextTable]:
             "standard error": "{standard_error:,.1f}",
             "95%": "{low_95:+,.0f} to {high_95:+,.0f}",
             "percent": "{percent:+.2f}",
-            "standard error, percent": "{percent_standard_error:.2f}",
+            "standard error, percent": "{percent_standard_error:.2g}",
         },
         _plan_rows(answer),
     )
@@ -176,12 +180,18 @@ def shares_table(answer: Answer) -> TextTable:
     rows = []
     for at, name in enumerate(answer.names):
         cells = [
-            "unknown" if np.isnan(share[at]) else f"{100 * share[at]:.1f} ± {100 * error[at]:.1f}"
+            "unknown" if np.isnan(share[at]) else _with_error(100 * float(share[at]), 100 * float(error[at]))
             for share, error in answer.shares.values()
         ]
         rows.append([name, *cells])
     title = "Share of the voting age population, per cent, ± one standard error"
     return TextTable(title, ["area", *answer.shares], rows, [RATIOS])
+
+
+def _with_error(value: float, error: float) -> str:
+    """Return a figure and its standard error at the decimals, one to three, that show the first digit of the error."""
+    decimals = min(max(1, -floor(log10(error))), 3) if error > 0 else 1
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
 
 
 def terminal_tables(answer: Answer, counts: Sequence[str]) -> list[TextTable]:
@@ -214,11 +224,13 @@ def page(answer: Answer) -> str:
         for name in found.names
     ]
     if not several:
-        groups = [("", _with_minus(counts_table(answer, "All counts")))]
+        table = _with_minus(counts_table(answer, "All counts"))
+        groups = [("", replace(table, rows=[[area, count_title(count), *row] for area, count, *row in table.rows]))]
     return render(
         "tasks.top_down.user_areas",
         "areas.html",
         answer=answer,
+        where=title_of_states([*map(name_of_state, answer.states)]),
         groups=groups,
         laws=list(map(_with_minus, plan_tables(answer))),
         shares=shares_table(answer) if answer.shares else None,

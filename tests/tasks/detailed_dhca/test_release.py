@@ -437,6 +437,16 @@ def test_the_manifest_counts_what_is_published(noisy: tuple[Inputs, Path]) -> No
     assert spent["bounded"]["rho"] == "24"
 
 
+def test_the_report_names_the_states_that_have_blocks_and_the_part_of_each_level(noisy: tuple[Inputs, Path]) -> None:
+    inputs, place = noisy
+    report = (place / "report.html").read_text()
+    assert "<h1>Detailed DHC-A, Alabama, Alaska</h1>" in report
+    levels = json.loads((place / "manifest.json").read_text())["levels"]
+    assert {inputs.config[name] for name in BUDGETS[:12]} == {1}
+    assert report.count('<td class="n">1</td><td class="n">8.3%</td>') == len(levels) == 12
+    assert "e<sup>epsilon</sup> and a further delta" in report
+
+
 def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
     monkeypatch.delitem(sys.modules, "spine.compiled", raising=False)
     monkeypatch.setattr(process, "HOME", tmp_path)
+    monkeypatch.setattr(process, "_kernels_version", process._kernels_version.__wrapped__)
     kernel = "from spine.compiled import compiled\nfrom tasks.system.layout import (\n    Field,\n    WIDTH,\n)\n"
     seen = {process.keep_kernels(tmp_path)}
     for name, start, versions in (

@@ -21,6 +21,7 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
+from tasks.pages.words import best_in_words
 from tasks.spine.optimize import on_workers, optimize_spine
 from tasks.spine.prepare import prepare
 from tasks.spine.summary import SpineSummary
@@ -194,10 +195,17 @@ def test_the_manifest_names_every_setting_and_its_source(spine: tuple[Path, Spin
         "which blocks are occupied is not known: all blocks are on the spine",
     ]
     page = (spine[0] / "spine.html").read_text()
-    assert "County 55001, before and after" in page
+    assert "Adams County, before and after" in page
+    assert "<h1>Geographic spine: redistricting persons, Alabama, Wisconsin</h1>" in page
     assert page.count("<svg") == 4
     assert "currentColor" in page
     assert "#010203" not in page
+
+
+def test_the_least_figures_are_named_by_column_where_columns_differ() -> None:
+    same, both = {"a": 1.0, "b": 1.0, "c": 1.0004}, {"a": 2.0, "b": 3.0, "c": 2.001}
+    assert best_in_words({"X": same, "Y": both, "Z": {"a": 2.0, "b": 1.0, "c": 1.1}}) == "a: Y; b: Z; c: Y"
+    assert best_in_words({}) == best_in_words({"X": same}) == ""
 
 
 @pytest.mark.usefixtures("without_charts")

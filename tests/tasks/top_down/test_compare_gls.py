@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dense_gls import solve, write_product
+from dense_gls import add_us_level, solve, write_product
 from e2e_runs import das
 from top_down_inputs import estimated, read
 
@@ -19,27 +19,35 @@ from tasks.lifecycle.manifest import read_manifest
 from tasks.top_down.check.release import checks
 from tasks.top_down.gls.compare_bureau import compare_with_bureau
 from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.gls.pl94_cells import pl94_cells
+from tasks.top_down.gls.pl94_cells import cell_titles, pl94_cells, table_of_cell
 
-LEVELS = {"State": 2, "County": 5, "Tract": 11}
+LEVELS = {"US": 0, "State": 2, "County": 5, "Tract": 11}
 VARIANCES = {"Tract": 8.0, "County": 20.0}  # of the measurements that stand for the DHC's, of every cell
+
+
+PERSONS = "US_Person_PL_PROD"
+
+
+def free_estimate(folder: Path, nmf: Path, data: Path) -> Path:
+    options = {"estimator": "gls", "pl94": True, "free": True}
+    return estimated(folder, nmf, data / "states.csv", data / "blocks.csv", **options)[0]
 
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory, das_data: Path) -> Path:
-    data, folder = das_data / "nmf-sample/noisy", tmp_path_factory.mktemp("free")
-    options = {"estimator": "gls", "pl94": True, "free": True}
-    return estimated(folder, data / "nmf", data / "states.csv", data / "blocks.csv", **options)[0]
+    data = das_data / "nmf-sample/noisy"
+    return free_estimate(tmp_path_factory.mktemp("free"), data / "nmf", data)
 
 
 class Product:
     """A GLS product of the sample with further measurements, the variance of its z, and the release's own solution."""
 
-    def __init__(self, folder: Path, data: Path) -> None:
+    def __init__(self, folder: Path, data: Path, files: Path) -> None:
         columns = columns_of("persons", True)
         self.folder, self.names = folder, list(columns.names)
         self.own, self.spread, self.deviation = {}, {}, {}
-        files, truth = data / "nmf/US_Person_PL_PROD", np.load(data / "truth.npz")
+        self.levels = [level for level in LEVELS if (files / f"{level}.parquet").exists()]
+        truth = np.load(data / "truth.npz")
         before = solve(files)
         exact = np.zeros((len(before.codes), 2016))
         at = {code: row for row, code in enumerate(before.codes)}
@@ -54,7 +62,7 @@ class Product:
         after = solve(files, further)
         cells = [name for name, *_ in pl94_cells()]
         of_pl94 = np.array([name in set(cells) for name in self.names])
-        for level in LEVELS:
+        for level in self.levels:
             areas = self.areas(level, before.codes)
             self.own[level], self.spread[level] = before.columns(columns.cells, areas)
             estimate, spread = after.columns(columns.cells[:, of_pl94], areas)
@@ -79,7 +87,8 @@ class Product:
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory, das_data: Path) -> Product:
-    return Product(tmp_path_factory.mktemp("gls") / "census-2020-pl94-gls", das_data / "nmf-sample/noisy")
+    data, folder = das_data / "nmf-sample/noisy", tmp_path_factory.mktemp("gls")
+    return Product(folder / "census-2020-pl94-gls", data, data / "nmf" / PERSONS)
 
 
 def test_the_298_cells_are_those_of_the_tables() -> None:
@@ -104,6 +113,13 @@ def test_the_298_cells_are_those_of_the_tables() -> None:
         total, hispanic, other = (count[f"P00{2 * number}{at:04d}"] for at in (1, 2, 3))
         np.testing.assert_array_equal(total, hispanic + other)
         np.testing.assert_array_equal(total, count[f"P00{2 * number - 1}0001"])
+    titles = cell_titles()
+    words = {"P0010009": "two or more races", "P0020003": "not Hispanic", "P0040005": "not Hispanic: White alone"}
+    words |= {"P0030070": "six races", "P0050007": "noninstitutional", "P0050010": "other noninstitutional facilities"}
+    assert {name: titles[name] for name in words} == words
+    tables = [len({title for name, title in titles.items() if table_of_cell(name) == f"P{at}"}) for at in range(1, 6)]
+    assert tables == [71, 73, 71, 73, 10]  # no two cells of a table have the same words
+    assert table_of_cell("total") is None
     np.testing.assert_array_equal(count["P0010003"], count["race: white"])
     np.testing.assert_array_equal(count["P0030009"], count["voting age by race: two or more races"])
     np.testing.assert_array_equal(count["P0020002"], count["Hispanic"])
@@ -113,15 +129,20 @@ def test_the_298_cells_are_those_of_the_tables() -> None:
     np.testing.assert_array_equal(kinds, named)
 
 
-def test_free_margins_are_the_dense_solution(release: Path, product: Product) -> None:
-    """All 322 counts of the state, its counties and tracts, estimates and standard errors as written."""
-    for level in LEVELS:
-        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
+def assert_dense(release: Path, product: Product) -> None:
+    """Assert that all 322 counts of all levels, estimates and standard errors as written, are the dense solution's."""
+    for level in product.levels:
+        folder = level if level == "US" else f"tabulation/{level}"
+        margins = read(release, f"margins/persons/{folder}/*.parquet").set_index(["geounit", "count"])
         areas = sorted(set(margins.index.get_level_values(0)))
         key = [(area, name) for area in areas for name in product.names]
         np.testing.assert_allclose(margins.loc[key, "estimate"], product.own[level], atol=0.0006)
         errors = np.sqrt(np.maximum(np.diag(product.spread[level]), 0))
         np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
+
+
+def test_free_margins_are_the_dense_solution(release: Path, product: Product) -> None:
+    assert_dense(release, product)
     manifest = read_manifest(release)
     assert not [check for check in checks(release, manifest) if check.faults]
     assert (manifest["options"]["pl94"], manifest["options"]["free"]) == (True, True)
@@ -151,6 +172,36 @@ def test_errors_of_another_size_do_not_agree(release: Path, product: Product, tm
     verdict = compare_with_bureau(release, copy).verdict
     assert verdict.startswith("do not agree")
     assert ("standard errors are above ours" in verdict) == (scale > 1)
+
+
+def test_the_nation_is_compared(tmp_path: Path, das_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The US level, measured and compared: its margins, its 298 cells, z; an estimate that is not theirs is seen."""
+    data, nmf = das_data / "nmf-sample/noisy", tmp_path / "nmf"
+    shutil.copytree(data / "nmf" / PERSONS, nmf / PERSONS)
+    truth = np.load(data / "truth.npz")
+    add_us_level(nmf / PERSONS, np.bincount(truth["cell"], truth["count"], 2016), np.random.default_rng(26))
+    release, product = free_estimate(tmp_path, nmf, data), Product(tmp_path / "gls", data, nmf / PERSONS)
+    assert read_manifest(release)["source"]["us_level_used"]
+    assert_dense(release, product)
+    found = compare_with_bureau(release, product.folder)
+    assert found.verdict == f"agree in all {298 * 11:,} cells: z is N(0, 1), and no standard error is above ours"
+    assert found.notes == []
+    cells = found.by_query[found.by_query["level"] == "US"]
+    mean = (cells["mean_z2"] * cells["with_z"]).sum() / cells["with_z"].sum()
+    assert abs(mean - 1) < 5 * product.deviation["US"]
+    path = next(product.folder.glob("us/US/*.csv"))
+    text = path.read_text()
+    total = text.splitlines()[1]
+    assert total.startswith("|P0010001|")  # the nation's geocode is blank
+    number = total.split("|")[2]
+    path.write_text(text.replace(number, repr(float(number) + 100), 1))
+    assert das("tda", "compare-gls", release, product.folder) == 0
+    assert "1 estimates differ by more than 4 standard errors" in " ".join(capsys.readouterr().out.split())
+    path.write_text(text.replace("\n|", "\n56|"))
+    with pytest.raises(Refused, match="a geocode that is not 0 digits"):
+        compare_with_bureau(release, product.folder)
+    path.unlink()
+    assert compare_with_bureau(release, product.folder).notes == ["US: the Bureau's estimates are not there"]
 
 
 def test_what_the_command_prints_and_refuses(

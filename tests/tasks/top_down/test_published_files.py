@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dense_gls import solve
 from e2e_runs import das
 from top_down_inputs import HERE, damage, estimated, read
 
@@ -33,6 +34,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down import moved_blocks
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
+from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.import_files import import_files
 from tasks.top_down.published_files import answers, rows
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
@@ -162,6 +164,8 @@ def test_files_of_other_forms_give_the_same_bytes(tmp_path: Path, sample: Path, 
         for path in parts:
             path.unlink()
         table = table.take(rng.sample(range(len(table)), len(table)))
+        for at, kind in enumerate((pa.binary(), pa.large_string())):  # geocode, query_name
+            table = table.set_column(at, table.column_names[at], table.column(at).cast(kind))
         if "DPQuery" in str(folder):
             table = table.drop_columns(["sign"])
             at = table.column_names.index("value")
@@ -187,6 +191,7 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
     for origin, files, fault in (
         (Origin("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
         ("{}", paths, "a footer of das-flows that is damaged"),
+        ('{"run": "a", "state_totals": {"56": 1}}', paths, "a footer of das-flows that is damaged"),
         ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
     ):
         for path in files:
@@ -218,6 +223,24 @@ def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path) 
     run.create()
     with pytest.raises(Refused, match="no geounits of imported measurements"):
         release_estimate(run, HERE, kept, tmp_path / "none", {})
+
+
+def test_where_one_jurisdiction_is_refused_nothing_is_imported(tmp_path: Path, sample: Path) -> None:
+    nmf, out = tmp_path / "nmf", tmp_path / "new/out"
+    shutil.copytree(sample / "exact/nmf", nmf)
+    shutil.copytree(nmf / PERSONS, nmf / "PR_Person_PL_PROD", ignore=shutil.ignore_patterns("State=156"))
+    for path in (nmf / "PR_Person_PL_PROD").glob("*/*/State=056"):
+        path.rename(path.with_name("State=072"))  # its geocodes are still those of state 56
+    inventory, notes = take_inventory(nmf)
+    runs = [TopDownRun(tmp_path / "runs" / name) for name in inventory.jurisdictions]
+    assert len(runs) == 2
+    for run in runs:
+        run.create()
+    (tmp_path / "states.csv").write_text("state,pop\n56,1227\n72,1227\n")
+    request = Request(str(tmp_path / "states.csv"), None, {})
+    with pytest.raises(Refused, match=r"PR_Person\S+: a geocode of another state than its folder"):
+        import_files(runs, HERE, inventory, notes, request, out)
+    assert not out.parent.exists()
 
 
 def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
@@ -369,6 +392,25 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
 
 
+def assert_margins_of_dense(release: Path, sample: Path, parts: dict[str, int]) -> None:
+    """Assert that margins are those of the dense solution with the totals of these parts; tracts lie in both parts."""
+    dense = solve(sample / "noisy/nmf" / PERSONS, zeros_from="Block")
+    dense.with_totals(parts)
+    columns, widths = columns_of("persons"), {"County": 5, "Tract": 11}
+    for level, width in widths.items():
+        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
+        areas: dict[str, list[str]] = {}
+        for code in dense.codes:
+            areas.setdefault(code[-16:][:width], []).append(code)
+        estimate, spread = dense.columns(columns.cells, areas)
+        key = [(area, name) for area in areas for name in columns.names]
+        np.testing.assert_allclose(margins.loc[key, "estimate"], estimate, atol=0.0006)
+        errors = np.sqrt(np.maximum(np.diag(spread), 0))
+        np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
+    assert any(len({code[0] for code in codes}) > 1 for codes in areas.values())
+    assert not [check for check in checks(release, read_manifest(release)) if check.faults]
+
+
 def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:
     truth = np.load(sample / "noisy/truth.npz")
     flag = np.array([code[0] for code in truth["person_codes"].tolist()])[truth["block"]]
@@ -378,6 +420,9 @@ def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) 
     assert found == parts
     assert read_manifest(with_totals)["source"]["part_totals_used"]
     assert not [check for check in checks(with_totals, read_manifest(with_totals)) if check.faults]
+    assert_margins_of_dense(
+        of_sample(tmp_path / "gls", sample, "noisy", estimator="gls", part_totals=True), sample, parts
+    )
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "noisy/nmf", nmf)
 
@@ -561,6 +606,19 @@ def recoded(code: Callable[[str], str], *levels: str) -> Break:
     return broken
 
 
+def swap(one: Path, other: Path) -> None:
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def loop_of_folders(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.symlink_to(folder.parent)
+
+
+FOREIGN = pa.table({"name": ["x"], "number": [1]})
 UB, LB = "hhgq_total_ub_con", "hhgq_total_lb_con"
 FIRST_COUNTY, FIRST_BLOCK = "056100011", "0561000110001015600100010022003"
 BAD: dict[str, Break] = {
@@ -582,6 +640,15 @@ BAD: dict[str, Break] = {
     "Tract.*a value that is missing": rows_of("Tract", query("total_dpq", value=None)),
     "a value that is no whole number": with_type("value", pa.list_(pa.float64()), lambda v: [v[0] + 0.5, *v[1:]]),
     "the column value holds string, not lists": with_type("value", pa.string(), str),
+    "the column value holds list<element: string>, not": with_type(
+        "value", pa.list_(pa.string()), lambda v: list(map(str, v))
+    ),
+    "the column geocode holds int64, not text": with_type("geocode", pa.int64(), int),
+    "the column geocode holds struct<.*, not text": with_type(
+        "geocode", pa.struct({"a": pa.string()}), lambda v: {"a": v}
+    ),
+    "the column variance holds bool, not a number": with_type("variance", pa.bool_(), bool),
+    "a geocode that is not digits: geocode '.x1b": with_type("geocode", pa.binary(), lambda v: b"\x1b[31m\n"),
     "a variance that is missing": rows_of("County", query("total_dpq", variance=float("nan"))),
     "a variance that is .* not positive": rows_of("County", query("total_dpq", variance=0.0)),
     "a variance that is not 1e-20 to 1e\\+20": rows_of("County", query("total_dpq", variance=1e-30)),
@@ -622,6 +689,12 @@ BAD: dict[str, Break] = {
     "bounds of different numbers of group quarters": rows_of(
         "Block", values(UB, lambda v: [*v[:7], v[7] + 99_999]), "Constraint"
     ),
+    "a block with more than 999,999,999 housing units": rows_of(
+        "Block", values("total_con", lambda v: [2**62]), "Constraint", UNITS
+    ),
+    "a block with more than 999,999,999 living quarters": rows_of(
+        "Block", values(UB, lambda v: [99_999 * 2**45, *v[1:]]), "Constraint"
+    ),
     "housing units differ between persons and units": rows_of(
         "Block", values("total_con", lambda v: [v[0] + 1]), "Constraint", UNITS
     ),
@@ -646,6 +719,21 @@ BAD: dict[str, Break] = {
     "a geounit that has no Constraint row": rows_of(
         "County", lambda rows: [*rows, {**rows[0], "geocode": "056100990"}]
     ),
+    r"County\S+part\S+: has no column geocode, query_name, query_shape, value, variance": lambda nmf: pq.write_table(
+        FOREIGN, part("County")(nmf)
+    ),
+    r"County\S+/part-other.parquet: has no column geocode": lambda nmf: pq.write_table(
+        FOREIGN, part("County")(nmf).with_name("part-other.parquet")
+    ),
+    r"Unit\S+County\S+: the query 'cenrace_dpq' is unknown": lambda nmf: shutil.copy(
+        part("County")(nmf), next((nmf / UNITS / "County.parquet/DPQuery/State=056").glob("part-*"))
+    ),
+    r"Person\S+Block\S+: a block without both bounds": lambda nmf: swap(nmf / PERSONS, nmf / UNITS),
+    r"State=056/State=056: cannot be read: it is a folder": lambda nmf: loop_of_folders(part("County")(nmf).parent),
+    r"State=055: no Constraint rows of the level State": lambda nmf: shutil.copytree(
+        part("Block", "Constraint")(nmf).parent, nmf / PERSONS / "Block.parquet/Constraint/State=055"
+    ),
+    "a row without a geocode": with_type("geocode", pa.string(), lambda code: None),
     "measurements of the DHC": lambda nmf: [
         (nmf / name).rename(nmf / name.replace("PL", "DHC")) for name in (PERSONS, UNITS)
     ],

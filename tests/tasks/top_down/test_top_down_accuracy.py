@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from fractions import Fraction
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from top_down_inputs import HERE, country, design, settings_with
@@ -13,9 +16,10 @@ from top_down_inputs import HERE, country, design, settings_with
 from flows.execution.repetitions import count_marked
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
+from tasks.pages.charts import STYLE
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors, targeted
-from tasks.top_down.accuracy.report import write_report
+from tasks.top_down.accuracy.report import board_picture, write_report
 from tasks.top_down.run_plan import Design
 from tasks.top_down.synth import synthesize
 
@@ -58,13 +62,58 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     for column in ("unbiased_coverage", "unbiased_square", "error"):
         one, other = (of.xs(name, level="estimator")[column].sort_index() for name in ("gls", "topdown"))
         pd.testing.assert_series_equal(one, other)
-    about = {"Data": "made up", "truth": "errors of a test"}
+    target["share"] = [94.9, *[95.0] * (len(target) - 1)]
+    about = {"Data": "made up", "truth": "errors of a test", "States": "South Dakota"}
     write_report(tmp_path, poor, margins["poor"], ["optimized"], ["topdown", "gls"], about, target)
-    assert "<svg" in (tmp_path / "error.html").read_text()
+    page = (tmp_path / "error.html").read_text()
+    assert "<svg" in page
+    assert "<h1>Errors of the TopDown Algorithm, South Dakota</h1>" in page
+    missed = f"{LEVELS[target['level'][0]]} (optimized, {target['estimator'][0]})"
+    assert f"It is missed here by: {missed}; and met by all others." in page
     board = (tmp_path / "board.svg").read_text()
     assert "within the 95% margin" in board
+    assert "by level of geography: South Dakota" in board
     assert "one draw of the noise" in board  # one seed
     assert not {"+0%", "−0%"} & set(re.findall(r"[+−]\d+%", board))
+
+
+@pytest.mark.parametrize(("spread", "seed"), [(np.nan, 1), (0.4, 2), (0.02, 3)])
+def test_labels_of_the_board_picture_lie_beyond_every_whisker_and_its_axes_have_numbers(spread, seed):
+    """One draw, many and close values; the totals of a state are declared, those of a county by gls without error."""
+    rng = np.random.default_rng(seed)
+    keys = [
+        {"product": "persons", "spine": spine, "quantity": quantity, "level": level, "estimator": estimator}
+        for spine in ("aian", "optimized")
+        for quantity in ("total", "voting age by race")
+        for level in LEVELS
+        for estimator in ("topdown", "gls")
+    ]
+    errors = pd.DataFrame(keys)
+    errors["mae"] = 5 * (1 + (0.1 if spread == 0.02 else 9) * rng.random(len(errors)))
+    totals = errors["quantity"] == "total"
+    without = (errors["level"] == "county") & (errors["estimator"] == "gls")
+    errors.loc[totals & ((errors["level"] == "state") | without), "mae"] = 0
+    errors["sd"] = spread * errors["mae"]
+    none = pd.DataFrame(columns=["product", "spine", "quantity", "level", "estimator", "cut", "coverage"])
+    with plt.rc_context(STYLE):
+        figure = board_picture.__wrapped__(errors, none, ("aian", "optimized"), ("topdown", "gls"), "Made up.")
+        figure.canvas.draw()
+    ends = (
+        (errors["mae"] + errors["sd"].fillna(0)).groupby([errors["quantity"], errors["spine"], errors["level"]]).max()
+    )
+    for axis, (quantity, spine) in zip(
+        figure.axes, itertools.product(errors["quantity"].unique(), ("aian", "optimized")), strict=True
+    ):
+        for label in axis.texts:
+            level = [*LEVELS][-round(label.get_position()[1] if label.get_text() == "exact" else label.xy[1])]
+            if label.get_text() == "exact":
+                assert ends[quantity, spine, level] == 0
+            else:
+                assert label.xy[0] == ends[quantity, spine, level] > 0
+                assert label.get_window_extent().x1 < figure.bbox.x1
+        low, high = axis.get_xlim()
+        assert len([tick for tick in axis.get_xticks() if low <= tick <= high]) >= 2
+    plt.close(figure)
 
 
 def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:

@@ -235,13 +235,16 @@ class Release:
         rows = self._of_level("SELECT DISTINCT REGION_ID, ITERATION_CODE", "t2", level, "ORDER BY ALL")
         return [(Region(level.region_type, region_id), code) for region_id, code in rows]
 
-    def rows_of_cells(self, level: Level) -> list[tuple[str, str, int, int, int]]:
-        """Return, within the scope, the rows of T2 of a level: region, iteration, first age, sex, count.
+    def rows_of_cells(self, level: Level) -> Iterator[tuple[str, str, int, int, int, int | None, int | None]]:
+        """Yield, within the scope, the rows of T2 of a level: region, iteration, sex, first age, count.
 
-        The first age of a sex's sum is -1.
+        Then the estimate and its margin, None without. The first age of a sex's sum is -1.
         """
-        first = "CASE AGESTART WHEN '*' THEN -1 ELSE AGESTART::INT END"
-        return self._of_level(f"SELECT REGION_ID, ITERATION_CODE, {first}, SEX::INT, COUNT", "t2", level, "")
+        names = "REGION_ID, ITERATION_CODE, SEX::INT, CASE AGESTART WHEN '*' THEN -1 ELSE AGESTART::INT END, COUNT"
+        names += ", ESTIMATE, ESTIMATE_MOE" if self.estimated else ", NULL, NULL"
+        for _, where, given in self._selections(level.region_type, None, "", None, level):
+            query, times = self._with_estimates("t2", level, CELL_COLUMNS, where)
+            yield from self._database.ask(f"SELECT {names} FROM ({query})", given * times)
 
     def _of_level(self, select: str, table: str, level: Level, order: str) -> list[Any]:
         return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from flows.reports.show.confidence import confidence
@@ -24,8 +26,10 @@ def single_file_data(release: Release) -> dict[str, Any]:
     """Return the data of one page.
 
     regions: [type, id, name, what it is in]; iterations: [code, name, level]; groups: of each region [iteration,
-    count, place of its margins, cells or 0]; cells: males of all ages and of each, then females.
-    margins: of a total, a sex's sum and a cell, and the table's shape; shapes: the ages of each table.
+    count, place of its margins, cells or 0], with an estimate also [estimate less count, place of its margins, the
+    same of each cell]; cells: males of all ages and of each, then females. margins: of a total, a sex's sum and a cell,
+    and the table's shape; errors: margins of an estimate and of its cells; shapes: the ages of each table, with
+    their first and last year.
     Raises Refused for more than MOST_GROUPS groups.
     """
     number = sum(sum(release.numbers(level).values()) for level in release.levels)
@@ -36,19 +40,26 @@ def single_file_data(release: Release) -> dict[str, Any]:
     regions = [region for region in index_of(release).texts if region in release.regions]  # the largest first
     rows: dict[str, list[list[Any]]] = {region.key: [] for region in regions}
     margins: dict[tuple[int, int, int, str], int] = {}
+    errors: dict[tuple[int | None, ...], int] = {}
     for level in release.levels:
         cells = _cells(release, level)
         for group in release.totals(region_type=level.region_type, level=level):
-            own = cells.get((group.region.id, group.code), 0)
+            own = cells.get((group.region.id, group.code), [])
             place = margins.setdefault(_margins(group), len(margins))
-            rows[group.region.key].append([codes[group.code], group.count, place, own])
+            row: list[Any] = [codes[group.code], group.count, place, [cell.count for cell in own] or 0]
+            if group.estimate is not None and all(cell.estimate is not None for cell in own):
+                of = (group.estimate_margin, *(cell.margin for cell in own))
+                beside = [cell.estimate - cell.count for cell in own if cell.estimate is not None]
+                row += [group.estimate - group.count, errors.setdefault(of, len(errors)), beside]
+            rows[group.region.key].append(row)
     return {
         "regions": [_region(release, region) for region in regions],
         "iterations": [list(vars(present_iteration(one)).values()) for one in release.iterations.values()],
         "groups": list(rows.values()),
         "named": {key.replace("/", "-"): [order[row[0]] for row in own] for key, own in rows.items()},
         "margins": list(margins),
-        "shapes": {shape: [age_label(*age) for age in ages_of(shape)] for shape in SHAPES if shape != "total"},
+        "errors": list(errors),
+        "shapes": {shape: [(age_label(*age), *age) for age in ages_of(shape)] for shape in SHAPES if shape != "total"},
         "reading": caveat(release, "group"),
         "moe": "MOE" if confidence().is_released else f"MOE_{confidence().percent}",
     }
@@ -67,9 +78,18 @@ def _margins(group: Published) -> tuple[int, int, int, str]:
     return group.margin, margin_of_cells([(law, half)]), margin_of_cells([(law, 1)]), group.shape
 
 
-def _cells(release: Release, level: Level) -> dict[tuple[str, str], list[int]]:
+@dataclass(frozen=True)
+class _Cell:
+    """A cell of T2, or a sex's sum; margin: of the estimate."""
+
+    count: int
+    estimate: int | None
+    margin: int | None
+
+
+def _cells(release: Release, level: Level) -> dict[tuple[str, str], list[_Cell]]:
     """Return the rows of T2 of a level by group: by sex, its sum first, then by age."""
-    found: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-    for region, code, start, sex, count in release.rows_of_cells(level):
-        found.setdefault((region, code), []).append((sex, start, count))
-    return {group: [count for *_, count in sorted(cells)] for group, cells in found.items()}
+    found: dict[tuple[str, str], list[tuple[int, int, _Cell]]] = {}
+    for region, code, sex, start, count, estimate, margin in release.rows_of_cells(level):
+        found.setdefault((region, code), []).append((sex, start, _Cell(count, estimate, margin)))
+    return {group: [cell for *_, cell in sorted(rows, key=itemgetter(0, 1))] for group, rows in found.items()}

@@ -38,8 +38,42 @@ const saved = (name, columns, rows) => {
   return line;
 };
 
+// The population pyramid of a table, as tasks/detailed_dhca/pyramid.py draws it: areas are persons.
+const YEAR = 4.4, BOTTOM = 480, LENGTH = 196;
+const endOfAxis = (most) => {
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 4, 6, 8, 10, 20].map((times) => times * power).find((end) => end >= most);
+};
+const pyramid = (ages, sexes, label) => {
+  const years = ages.map(([, first, last]) => (last >= 115 ? 100 : last + 1) - first);
+  const most = endOfAxis(Math.max(0.01, ...sexes.flatMap(({ cells, margin }) => cells.map((count, at) => (count + margin) / years[at]))));
+  const length = (count, at) => (LENGTH * Math.max(count, 0)) / years[at] / most;
+  const apart = ages.some(([, first], at) => at && (first - ages[at - 1][1]) * YEAR < 14);
+  const last = ages.at(-1)[1];
+  const tens = apart ? [...Array(Math.ceil(last / 10)).keys()].map((ten) => 10 * ten).filter((age) => (last - age) * YEAR >= 14) : ages.slice(0, -1).map(([, first]) => first);
+  const parts = [...tens, last].map((age) => `<text x="240" y="${BOTTOM - age * YEAR + 4}" text-anchor="middle">${age}${age === last ? "+" : ""}</text>`);
+  for (const { name, cells, margin, estimates, zero, way } of sexes) {
+    for (const part of [0, 0.5, 1]) {
+      const x = zero + way * LENGTH * part;
+      parts.push(`<line class="${part ? "grid" : "axis"}" x1="${x}" x2="${x}" y1="40" y2="${BOTTOM}"/><text x="${x}" y="${BOTTOM + 16}" text-anchor="${part < 1 ? "middle" : way < 0 ? "start" : "end"}">${number(+(most * part).toPrecision(3))}</text>`);
+    }
+    cells.forEach((count, at) => {
+      const high = years[at] * YEAR, top = BOTTOM - (ages[at][1] + years[at]) * YEAR, middle = top + high / 2, wide = length(count, at);
+      const [low, far] = [count - margin, count + margin].map((end) => zero + way * length(end, at));
+      const half = Math.min(5, high / 2 + 0.8), mark = estimates && zero + way * length(estimates[at], at);
+      parts.push(`<rect class="${name}${ages[at][2] >= 115 ? " open" : ""}" x="${Math.min(zero, zero + way * wide).toFixed(1)}" y="${(top + 0.4).toFixed(1)}" width="${wide.toFixed(1)}" height="${(high - 0.8).toFixed(1)}"><title>${ages[at][0]}, ${name}: ${number(count)} ± ${number(margin)}</title></rect>`,
+        count + margin > 0 ? `<path class="whisker" d="M${low} ${middle}H${far}"/>` : "",
+        estimates ? `<path class="estimate" d="M${mark} ${middle - half}l${half} ${half}-${half} ${half}-${half}-${half}z"/>` : "");
+    });
+    parts.push(`<text x="${zero}" y="14" text-anchor="${way < 0 ? "end" : "start"}" class="side">${name}</text>`);
+  }
+  const figure = make("figure");
+  figure.innerHTML = `<svg class="pyramid" viewBox="0 0 480 ${BOTTOM + 40}" role="img" aria-label="${label}">${parts.join("")}<text x="240" y="${BOTTOM + 34}" text-anchor="middle" class="side">persons per year of age</text></svg>`;
+  return figure;
+};
+
 const start = (data) => {
-  const { regions, iterations, margins, shapes, groups } = data;
+  const { regions, iterations, margins, errors, shapes, groups } = data;
   const numbers = new Map(regions.map(([type, id], at) => [`${type}/${id}`, at]));
   const codes = new Map(iterations.map(([code], at) => [code, at]));
   const title = (at) => regions[at][2];
@@ -91,17 +125,22 @@ const start = (data) => {
     where.append(link(iterations[one][1], `iteration/${code}`), " · ", link(title(at), `region/${key}`));
     const found = groups[at].find(([each]) => each === one);
     if (!found) return [heading, where, make("p", "No count was published: the group was suppressed, or not tabulated. That does not mean a count of 0.", { className: "note" })];
-    const [, count, margin, cells] = found;
+    const [, count, margin, cells, more, error, apart] = found;
     const [total, ofSex, ofCell, shape] = margins[margin];
     const figure = make("p", "", { className: "figure" });
     figure.append(make("span", number(count), { className: "big" }), ` ± ${number(total)}`);
-    if (!cells) return [heading, where, figure, make("p", "Published as a total alone.")];
-    const labels = ["all ages", ...shapes[shape]];
-    const half = labels.length;
-    const rows = labels.map((label, row) => [label, cells[row], row ? ofCell : ofSex, cells[half + row], row ? ofCell : ofSex]);
-    return [heading, where, figure,
-      table("Persons by sex and age", ["age", "male", "margin", "female", "margin"], rows.map(([label, a, m, b, n]) => [label, number(a), `± ${number(m)}`, number(b), `± ${number(n)}`])),
-      saved(`${key}-${code}`.replace("/", "-"), ["AGE", "MALE", data.moe, "FEMALE", data.moe], rows)];
+    const estimate = error === undefined ? [] : [make("p", `Estimate ${number(count + more)} ± ${number(errors[error][0])}. It combines all noisy answers that are informative about this group.`, { className: "note" })];
+    if (!cells) return [heading, where, figure, make("p", "Published as a total alone."), ...estimate];
+    const ages = shapes[shape], half = ages.length + 1;
+    const ofSexAt = (place, row) => [cells[place], row ? ofCell : ofSex, ...(error === undefined ? [] : [cells[place] + apart[place], errors[error][place + 1]])];
+    const rows = ["all ages", ...ages.map(([label]) => label)].map((label, row) => [label, ...ofSexAt(row, row), ...ofSexAt(half + row, row)]);
+    const columns = (margin) => ["male", "female"].flatMap((sex) => [sex, margin, ...(error === undefined ? [] : ["estimate", margin])]);
+    const side = (from) => ({ cells: cells.slice(from + 1, from + half), margin: ofCell, estimates: error === undefined ? null : cells.slice(from + 1, from + half).map((own, row) => own + apart[from + 1 + row]) });
+    const sexes = [{ name: "male", zero: 206, way: -1, ...side(0) }, { name: "female", zero: 274, way: 1, ...side(half) }];
+    return [heading, where, figure, ...estimate, pyramid(ages, sexes, "Population pyramid; the table below it has the numbers"),
+      make("p", `Bars are age groups, as long as they have persons per year of age; the last is open and drawn to age 100. Whiskers are margins${error === undefined ? "" : ", diamonds estimates"}.`, { className: "fine" }),
+      table("Persons by sex and age", ["age", ...columns("margin")], rows.map(([label, ...cells]) => [label, ...cells.map((value, place) => (place % 2 ? `± ${number(value)}` : number(value)))])),
+      saved(`${key}-${code}`.replace("/", "-"), ["AGE", ...columns(data.moe).map((name) => name.toUpperCase())], rows)];
   };
   const find = searchOf(data.index, data.named, data.small);
   const hashOf = (file) => file.replace(/\.html$/, "").replace(/^(region|iteration|group)-(?:(.+?)-)?(\d+)(?:-(\w+))?$/, (_, ...parts) => parts.slice(0, 4).filter(Boolean).join("/"));

@@ -13,7 +13,7 @@ from flows.reports.show.maps.view import BY, MapRow, MapView, drawing_of, key_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.top_down.geounits import US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
-from flows.reports.show.top_down.tables import ALONE
+from tasks.pages.words import ALONE
 
 
 @dataclass(frozen=True)

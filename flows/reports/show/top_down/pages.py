@@ -90,12 +90,15 @@ class TopDownPages(ReleasePages):
         return {"view": f"geounit/{found.key}", "table": table or ""}
 
     def addresses(self) -> Iterator[Mapping[str, str]]:
-        """Return the addresses that a copy holds: all geounits except blocks, with lists of the level below each."""
+        """Return the addresses that a copy holds: all geounits except blocks, lists of the level below each, maps."""
         yield {"view": "overview"}
+        yield from ({"view": address} for _, address in self._maps_of_nation())
         if self.release.nation and self.scope.state is None:
             yield from self._tables_of(self.release.top)
         for kind, level, state in self._levels_above_blocks():
             yield {"view": f"listing/{kind}/{level}/{state}"}
+            if maps.mapped(self.places, kind, level, state):
+                yield {"view": f"map/{kind}/{level}/{state}"}
             for row in self.release.rows(kind, level, state):
                 yield from self._tables_of(row.geounit)
                 for below in self.release.levels_inside(row.geounit)[:1]:

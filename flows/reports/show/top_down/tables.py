@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spine.top_down.histogram import PERSONS
-from tasks.pages.words import QUARTERS
+from tasks.pages.words import ALONE, COMBINATIONS, QUARTERS
 
-ALONE = (
-    "White",
-    "Black or African American",
-    "American Indian and Alaska Native",
-    "Asian",
-    "Native Hawaiian and Other Pacific Islander",
-    "Some other race",
-)
-RACES = [" + ".join(some) for number in range(1, 7) for some in combinations(ALONE, number)]  # CENRACE 01 to 63
 PERSON_COLUMNS = ("all ages", "of them Hispanic", "18 and over", "of them Hispanic")
 NAMES = {
     "race": "Race, Hispanic origin, voting age",
@@ -69,7 +59,7 @@ def tables_of(product: str, cells: Mapping[int, int], declared: Sequence[int] | 
     few += [(name, by_race[:, number].tolist()) for number, name in enumerate(named)]
     few.append(("two or more races", by_race[:, 6:].sum(1).tolist()))
     every: list[tuple[str, Sequence[int | None]]] = [
-        (name, by_race[:, number].tolist()) for number, name in enumerate(RACES)
+        (name, by_race[:, number].tolist()) for number, name in enumerate(COMBINATIONS)
     ]
     return [
         CountTable("race", NAMES["race"], PERSON_COLUMNS, few),

@@ -10,6 +10,8 @@ from flows.reports.show.paging import Page
 from flows.reports.show.release_pages import Table, View
 from flows.reports.show.top_down.release import Answer, Margin, Totals
 from flows.reports.show.top_down.tables import CountTable
+from tasks.pages.words import count_title
+from tasks.top_down.gls.pl94_cells import TABLES, cell_titles, table_of_cell
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,19 @@ class GeounitView(View):
     answers: Sequence[Answer]
     margins: Sequence[Margin]
     view: str = "geounit"
+
+    def margin_tables(self) -> dict[str, list[tuple[str, Margin]]]:
+        """Return the margins with their counts in words, by table; first, without a title, those of no P1 to P5."""
+        found: dict[str, list[tuple[str, Margin]]] = {"": []}
+        for one in self.margins:
+            table = table_of_cell(one.count)
+            title, words = (
+                ("", count_title(one.count))
+                if table is None
+                else (f"{table}. {TABLES[table]}", cell_titles()[one.count])
+            )
+            found.setdefault(title, []).append((words, one))
+        return found
 
     def table(self) -> Table:
         """Return the cells of its tables, then its margins."""
