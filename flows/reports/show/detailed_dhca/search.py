@@ -55,9 +55,7 @@ def regions_named(release: Release, text: str) -> list[Region]:
         return []
     first, *others = (f" {word}" for word in wanted)
     own = [
-        region
-        for region, (name, _) in index.texts.items()
-        if first in name and all(start in name for start in others)
+        region for region, (name, _) in index.texts.items() if first in name and all(start in name for start in others)
     ]
     if own:
         called = " " + " ".join(wanted)
