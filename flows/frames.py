@@ -16,7 +16,7 @@ from flows.execution.systems import released_by
 from tasks.inputs.names import names_of_2020, names_of_release
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest
+from tasks.lifecycle.manifest import MANIFEST, read_manifest, require_release
 from tasks.lifecycle.received import path_in, read_in, reason_of
 from tasks.population_groups.level_budgets import named_level
 from tasks.top_down.run_plan import ProductName
@@ -54,8 +54,7 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
         where the folder holds no release, or no such level.
     """
     folder = Path(release)
-    if not (folder / MANIFEST).exists():
-        raise Refused(f"{folder} holds no {MANIFEST}: it is not a release")
+    require_release(folder)
     try:
         manifest = read_manifest(folder)
         system = released_by(manifest["release"])

@@ -36,11 +36,10 @@ def check(
     **Example:** `das check out/us`
     """
     from tasks.lifecycle.check import check_signature
-    from tasks.lifecycle.manifest import MANIFEST, known_marks, read_manifest, release_digest
+    from tasks.lifecycle.manifest import MANIFEST, known_marks, read_manifest, release_digest, require_release
     from tasks.lifecycle.received import NotOfRelease, reason_of
 
-    if not (release / MANIFEST).exists():
-        raise Refused(f"{release} holds no {MANIFEST}: it is not a release")
+    require_release(release)
     try:
         manifest = read_manifest(release)
         done = [*_checks(release, manifest), *([check_signature(release, publisher)] if publisher else [])]

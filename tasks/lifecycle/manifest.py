@@ -22,6 +22,7 @@ from privacy.noise.laws import UNITS, Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.process import code_names, versions
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in, read_json
 from tasks.lifecycle.run_directory import RunDirectory
@@ -139,6 +140,15 @@ def drop_unnamed(out: Path) -> None:
     named = read_manifest(out)["files"]
     for name in [name for name, _ in entries(out) if name not in BESIDE and name not in named]:
         (out / name).unlink()
+
+
+def require_release(folder: Path) -> None:
+    """Raise Refused where a folder is no release; it names the releases in the folder, if there are any."""
+    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
+    if inside:
+        raise Refused(f"{folder} holds releases but is not one itself; name one of them: {', '.join(inside)}")
+    if not (folder / MANIFEST).exists():
+        raise Refused(f"{folder} holds no {MANIFEST}: it is not a release")
 
 
 def read_manifest(out: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from flows.reports.show.maps.places import Places
 from flows.reports.show.scope import Scope
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, release_digest
+from tasks.lifecycle.manifest import MANIFEST, release_digest, require_release
 from tasks.lifecycle.manifest import read_manifest as manifest_of
 from tasks.lifecycle.received import NotOfRelease, reason_of
 
@@ -109,11 +109,7 @@ def anybodys(folder: Path) -> Iterator[None]:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
-    inside = sorted(name.parent.name for name in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
-    if inside:
-        raise Refused(f"{folder} holds releases but is not one itself; show one of them: {', '.join(inside)}")
-    if not (folder / MANIFEST).exists():
-        raise Refused(f"{folder} is not a release: it has no {MANIFEST}")
+    require_release(folder)
     try:
         manifest = manifest_of(folder)
     except NotOfRelease as fault:

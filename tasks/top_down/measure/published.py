@@ -31,10 +31,10 @@ from tasks.top_down.measure.description import (
     read_description,
 )
 from tasks.top_down.measure.imported import IMPORTED
-from tasks.top_down.published_files.answers import is_from_files
+from tasks.top_down.published_files.answers import TOO_FAR, is_far, is_from_files, largest_count
 from tasks.top_down.published_files.read_files import SOURCE
 from tasks.top_down.run import Blocks, TopDownRun, save_blocks
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.run_plan import US, ProductName, law, variance
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -196,7 +196,7 @@ def validate_file(run: TopDownRun, product: ProductName, state: str, level: str)
     expected = published.plan.spine.shares[number] > 0
     answered = np.zeros((len(queries), len(expected)), np.int64)
     try:
-        for query, geounit in _answers(published, number):
+        for query, geounit in _answers(published, number, largest_count(run, product, state)):
             np.add.at(answered[queries.index(query)], geounit, 1)
     except UNREADABLE as error:
         raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
@@ -206,8 +206,8 @@ def validate_file(run: TopDownRun, product: ProductName, state: str, level: str)
         raise Refused(f"{path}: {answered[row, column]} answers to {which}, not {int(expected[column])}")
 
 
-def _answers(published: PublishedAnswers, level: int) -> Iterator[tuple[str, IntArray]]:
-    """Validate the answers in a file; yield each query group with the geounits it covers."""
+def _answers(published: PublishedAnswers, level: int, most: int) -> Iterator[tuple[str, IntArray]]:
+    """Validate the answers in a file; yield each query group with the geounits it covers. most: what a count can be."""
     plan, path = published.plan, published.path(level)
     alphas = plan.allocation.queries[plan.spine.levels[level]]
     file, _ = open_answers(path, published.codes[level])
@@ -231,6 +231,11 @@ def _answers(published: PublishedAnswers, level: int) -> Iterator[tuple[str, Int
                 raise Refused(f"{path}: answers to {query} with another variance than their share gives")
             if (width[rows] != query_group(plan.product, query).width).any():
                 raise Refused(f"{path}: answers to {query} of another length than it has coordinates")
+            taken = answers.take(pa.array(rows)).flatten().to_numpy().reshape(len(rows), -1)
+            far = is_far(taken, variance(law(plan.allocation, share, alphas[query])), most)
+            if far.any():
+                code = published.codes[level][int(geounit[rows][far.argmax()])].as_py() or US
+                raise Refused(f"{path}: answers to {query} with {TOO_FAR.format(most)}: geounit {code}")
             yield query, geounit[rows]
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spine.geography import IntArray
+from spine.geography import BoolArray, IntArray
 from spine.production import allocation
 from spine.top_down import PRODUCTS as ENGINE_PRODUCTS
 from spine.top_down import NoisyAnswers, query_group
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Variances = tuple[float, ...]  # by query, 0 for none
 FAR = 40  # standard deviations: no noise is so large
+TOO_FAR = f"a value more than {FAR} standard deviations below 0, or above the {{:,}} there can be"
 LARGEST_NATION = 10**9
 BLOCKS_AT_HAND = 400_000  # of a nation, whose answers are mapped at once: of persons 2 GB
 INVENTORY = "prepared/published_files"  # of a run that estimates from such files
@@ -106,7 +107,7 @@ def _values(run: TopDownRun, product: str, state: str, level: str) -> Path:
 def _map_answers(run: TopDownRun, product: ProductName, state: str, level: str) -> tuple[list[Finding], list[Kind]]:
     inventory: Inventory = load_object(run / INVENTORY)
     parts = inventory.of(product, level, "DPQuery", state)
-    codes, most = level_codes(run, product, state, level), _most(run, product, state)
+    codes, most = level_codes(run, product, state, level), largest_count(run, product, state)
     for kind in (np.int16, np.int32, np.int64):  # most levels fit the first
         faults = Faults()
         try:
@@ -119,12 +120,19 @@ def _map_answers(run: TopDownRun, product: ProductName, state: str, level: str) 
     raise AssertionError("64-bit numbers fit 64 bits")
 
 
-def _most(run: TopDownRun, product: ProductName, state: str) -> int:
+def largest_count(run: TopDownRun, product: ProductName, state: str) -> int:
     """Return what no count in a state can exceed: its declared population, or its housing units."""
     if state == US:
         return LARGEST_NATION
     blocks = run.state(state)
     return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
+
+
+def is_far(answers: IntArray, variance: FloatArray | float, most: int) -> BoolArray:
+    """Return which rows of answers no counts of 0 to `most` and noise of this variance explain."""
+    noise = FAR * np.sqrt(variance)
+    far: BoolArray = (answers.min(axis=1) < -noise) | (answers.max(axis=1) > most + noise)
+    return far
 
 
 def level_codes(run: TopDownRun, product: ProductName, state: str, level: str) -> Codes:
@@ -188,10 +196,8 @@ def _scatter(
         own = own[np.argsort(place[own], kind="stable")]
         columns = at[query]
         taken = rows.values.take(own).flatten().to_numpy(zero_copy_only=False).reshape(len(own), -1)
-        noise = FAR * np.sqrt(rows.variance[own])
-        far = (taken.min(axis=1) < -noise) | (taken.max(axis=1) > most + noise)
-        rule = f"a value more than {FAR} standard deviations below 0, or above the {most:,} there can be"
-        faults.add(file, rule, rows.code[own[far]].tolist())
+        far = is_far(taken, rows.variance[own], most)
+        faults.add(file, TOO_FAR.format(most), rows.code[own[far]].tolist())
         own, taken = own[~far], taken[~far]
         if not len(own):
             continue

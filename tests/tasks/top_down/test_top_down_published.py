@@ -275,6 +275,9 @@ BAD = {
     ),
     "an answer is missing": rewritten("Tract", with_column("value", lambda table: pa.array([[1, None]] * len(table)))),
     r"release \(ValueError\)": rewritten("Tract", with_column("share", lambda table: pa.array(["1/0"] * len(table)))),
+    "answers to detailed with a value more than 40 standard deviations below 0, or above": rewritten(
+        "Tract", with_column("value", lambda table: pa.array([[2**40, 0]] * len(table)))
+    ),
     "of another length": rewritten("Block", with_column("value", lambda table: pa.array([[1]] * len(table)))),
     r"\(ValueError": rewritten("Block", with_column("geounit", lambda table: pa.array(["x"] * len(table)))),
     r"\(KeyError": rewritten("Block", lambda table: table.drop_columns(["share"])),

@@ -13,6 +13,7 @@ import pytest
 from e2e_runs import digest
 from top_down_inputs import HERE, begin, country, design, finish, read, settings_with
 
+from flows.commands.tda.run import spend_table
 from flows.execution.truth import release_truth
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
@@ -265,6 +266,11 @@ def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
         assert persons == Fraction(293764, 114921) * (1 - Fraction(104, 4099))
         assert units == Fraction(11417641, 152349649) * (1 - Fraction(1, 205))
         assert asked.total(nation=False) == persons + units
+        printed = {
+            str(row[0]): str(row[1]) for row in zip(*(each.cells for each in spend_table(asked).columns), strict=True)
+        }
+        assert printed["together, states alone"] == f"rho {float(persons + units):.5g}"
+        assert printed["together, with the US level"] == f"rho {float(asked.total(nation=True)):.5g}"
 
 
 def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) -> None:

@@ -122,7 +122,8 @@ def _inside(release: TopDownRelease, geounit: Geounit) -> Iterator[tuple[str, li
 
     def described(kind: str, level: str, within: str = "") -> tuple[str, int, str]:
         address = f"listing/{kind}/{level}/{geounit.state}" + (f"&in={within}" if within else "")
-        return title_of(level, several=True), release.number(kind, level, geounit.state, within), address
+        number = release.number(kind, level, geounit.state, within)
+        return title_of(level, several=number != 1), number, address
 
     if geounit.nation:
         yield "In it", [("states", len(release.states), "overview")]
