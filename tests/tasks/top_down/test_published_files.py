@@ -36,7 +36,8 @@ from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.import_files import import_files
-from tasks.top_down.published_files import answers, rows
+from tasks.top_down.published_files import answers
+from tasks.top_down.published_files import rows as rows_of_files
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
 from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
 from tasks.top_down.published_files.request import Request
@@ -137,7 +138,7 @@ def test_answers_stay_mapped_for_one_batch_of_rows(
         scatter(*given)
 
     monkeypatch.setattr(answers, "_scatter", watched)
-    monkeypatch.setattr(rows, "BATCH", 32)
+    monkeypatch.setattr(rows_of_files, "BATCH", 32)
     of_sample(tmp_path, sample, "noisy")
     assert len(seen) > 30
 
