@@ -28,7 +28,8 @@ import psutil
 
 DATA = Path(os.environ.get("DAS_DATA") or Path(__file__).resolve().parents[2] / "shared/data")  # as the tests'
 DAS = str(Path(sys.executable).with_name("das"))
-INTERVAL = 0.5  # seconds between samples of memory: a sample of a large process takes milliseconds of the kernel's
+INTERVAL = 0.5  # seconds between samples of memory
+SPARING = 30  # times as long as a sample takes: one of a large run takes tens of milliseconds of the kernel's
 SCRATCH_EACH = 8  # samples of memory to one of the disk
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2): what a command leaves behind becomes a child of this process
 
@@ -61,12 +62,14 @@ def measure(command: list[str], scratch: Path | None = None, **options: object) 
     process = subprocess.Popen(command, **options)  # type: ignore[call-overload]
     peak = peak_scratch = samples = 0
     while process.poll() is None:
+        began = time.process_time()
         peak = max(peak, _pss(process.pid))
+        taken = time.process_time() - began
         if scratch and samples % SCRATCH_EACH == 0:
             peak_scratch = max(peak_scratch, held(scratch))
         samples += 1
         with suppress(subprocess.TimeoutExpired):
-            process.wait(INTERVAL)
+            process.wait(max(INTERVAL, SPARING * taken))
     seconds = time.perf_counter() - start
     await_orphans()
     told = {

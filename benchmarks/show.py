@@ -5,7 +5,8 @@
 
 A nation has the laws and iterations of the model, 9.2 million published groups (2020's number, docs/scale.md) spread
 over made-up regions, and made-up counts: only its size is meant. Addresses are drawn at random from the release's own
-regions and iterations; each is asked for once.
+regions and iterations; each is asked for once. At every fifth group there is also a search with a typing error, and of
+another iteration a map of all counties, one of the tracts of a state, and all counties with all ages to take away.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tasks.detailed_dhca.details import WIDTHS
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.tables import CountMargins, t1_tables, t2_tables
 from tasks.inputs.configuration import ALL_LEVELS, Level
+from tasks.inputs.points import POINTS_FILE
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import drafts
 from tasks.population_groups.domain import Domain
@@ -47,6 +49,7 @@ PUBLISHED = {  # groups per region; (level, iteration level), so that they sum t
 }
 SHARES = (0.9, 0.08, 0.015, 0.005)  # of the published, by table; 2020's tables are about as rare
 AT_ONCE = 100_000  # groups that are drawn
+MISSPELT = ("provdence", "californa", "harford", "mexcan", "los angelos", "itallian")
 
 
 def make(model: Path, out: Path, seed: int = 1) -> None:
@@ -129,7 +132,7 @@ def measure(release: Path, answers: int) -> dict[str, object]:
         urllib.request.install_opener(urllib.request.build_opener(urllib.request.HTTPCookieProcessor()))
         ask(next(word for word in line.split() if word.startswith(url[0])))  # with the token
         announced = time.perf_counter() - start
-        process, most, seconds, busy = psutil.Process(server.pid), 0, {}, []
+        process, most, seconds, busy = psutil.Process(server.pid), 0, {}, {}
         begun = sum(process.cpu_times()[:2])
         start = time.perf_counter()
         ask(url[0])
@@ -138,13 +141,17 @@ def measure(release: Path, answers: int) -> dict[str, object]:
             before, used = time.perf_counter(), sum(process.cpu_times()[:2])
             ask(url[0] + address)
             seconds.setdefault(kind, []).append(time.perf_counter() - before)
-            busy.append(sum(process.cpu_times()[:2]) - used)
+            busy.setdefault(kind, []).append(sum(process.cpu_times()[:2]) - used)
             most = max(most, process.memory_full_info().uss)
     finally:
         server.terminate()
         server.wait()
     flat = [time_of_one for times in seconds.values() for time_of_one in times]
-    told = {kind: [round(1000 * median(times)), round(1000 * max(times))] for kind, times in seconds.items()}
+    used = [time_of_one for times in busy.values() for time_of_one in times]
+    told = {
+        kind: [round(1000 * told) for told in (median(times), max(times), sum(busy[kind]) / len(times))]
+        for kind, times in seconds.items()
+    }
     return {
         "groups": sum(pq.read_metadata(path).num_rows for path in (release / "parquet/t1").glob("*.parquet")),
         "until the page is announced, s": round(announced, 2),
@@ -153,8 +160,8 @@ def measure(release: Path, answers: int) -> dict[str, object]:
         "answers": len(flat),
         "median, ms": round(1000 * median(flat)),
         "slowest, ms": round(1000 * max(flat)),
-        "processor time, mean and most ms": [round(1000 * sum(busy) / len(busy)), round(1000 * max(busy))],
-        "median and slowest by view, ms": told,
+        "processor time, mean and most ms": [round(1000 * sum(used) / len(used)), round(1000 * max(used))],
+        "median, slowest and mean processor time by view, ms": told,
         "memory, MiB": round(most / 2**20),
     }
 
@@ -170,15 +177,15 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
     draw = random.Random(1)
     files = [path for path in sorted((release / "parquet/t1").glob("*.parquet")) if pq.read_metadata(path).num_rows]
 
-    def group() -> str:
-        file = pq.ParquetFile(draw.choice(files))
+    def group(level: str = "") -> str:
+        file = pq.ParquetFile(draw.choice([path for path in files if path.stem.startswith(level)]))
         part = file.read_row_group(
             draw.randrange(file.num_row_groups), columns=["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
         )
         row = part.slice(draw.randrange(len(part)), 1).to_pylist()[0]
         return f"{row['REGION_TYPE']}/{row['REGION_ID']}/{row['ITERATION_CODE']}"
 
-    for _ in range(answers // 5):
+    for number in range(answers // 5):
         first, second = group(), group()
         kind, region, code = first.split("/")
         yield "group", f"?view=group/{first}"
@@ -186,6 +193,14 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
         yield "region", f"?view=region/{kind}/{region}"
         yield "iteration", f"?view=iteration/{code}"
         yield "find", f"?view=find&q={draw.choice([region, code, 'rhode island', 'county'])}".replace(" ", "+")
+        if number % 5 == 0 and any(path.stem.startswith("tract") for path in files):
+            (*_, code), (_, tract, other) = group("county").split("/"), group("tract").split("/")
+            yield "typing error", f"?view=find&q={draw.choice(MISSPELT)}".replace(" ", "+")
+            yield "map of counties", f"?view=map/{code}&type=COUNTY"
+            if (release / POINTS_FILE).exists():
+                yield "map of a state's tracts", f"?view=map/{other}&type=TRACT&in=STATE/{tract[:2]}"
+            for form in ("csv", "xlsx"):
+                yield f"all counties, {form}", f"?view=ages/{code}&type=COUNTY&format={form}"
 
 
 def main() -> None:

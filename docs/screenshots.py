@@ -85,6 +85,8 @@ def take(address: str, shots: Mapping[str, Shot], out: Path, folder: Path, loads
             media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
             browser.get(pages + view)
+            if browser.title == "Not found":
+                sys.exit(f"{view} is not in this release: {name}.png would be of an error")
             time.sleep(loads)
             if name in SCROLLED:
                 browser.execute_script("arguments[0].scrollIntoView()", browser.find_element("xpath", SCROLLED[name]))

@@ -50,10 +50,13 @@ class Vocabulary:
         found = [self._nearest(word) for word in words_of(text)]
         return "" if None in found or found == words_of(text) else " ".join(filter(None, found))
 
-    def _nearest(self, word: str) -> str | None:
+    def begins(self, word: str) -> bool:
+        """Return whether a word begins a known one."""
         place = bisect_left(self._words, word)
-        known = place < len(self._words) and self._words[place].startswith(word)
-        if known or word in SMALL or not word.isalpha():
+        return place < len(self._words) and self._words[place].startswith(word)
+
+    def _nearest(self, word: str) -> str | None:
+        if self.begins(word) or word in SMALL or not word.isalpha():
             return word
         alike = [one for one in self._words if one[0] == word[0] or one[-2:] == word[-2:]]
         return next(iter(get_close_matches(word, alike, 1, ALIKE)), None)

@@ -96,7 +96,7 @@ def map_answers(
     """
     found = _map_answers(run, product, state, level)
     if not keep:
-        _values(run, product, state, level).unlink()
+        _values(run, product, state, level).unlink(missing_ok=True)  # gone where this piece is run again
     return found
 
 
@@ -147,13 +147,15 @@ def _map(
 ) -> list[Kind]:
     at = columns(product)
     width = max(column.stop for column in at.values())
-    values = np.lib.format.open_memmap(folder / "values.npy", "w+", kind, (len(codes), width))
+    path = folder / "values.npy"
+    np.lib.format.open_memmap(path, "w+", kind, (len(codes), width))
     variances = np.zeros((len(codes), len(at)), np.float32)
     order = np.argsort(codes)
     for part in parts:
         for rows in read_rows(part, shapes(product), faults):
+            values = np.load(path, mmap_mode="r+")  # once for each batch: what stays mapped counts as memory in use
             _scatter(rows, part.name, codes, order, list(at.values()), values, variances, most, faults)
-    values.flush()
+    np.load(path, mmap_mode="r+").flush()
     distinct, first, row, number = np.unique(
         variances, axis=0, return_index=True, return_inverse=True, return_counts=True
     )

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import weakref
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import accumulate
@@ -35,6 +36,8 @@ from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.import_files import import_files
+from tasks.top_down.published_files import answers
+from tasks.top_down.published_files import rows as rows_of_files
 from tasks.top_down.published_files.inventory import LEVELS, take_inventory
 from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
 from tasks.top_down.published_files.request import Request
@@ -120,6 +123,24 @@ def test_estimates_and_standard_errors_are_those_of_the_dense_solution(tmp_path:
                 np.testing.assert_allclose([row.estimate, row.standard_error], known, atol=0.002)
                 compared += 1
     assert compared == 25 * sum(len(expected["person"][level]) for level in LEVELS[:-1]) - missing_units(expected)
+
+
+def test_answers_stay_mapped_for_one_batch_of_rows(
+    tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of a file that stays mapped count as a worker's memory: a large state's would be more than it has."""
+    seen: list[weakref.ref[Any]] = []
+    scatter = answers._scatter
+
+    def watched(*given: Any) -> None:
+        assert not any(earlier() is not None for earlier in seen)
+        seen.append(weakref.ref(next(one for one in given if isinstance(one, np.memmap))))
+        scatter(*given)
+
+    monkeypatch.setattr(answers, "_scatter", watched)
+    monkeypatch.setattr(rows_of_files, "BATCH", 32)
+    of_sample(tmp_path, sample, "noisy")
+    assert len(seen) > 30
 
 
 def missing_units(expected: dict[str, Any]) -> int:

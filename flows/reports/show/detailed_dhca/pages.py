@@ -119,7 +119,7 @@ class DetailedDhcaPages(ReleasePages):
 
     def warm(self) -> None:
         """Index the names for the first search, and query every file once."""
-        index_of(self.release)
+        index_of(self.release).vocabulary.begins("")
         for region in {region.type: region for region in self.release.regions}.values():
             self.release.totals(region_type=region.type, region_id=region.id)
             for code in {one.level: code for code, one in self.release.iterations.items()}.values():

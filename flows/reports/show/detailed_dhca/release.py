@@ -6,10 +6,12 @@ Only the manifest, the regions and the iterations are held in memory.
 from __future__ import annotations
 
 import csv
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -345,7 +347,10 @@ class Release:
 
     def regions_in(self, region_type: str, prefix: str = "") -> list[Region]:
         """Return the regions of a type and id prefix that the release lists, sorted."""
-        return [region for region in self._by_type.get(region_type, ()) if region.id.startswith(prefix)]
+        listed = self._by_type.get(region_type, [])
+        ends = (prefix, prefix + "\U0010ffff")  # all that begins with it lies between
+        first, last = (bisect_left(listed, end, key=attrgetter("id")) for end in ends)
+        return listed[first:last]
 
     @cached_property
     def _by_type(self) -> dict[str, list[Region]]:

@@ -51,14 +51,20 @@ def regions_named(release: Release, text: str) -> list[Region]:
     if by_id := index.by_id.get(text):
         return by_id
     wanted = words_of(text)
-    if not wanted:
+    if not wanted or not all(map(index.vocabulary.begins, wanted)):  # a look, in place of the names of a nation
         return []
-    starts = [f" {word}" for word in wanted]
-    own = [region for region, (name, _) in index.texts.items() if all(start in name for start in starts)]
+    first, *others = (f" {word}" for word in wanted)
+    own = [
+        region for region, (name, _) in index.texts.items() if first in name and all(start in name for start in others)
+    ]
     if own:
         called = " " + " ".join(wanted)
         return [region for region in own if index.texts[region][0] == called] or own
-    return [region for region, (name, above) in index.texts.items() if all(start in name + above for start in starts)]
+    return [
+        region
+        for region, (name, above) in index.texts.items()
+        if (first in name or first in above) and all(start in name or start in above for start in others)
+    ]
 
 
 @dataclass(frozen=True)
