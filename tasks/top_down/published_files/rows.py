@@ -51,9 +51,10 @@ def read_rows(part: Part, shapes: Mapping[str, tuple[int, ...]], faults: Faults)
     try:
         with pq.ParquetFile(part.path, read_dictionary=["geocode", "query_name"]) as file:
             columns = ["geocode", "query_name", "value", *more]
-            for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):
-                batch.validate(full=True)  # the decoder checks neither UTF-8 nor dictionaries
-                yield _sound(batch, part, shapes, faults)
+            for group in range(file.num_row_groups):  # each by itself: a reader keeps what it has read
+                for batch in file.iter_batches(BATCH, row_groups=[group], columns=columns, use_threads=False):
+                    batch.validate(full=True)  # the decoder checks neither UTF-8 nor dictionaries
+                    yield _sound(batch, part, shapes, faults)
     except (pa.ArrowException, OSError, MemoryError):
         faults.add(part.name, "is damaged and cannot be read")
 
