@@ -1,7 +1,9 @@
-"""The pictures of docs/show.md, of a release of Rhode Island (README, "A run on real geography"), and of operations.md.
+"""The pictures of docs/show.md, of a release of Rhode Island, and of docs/operations.md.
 
 python docs/screenshots.py /tmp/ri-release/us      # needs chromium and chromedriver; writes docs/show/*.png
 python docs/screenshots.py ui FLOW_RUN ARTIFACT    # of a server at PREFECT_UI_URL; writes docs/operations/*.png
+
+The release is of persons by `das synth BLOCKS PARAMS OUT --shares CSV`, whose groups are as large as published ones.
 """
 
 from __future__ import annotations
