@@ -142,7 +142,7 @@ def answer(
         names,
         estimated,
         of_published,
-        None if persons is None or total is None else _plan(persons, total),
+        None if persons is None or total is None else _plan(persons, of_published.get("persons"), total),
         {} if persons is None else shares(persons),
         tuple(notes),
         banners,
@@ -150,12 +150,12 @@ def answer(
     )
 
 
-def _plan(persons: Estimated, total: int) -> Deviations | None:
+def _plan(persons: Estimated, published: IntArray | None, total: int) -> Deviations | None:
     """Return the deviations of areas that divide a state; None where there are too many for covariances."""
     if persons.covariances.values.ndim < 3:
         return None
     covariance = persons.covariances.of(columns_of("persons"), "total", "total")
-    return deviations(persons.estimate[:, 0], covariance, total)
+    return deviations(persons.estimate[:, 0], covariance, total, None if published is None else published[:, 0])
 
 
 def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:

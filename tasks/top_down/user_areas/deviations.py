@@ -6,10 +6,13 @@ of public numbers and knows no count.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from spine.geography import IntArray
 from spine.workload import FloatArray
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.question import Estimated
@@ -21,13 +24,14 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Law:
-    """A statistic of a plan: of the estimates, its simulated quantiles, and bounds of that of the counts.
+    """A statistic of a plan: of the published totals, of the estimates with simulated quantiles, bounds of the counts'.
 
     quantiles: of the law that the statistic has if the estimates are off by errors of the same law once more.
     low, high: with a probability of at least LEVEL for all districts and statistics at once.
     """
 
     name: str
+    published: float | None
     estimate: float
     quantiles: tuple[float, ...]
     low: float
@@ -36,16 +40,22 @@ class Law:
 
 @dataclass(frozen=True)
 class Deviations:
-    """Deviations of districts from the ideal, all of them persons. deviation, error: (districts,)."""
+    """Deviations of districts from the ideal, all of them persons. published, deviation, error: (districts,)."""
 
     ideal: float
+    published: FloatArray | None
     deviation: FloatArray
     error: FloatArray
     laws: tuple[Law, ...]
 
 
-def deviations(estimate: FloatArray, covariance: FloatArray, total: int) -> Deviations:
-    """Return the deviations of the districts of a state; estimate, covariance: of their total populations."""
+def deviations(
+    estimate: FloatArray, covariance: FloatArray, total: int, published: IntArray | None = None
+) -> Deviations:
+    """Return the deviations of the districts of a state; estimate, covariance, published: of their total populations.
+
+    Published totals deviate from their own mean: those of a run on moved blocks, or on other totals, have another.
+    """
     ideal = total / len(estimate)
     deviation = estimate - ideal
     error = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
@@ -53,20 +63,14 @@ def deviations(estimate: FloatArray, covariance: FloatArray, total: int) -> Devi
     scale = np.where(error > 0, error, 1.0)
     width = float(np.quantile(np.abs(drawn / scale).max(axis=1), LEVEL)) * error
     seen = deviation - drawn  # the law of the error is symmetric
-    largest, smallest = deviation.max(), deviation.min()
+    off = None if published is None else published - float(published.mean())
     below, above = deviation - width, deviation + width
     laws = (
-        _law("largest deviation", largest, seen.max(axis=1), max(below.max(), 0.0), above.max()),  # all sum to 0
-        _law("smallest deviation", smallest, seen.min(axis=1), below.min(), min(above.min(), 0.0)),
-        _law(
-            "range",
-            largest - smallest,
-            np.ptp(seen, axis=1),
-            max(below.max() - above.min(), 0.0),
-            above.max() - below.min(),
-        ),
+        _law("largest deviation", np.max, off, deviation, seen, max(below.max(), 0.0), above.max()),  # all sum to 0
+        _law("smallest deviation", np.min, off, deviation, seen, below.min(), min(above.min(), 0.0)),
+        _law("range", np.ptp, off, deviation, seen, max(below.max() - above.min(), 0.0), above.max() - below.min()),
     )
-    return Deviations(ideal, deviation, error, laws)
+    return Deviations(ideal, off, deviation, error, laws)
 
 
 def errors(covariance: FloatArray) -> FloatArray:
@@ -77,9 +81,18 @@ def errors(covariance: FloatArray) -> FloatArray:
     return drawn
 
 
-def _law(name: str, estimate: float, drawn: FloatArray, low: float, high: float) -> Law:
-    quantiles = tuple(np.quantile(drawn, QUANTILES).tolist())
-    return Law(name, float(estimate), quantiles, float(low), float(high))
+def _law(
+    name: str,
+    of: Callable[..., Any],
+    published: FloatArray | None,
+    deviation: FloatArray,
+    seen: FloatArray,
+    low: float,
+    high: float,
+) -> Law:
+    quantiles = tuple(np.quantile(of(seen, axis=1), QUANTILES).tolist())
+    own = None if published is None else float(of(published))
+    return Law(name, own, float(of(deviation)), quantiles, float(low), float(high))
 
 
 def shares(found: Estimated) -> dict[str, tuple[FloatArray, FloatArray]]:

@@ -83,6 +83,7 @@ def _plan_rows(answer: Answer) -> list[dict[str, Any]]:
         rows.append(
             {
                 "district": name,
+                "published": None if plan.published is None else round(float(plan.published[at]), 3),
                 "deviation": round(deviation, 3),
                 "standard_error": round(error, 3),
                 "low_95": round(deviation - Z95 * error, 1),
@@ -101,6 +102,7 @@ def as_data(answer: Answer) -> dict[str, Any]:
     if plan:
         laws = {
             law.name: {
+                "published": None if law.published is None else round(law.published, 3),
                 "estimate": round(law.estimate, 1),
                 **{f"law_{q:.1%}": round(value, 1) for q, value in zip(QUANTILES, law.quantiles, strict=True)},
                 "low_95": round(law.low, 1),
@@ -149,30 +151,46 @@ def plan_tables(answer: Answer) -> list[TextTable]:
     plan = answer.plan
     if plan is None:
         return []
+
+    def told(value: float) -> str:
+        return f"{value:+,.0f} ({value / plan.ideal:+.2%})"
+
     laws = [
         [
             law.name,
-            f"{law.estimate:+,.0f} ({law.estimate / plan.ideal:+.2%})",
+            "" if law.published is None else told(law.published),
+            told(law.estimate),
             *(f"{value:+,.0f}" for value in law.quantiles),
             f"{law.low:+,.0f} to {law.high:+,.0f} ({law.low / plan.ideal:+.2%} to {law.high / plan.ideal:+.2%})",
         ]
         for law in plan.laws
     ]
-    heads = ["deviation", "of the estimates", *(f"simulated, {100 * q:g}%" for q in QUANTILES), f"bounds, {LEVEL:.0%}"]
+    heads = [
+        "deviation",
+        "published",
+        "of the estimates",
+        *(f"simulated, {100 * q:g}%" for q in QUANTILES),
+        f"bounds, {LEVEL:.0%}",
+    ]
     title = f"The plan: {len(answer.names)} districts, ideal {number(round(plan.ideal, 1))} persons"
     districts = TextTable.filled(
         "Deviation of each district from the ideal",
         {
             "district": "{district}",
+            "published": "{shown}",
             "deviation": "{deviation:+,.0f}",
             "standard error": "{standard_error:,.1f}",
             "95%": "{low_95:+,.0f} to {high_95:+,.0f}",
             "percent": "{percent:+.2f}",
             "standard error, percent": "{percent_standard_error:.2g}",
         },
-        _plan_rows(answer),
+        [
+            {**row, "shown": "" if row["published"] is None else f"{row['published']:+,.0f}"}
+            for row in _plan_rows(answer)
+        ],
     )
-    return [TextTable(title, heads, laws, [LAWS]), districts]
+    tables = (TextTable(title, heads, laws, [LAWS]), districts)
+    return [table.without_empty(["published"]) for table in tables]
 
 
 def shares_table(answer: Answer) -> TextTable:

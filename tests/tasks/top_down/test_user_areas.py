@@ -40,7 +40,7 @@ from tasks.top_down.user_areas.intervals import Z95, interval
 from tasks.top_down.user_areas.keep import keep, pass_up
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.question import estimate_areas
-from tasks.top_down.user_areas.report import write_files
+from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
 from tasks.top_down.user_areas.sources import BureauFiles, open_source
 from tasks.top_down.user_areas.tree import About, Siblings, Tree, find_tree
 
@@ -526,6 +526,22 @@ def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
         counts("persons", "44")
     with pytest.raises(Refused, match="neither a TopDown release nor"):
         published_counts(str(blocks))
+
+
+def test_a_plan_has_the_deviations_of_the_published_totals(tree: Tree) -> None:
+    codes = np.sort(tree.codes("persons"))
+    file = AreaFile(codes, np.minimum(np.arange(len(codes)), 2), ("one", "two", "rest"), ())
+
+    def published(product: str, state: str) -> tuple[np.ndarray, np.ndarray]:
+        return codes[:4], np.array([[14], [20], [1], [1]]).repeat(24 if product == "persons" else 1, axis=1)
+
+    found = answer([tree], file, "", published)
+    plan = as_data(found)["plan"]
+    assert [row["published"] for row in plan["districts"]] == [2, 8, -10]
+    assert [law["published"] for law in plan["laws"].values()] == [8, -10, 18]
+    laws, districts = plan_tables(found)
+    assert [row[1].split(" ")[0] for row in (*laws.rows, *districts.rows)] == ["+8", "-10", "+18", "+2", "+8", "-10"]
+    assert "published" not in plan_tables(answer([tree], file, "", None))[0].columns
 
 
 def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
