@@ -28,7 +28,9 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
     settings, workers, plan = run.settings, run.workers, run.settings.plan()
     save_object(run.directory / PLAN, plan)
-    keep_regions(run.directory, str(Path(settings.domain).with_name(NAMES_FILE)))
+    names = Path(settings.domain).with_name(NAMES_FILE)
+    if names.exists():
+        keep_regions(run.directory, str(names))
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
     states = plan.domain.charged
     run.reserve(reserve_budget, given=tabulated, charge=lambda: plan.mechanism.spend, states=states).result()
