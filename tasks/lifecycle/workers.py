@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-from distributed import Client, Future, Worker, as_completed, get_worker
+from distributed import Client, Future, KilledWorker, Worker, as_completed, get_worker
 
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.costs import Cost, account, measured
@@ -88,8 +88,8 @@ class Workers:
             for problem in problems:
                 if isinstance(problem, kind):
                     raise problem
-        if problems:  # KilledWorker, CancelledError, a broken connection: none holds a message of ours
-            raise Failed(f"{stage}: the connection to the workers was lost ({type(problems[0]).__name__})")
+        if problems:
+            raise lost(stage, problems[0])
         return results
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -138,6 +138,14 @@ def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments:
     """Call a function on a worker that has this code and sees these paths. Raises Failed on any other."""
     check_worker(code, paths)
     return measured(function, *arguments)
+
+
+def lost(stage: str, problem: BaseException) -> Failed:
+    """Return the failure of a stage whose workers were lost, by a problem of Dask's or the system's."""
+    cause = f"{stage}: the connection to the workers was lost ({type(problem).__name__})"
+    if isinstance(problem, KilledWorker):
+        return Failed(f"{cause}: workers died at one piece, as where memory is short: give them more (--memory-limit)")
+    return Failed(cause)
 
 
 def ended(

@@ -20,9 +20,9 @@ from tasks.inputs.blocks.geography import needed
 from tasks.inputs.files import read_bytes
 from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.tables import split_header
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import SEE_SPINE
-from tasks.lifecycle.workers import Workers, ended
+from tasks.lifecycle.workers import Workers, ended, lost
 from tasks.spine.first_pass import summarize_state
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.summary import SpineSummary
@@ -69,8 +69,8 @@ def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda d
                 results[future] = result
                 problems += [problem] if problem else []
                 progress(done, len(futures))
-        except OSError as lost:  # of Dask's connections: what the calls raise is among the problems
-            raise Failed(f"spine: the connection to the workers was lost ({type(lost).__name__})") from None
+        except OSError as problem:  # of Dask's connections: what the calls raise is among the problems
+            raise lost("spine", problem) from None
         if problems:
             raise problems[0]
         return [results[future] for future in futures]

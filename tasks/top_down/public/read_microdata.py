@@ -196,7 +196,8 @@ def _batches(name: str, stream: IO[bytes], areas: bool) -> tuple[Layout, int, It
         file = pq.ParquetFile(stream)
         layout = recognize(name, file.schema_arrow.names)
         schema = _schema(layout, areas)
-        batches = file.iter_batches(BATCH, columns=schema.names)
+        groups = range(file.num_row_groups)  # each by itself: a reader keeps what it has read
+        batches = (batch for at in groups for batch in file.iter_batches(BATCH, row_groups=[at], columns=schema.names))
         return layout, 1, (_cast(name, batch, schema) for batch in batches)
     head, comments = stream.readline(1 << 16), 0
     while head.startswith(b"#"):  # what the program says of its run, above the header of a microdata detail file

@@ -13,10 +13,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
-from distributed import Client, Future, LocalCluster
+from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.core import error_message
 from e2e_runs import das
 
@@ -25,7 +25,7 @@ from tasks.lifecycle import process, workers
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.workers import Workers, lost
 from tasks.spine.optimize import on_workers
 
 TESTS = Path(__file__).parents[2]
@@ -106,6 +106,15 @@ def test_a_piece_that_was_given_up_is_not_taken_for_done(client: Client, run: Ru
     pieces = [(0, ""), *((number, "slow") for number in range(1, 8))]
     with pytest.raises(Failed, match="a stage: the connection to the workers was lost"):
         Workers(client, give_up).map("a stage", run, piece, pieces)
+
+
+def test_a_piece_that_kills_its_workers_is_said_to_want_memory() -> None:
+    state = SimpleNamespace(address="tcp://127.0.0.1:9")
+    assert str(lost("a stage", KilledWorker("piece", state, 3))) == (
+        "a stage: the connection to the workers was lost (KilledWorker): workers died at one piece, as where "
+        "memory is short: give them more (--memory-limit)"
+    )
+    assert str(lost("a stage", OSError("of persons"))) == "a stage: the connection to the workers was lost (OSError)"
 
 
 def test_a_cluster_without_workers_is_lost(run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
