@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
+from sys import intern
 from typing import IO
 
 from tasks.inputs.blocks.columns import PL94
@@ -175,7 +176,7 @@ def _of_names(lines: Lines) -> Iterator[tuple[Region, str]]:
     for line in lines:
         kind, code, name = [*line.rstrip("\r\n").split("|", 2), "", ""][:3]
         if is_region(kind, code):
-            yield from _printable(Region(kind, code), name)
+            yield from _printable(Region(intern(kind), code), name)
 
 
 def is_region(kind: str, code: str) -> bool:

@@ -17,6 +17,7 @@ from functools import cache, partial
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def _of_lines(lines: Iterable[str]) -> Iterator[tuple[Region, Point]]:
     for line in lines:
         kind, code, latitude, longitude, *_ = [*line.strip().split("|"), "", "", ""]
         if is_region(kind, code) and (at := _degrees(latitude, longitude)):
-            yield Region(kind, code), at
+            yield Region(intern(kind), code), at
 
 
 def _degrees(latitude: str, longitude: str) -> Point | None:

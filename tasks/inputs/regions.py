@@ -16,7 +16,7 @@ WITHIN = {
 ADD_UP = {"USA": "STATE", "STATE": "COUNTY", "COUNTY": "TRACT"}  # each block of one is in one of the other
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)  # a nation has 120,000
 class Region:
     """A region by its type and id, as in the rows of a release."""
 

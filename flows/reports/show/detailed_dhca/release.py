@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from flows.reports.show.confidence import RELEASED, Confidence, confidence
@@ -368,7 +369,7 @@ class Release:
         if REGIONS_FILE in self.manifest["files"]:
             with self._database.path(REGIONS_FILE, LARGEST_READ).open(newline="") as file:
                 for row in csv.DictReader(file, delimiter="|"):
-                    yield Region(row["REGION_TYPE"], row["REGION_ID"])
+                    yield Region(intern(row["REGION_TYPE"]), row["REGION_ID"])
             return
         for level in self.facts:
             for (region_id,) in self._database.ask(f"SELECT DISTINCT REGION_ID FROM {self._table('t1', level)}"):

@@ -48,7 +48,7 @@ def regions_named(release: Release, text: str) -> list[Region]:
     kind, _, number = text.partition("/")
     if (named := Region(kind.upper(), number)) in index.texts:
         return [named]
-    if by_id := index.by_id.get(text):
+    if by_id := [named for kind in index.types if (named := Region(kind, text)) in index.texts]:
         return by_id
     wanted = words_of(text)
     if not wanted or not all(map(index.vocabulary.begins, wanted)):  # a look, in place of the names of a nation
@@ -69,12 +69,12 @@ def regions_named(release: Release, text: str) -> list[Region]:
 
 @dataclass(frozen=True)
 class Index:
-    """Regions by id, and in the order of answers the words of each region: of its name, of what contains it.
+    """In the order of answers the words of each region: of its name, of what contains it.
 
-    iterations: their names.
+    types: of the regions, sorted. iterations: their names.
     """
 
-    by_id: dict[str, list[Region]]
+    types: tuple[str, ...]
     texts: dict[Region, tuple[str, str]]
     iterations: tuple[str, ...]
 
@@ -98,12 +98,10 @@ def index_of(release: Release) -> Index:
         return " " + " ".join(words_of(release.name(region)))
 
     regions = sorted({*release.regions, *release.names}, key=lambda region: (region.type, region.id))
-    by_id: dict[str, list[Region]] = {}
-    for region in regions:
-        by_id.setdefault(region.id, []).append(region)
     regions.sort(key=lambda region: (region not in release.regions, _size(region)))
     iterations = tuple(one.name for one in release.iterations.values())
-    return Index(by_id, {region: (own(region), above(region.parent)) for region in regions}, iterations)
+    types = tuple(sorted({region.type for region in regions}))
+    return Index(types, {region: (own(region), above(region.parent)) for region in regions}, iterations)
 
 
 def _size(region: Region) -> int:
