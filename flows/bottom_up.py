@@ -14,7 +14,7 @@ from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.names import NAMES_FILE
-from tasks.inputs.public_regions import keep_regions
+from tasks.inputs.public_regions import are_kept, keep_regions
 from tasks.lifecycle.files import save_object
 
 
@@ -29,7 +29,7 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     settings, workers, plan = run.settings, run.workers, run.settings.plan()
     save_object(run.directory / PLAN, plan)
     names = Path(settings.domain).with_name(NAMES_FILE)
-    if names.exists():
+    if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
         keep_regions(run.directory, str(names))
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
     states = plan.domain.charged

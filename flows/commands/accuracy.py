@@ -43,7 +43,8 @@ def accuracy(
     from flows.execution.settings import new_run_id
     from flows.reports.accuracy_charts import draw_charts
     from tasks.detailed_dhca.accuracy.report import PAGE, STATEMENT, make_report, write_report
-    from tasks.inputs.names import name_of_state, title_of_states
+    from tasks.detailed_dhca.report import names_of_states
+    from tasks.inputs.names import title_of_states
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
@@ -61,8 +62,7 @@ def accuracy(
                 continue
             reports[jurisdiction] = make_report(measured)
             charts = draw_charts(reports[jurisdiction])
-            states = run.geography.region_ids["STATE" if jurisdiction == "us" else "PR-STATE"]
-            where = title_of_states([*map(name_of_state, states)])
+            where = title_of_states(names_of_states(run, jurisdiction))
             write_report(folder, reports[jurisdiction], about, charts, where)
             if estimates:
                 (folder / "estimates.svg").write_text(charts["gains"])

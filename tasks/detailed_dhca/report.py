@@ -29,7 +29,6 @@ from tasks.pages.dots import dots
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
-STATE = {"us": "STATE", "pr": "PR-STATE"}
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
 
@@ -39,7 +38,7 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     jurisdiction: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
     levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
-    states = [name_of_state(code) for code in run.geography.region_ids[STATE[jurisdiction]]]
+    states = names_of_states(run, jurisdiction)
     rows = [
         _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), manifest["spent"])
         | {"estimates": manifest.get("estimates", {}).get(str(level))}
@@ -60,6 +59,11 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
             examples=[] if truth else list(_examples(out, levels, run.parameters.iterations.names)),
         )
     )
+
+
+def names_of_states(run: DetailedRun, jurisdiction: Jurisdiction) -> list[str]:
+    """Return the names of the states of a run, which may be fewer than the configuration's."""
+    return [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
 
 
 def _row(

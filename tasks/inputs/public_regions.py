@@ -21,6 +21,11 @@ def keep_regions(run: RunDirectory, geography: str) -> None:
     save_object(run / POINTS, points_in(geography))
 
 
+def are_kept(run: RunDirectory) -> bool:
+    """Return whether a run has kept names and points already."""
+    return (run / POINTS).exists()  # the last
+
+
 def kept_names(run: RunDirectory) -> Names:
     """Return the names that a run has kept; none of measurements of which only the codes are published."""
     names: Names = _kept(run / NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -106,6 +107,21 @@ PPMF_HERE = (
 MDF_BLOCK, MDF_PIPES = "TABBLKST|TABBLKCOU|TABTRACTCE|TABBLKGRPCE|TABBLK", HERE_BLOCK.replace(",", "|")
 DEMO_BLOCK = "VINTAGE,TABBLKST,TABBLKCOU,TABTRACT,TABBLKGRP,TABBLK"
 COMMENTS = "# Classification: C_U_I\n# Created: 2019\n# PLB allocation over geographic levels and queries:\n#state|1\n"
+
+
+def mdf(
+    persons: str, of_persons: Sequence[str], units: str, of_units: Sequence[str], above: str = ""
+) -> tuple[str, list[str], str, list[str]]:
+    """Return the columns and rows of a microdata detail file, persons and units, from those after the block's."""
+    head = f"{above}SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}"
+    return (
+        f"{head}|EPNUM|{persons}",
+        [f"MPD|1.1.0|{MDF_PIPES}|{number}|{row}" for number, row in enumerate(of_persons)],
+        f"{head}|{units}",
+        [f"MUD|1.1.0|{MDF_PIPES}|{row}" for row in of_units],
+    )
+
+
 FORMS = {  # the columns and codes that the Bureau's programs and public readers of its files name: persons, units
     "2020 PPMF": (
         "EPNUM,RTYPE,GQTYPE,RELSHIP,QSEX,QAGE,CENHISP,CENRACE,LIVE_ALONE,NUMRACE,PGQSHRT,GQTYPE_PL,VOTING_AGE,"
@@ -128,39 +144,24 @@ FORMS = {  # the columns and codes that the Bureau's programs and public readers
             )
         ],
     ),
-    "MDF of the redistricting program": (
-        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|EPNUM|RTYPE|GQTYPE_PL|VOTING_AGE|CENHISP|CENRACE",
-        [
-            f"MPD|1.1.0|{MDF_PIPES}|{number}|{rest}"
-            for number, rest in enumerate(["3|0|1|2|01", "3|0|2|1|63", *["5|3|2|1|01"] * 2])
-        ],
-        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|RTYPE|HH_STATUS",
-        [f"MUD|1.1.0|{MDF_PIPES}|{rest}" for rest in ("2|1", "2|2", "4|0")],
+    "MDF of the redistricting program": mdf(
+        "RTYPE|GQTYPE_PL|VOTING_AGE|CENHISP|CENRACE",
+        ["3|0|1|2|01", "3|0|2|1|63", *["5|3|2|1|01"] * 2],
+        "RTYPE|HH_STATUS",
+        ["2|1", "2|2", "4|0"],
     ),
-    "MDF of the DHC": (
-        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|EPNUM|RTYPE|GQTYPE|RELSHIP|QSEX|QAGE|CENHISP|CENRACE|LIVE_ALONE",
-        [
-            f"MPD|1.1.0|{MDF_PIPES}|{number}|{rest}"
-            for number, rest in enumerate(
-                ["3|000|20|1|017|2|01|0", "3|000|21|2|045|1|63|0", *["5|301|37|2|091|1|01|0"] * 2]
-            )
-        ],
-        f"SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|RTYPE|GQTYPE|TEN|VACS|HHSIZE|HHT|HHT2|CPLT|UPART|MULTG",
-        [
-            f"MUD|1.1.0|{MDF_PIPES}|{rest}"
-            for rest in ("2|000|3|0|2|1|02|1|5|0", "2|000|0|1|0|0|00|0|0|0", "4|301|0|0|0|0|00|0|0|0")
-        ],
+    "MDF of the DHC": mdf(
+        "RTYPE|GQTYPE|RELSHIP|QSEX|QAGE|CENHISP|CENRACE|LIVE_ALONE",
+        ["3|000|20|1|017|2|01|0", "3|000|21|2|045|1|63|0", *["5|301|37|2|091|1|01|0"] * 2],
+        "RTYPE|GQTYPE|TEN|VACS|HHSIZE|HHT|HHT2|CPLT|UPART|MULTG",
+        ["2|000|3|0|2|1|02|1|5|0", "2|000|0|1|0|0|00|0|0|0", "4|301|0|0|0|0|00|0|0|0"],
     ),
-    "demonstration of October 2019": (
-        f"{COMMENTS}SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|EPNUM|RTYPE|GQTYPE|RELSHIP|QSEX|QAGE|CENHISP|CENRACE|CITIZEN",
-        [
-            f"MPD|1.1.0|{MDF_PIPES}|{number}|{rest}"
-            for number, rest in enumerate(
-                ["3|000|99|1|17|2|01|9", "3|000|99|2|45|1|63|9", *["5|301|99|2|91|1|01|9"] * 2]
-            )
-        ],
-        f"{COMMENTS}SCHEMA_TYPE_CODE|SCHEMA_BUILD_ID|{MDF_BLOCK}|RTYPE|GQTYPE|TEN|VACS|HHSIZE",
-        [f"MUD|1.1.0|{MDF_PIPES}|{rest}" for rest in ("2|000|9|0|2", "2|000|0|9|0", "4|301|0|0|0")],
+    "demonstration of October 2019": mdf(
+        "RTYPE|GQTYPE|RELSHIP|QSEX|QAGE|CENHISP|CENRACE|CITIZEN",
+        ["3|000|99|1|17|2|01|9", "3|000|99|2|45|1|63|9", *["5|301|99|2|91|1|01|9"] * 2],
+        "RTYPE|GQTYPE|TEN|VACS|HHSIZE",
+        ["2|000|9|0|2", "2|000|0|9|0", "4|301|0|0|0"],
+        above=COMMENTS,
     ),
     "demonstration of May 2020": (
         "VINTAGE,TABBLKST,TABBLKCOU,TABTRACTCE,TABBLKGRPCE,TABBLK,RTYPE,GQTYPE,QSEX,QAGE,CENHISP,CENRACE",
