@@ -8,11 +8,15 @@ Bootstrap Tests of Hypotheses", 2005).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
+Bools = NDArray[np.bool_]
 STUDENT = 2.015  # 95% quantile of Student's t with 5 degrees of freedom: an interval of 90%
 PERMUTATIONS = 10_000
 AT_ONCE = 500  # permutations
@@ -95,17 +99,44 @@ class Sample:
         return Sample(self.products + other.products, self.counts + other.counts, errors)
 
 
+@cache
+def labellings(runs: int, first: int, permutations: int = PERMUTATIONS) -> Bools:
+    """Return ways to call `first` of the runs ours, (labellings, runs), the observed one in front.
+
+    All of them where there are at most `permutations`, which makes the test exact; else the observed one and that many
+    at random, the same always.
+    """
+    observed = np.arange(runs) < first
+    if comb(runs, first) > permutations:
+        drawn = np.tile(observed, (permutations + 1, 1))
+        drawn[1:] = np.random.default_rng(2020).permuted(drawn[1:], axis=1)
+        return drawn
+    chosen = np.array([*combinations(range(runs), first)])
+    found = np.zeros((len(chosen), runs), bool)
+    np.put_along_axis(found, chosen, True, axis=1)
+    return found
+
+
+def least_chance(runs: int, first: int, permutations: int = PERMUTATIONS) -> float:
+    """Return the least chance that `permutation_tests` can find: the share of labellings that repeat the observed one.
+
+    Groups of one size may change places, which no statistic sees.
+    """
+    labels = labellings(runs, first, permutations)
+    same = (labels == labels[0]).all(axis=1)
+    if 2 * first == runs:
+        same |= (labels != labels[0]).all(axis=1)
+    return float(same.mean())
+
+
 def permutation_tests(sample: Sample, first: int, permutations: int = PERMUTATIONS) -> dict[str, float]:
-    """Return by statistic the chance of one as large, were the labels of the runs exchanged at random.
+    """Return by statistic the chance of one as large, were the labels of the runs exchanged.
 
     first: the number of runs of the first group. means: the mean over counts of the squared standardized difference of
     the groups' means. variances: the mean of |ln| of the ratio of variances. distance: the energy distance of the runs.
-    The same permutations always.
     """
     runs = len(sample.products)
-    rng = np.random.default_rng(2020)
-    labels = rng.permuted(np.tile(np.arange(runs) < first, (permutations + 1, 1)), axis=1)
-    labels[0] = np.arange(runs) < first  # as observed
+    labels = labellings(runs, first, permutations)
     one, other = labels / first, ~labels / (runs - first)
     weight = one - other
     gram = sample.products / max(sample.counts, 1)

@@ -106,7 +106,7 @@ def accuracy(
         "target": _records(target),
     }
     if compared:
-        facts |= {"differs": compared.differs, "verdict_in_words": compared.sentence}
+        facts |= {"differs": compared.differs, "verdict_in_words": compared.sentence, "incomplete": compared.incomplete}
         facts |= {name: _records(getattr(compared, name)) for name in ("table", "verdict")}
     report(facts, tables, Format.table, as_json=options.as_json)
 

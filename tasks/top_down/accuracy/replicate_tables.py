@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import comb
 
 import numpy as np
 import pandas as pd
 
 from privacy.analyses.replicates import (
     LEVEL,
-    PERMUTATIONS,
-    STATISTICS,
     Sample,
     Spread,
     coverage,
     holm,
+    least_chance,
     permutation_tests,
     ratio_of_rms,
 )
@@ -39,7 +37,8 @@ RUN_SUMS = ("squares", "signed")
 class Compared:
     """What our runs and the replicates show. table: by product, level and quantity. verdict: by level and statistic.
 
-    single: every count of larger levels. runs, replicates: how many there are.
+    single: every count of larger levels. runs, replicates: how many there are. incomplete: how many counts only some of
+    the replicates have; they are left out.
     """
 
     table: pd.DataFrame
@@ -47,20 +46,22 @@ class Compared:
     single: pd.DataFrame
     runs: int
     replicates: int
+    incomplete: int
     nation: bool
 
     @property
     def least(self) -> float:
-        """The least chance, after Holm, that so few runs can give: of all ways to share them out, one.
-
-        Groups of one size may change places, which no statistic sees: then two ways.
-        """
-        ways = comb(self.runs + self.replicates, self.runs) / (2 if self.runs == self.replicates else 1)
-        return len(self.verdict) * max(1 / ways, 1 / (PERMUTATIONS + 1))
+        """The least chance, after Holm, that so few runs can give."""
+        return len(self.verdict) * least_chance(self.runs + self.replicates, self.runs)
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
+        if self.verdict.empty:
+            levels = "" if self.nation else f" of the levels that are tested here ({', '.join(IN_PART)})"
+            return (
+                f"No verdict: no count{levels} is in every replicate and differs between runs, so nothing was tested."
+            )
         if self.least >= LEVEL:
             few = f"{self.runs} runs of ours and {self.replicates} replicates are too few to tell them apart"
             return f"No verdict: {few} (take more --seeds)."
@@ -76,37 +77,43 @@ class Compared:
 def compare_runs(run: TopDownRun, workers: Workers) -> Compared:
     """Compare our runs with the replicates, all states together."""
     parts = workers.map("compare replicates", run, compare_with_replicates, run.product_states)
-    sums = pd.concat([table for table, _, _ in parts])
+    sums = pd.concat([table for table, *_ in parts])
     runs = int(sums["ours"].iloc[0])
     replicates = len(sums["squares"].iloc[0]) - runs
     samples: dict[str, Sample] = {}
-    for _, found, _ in parts:
+    for _, found, *_ in parts:
         for level, sample in found.items():
             samples[level] = samples[level].joined(sample) if level in samples else sample
     nation = run.validated.nation
-    levels = [level for level in LEVELS if level in samples and (nation or level in IN_PART)]
+    tested = LEVELS if nation else IN_PART
+    levels = [level for level in LEVELS if level in tested and level in samples and samples[level].counts]
     return Compared(
         table=pd.DataFrame(_rows(sums, runs)),
         verdict=_verdict({level: samples[level] for level in levels}, runs),
-        single=pd.concat([single for _, _, single in parts], ignore_index=True),
+        single=pd.concat([single for _, _, single, _ in parts], ignore_index=True),
         runs=runs,
         replicates=replicates,
+        incomplete=sum(incomplete for *_, incomplete in parts),
         nation=nation,
     )
 
 
 def compare_with_replicates(
     run: TopDownRun, product: ProductName, state: str
-) -> tuple[pd.DataFrame, dict[str, Sample], pd.DataFrame]:
-    """Return of a state sums by level and quantity, the samples of its levels, and its single counts."""
+) -> tuple[pd.DataFrame, dict[str, Sample], pd.DataFrame, int]:
+    """Return of a state sums by level and quantity, the samples of its levels, its single counts, and how many counts
+    only some of the replicates have.
+    """
     names = np.array(columns_of(product).names)
     quantities = np.array([name.split(":")[0] for name in names])
     sums, single = [], [pd.DataFrame()]
     samples: dict[str, Sample] = {}
+    incomplete = 0
     for found in entities(run, product, state):
         truth, ours, theirs = load_counts(run, product, state, found.level)
         errors = np.concatenate([ours, theirs]) - truth
         there = np.asarray(~np.isnan(errors).any(axis=0))
+        incomplete += int((~np.isnan(theirs).all(axis=0) & ~there).sum())
         for start in range(0, len(truth), AT_ONCE):
             rows = slice(start, start + AT_ONCE)
             for quantity in dict.fromkeys(quantities.tolist()):
@@ -125,7 +132,7 @@ def compare_with_replicates(
             single.append(
                 pd.DataFrame({"product": product, "level": found.level, "code": codes, "count": names[column]} | counts)
             )
-    return pd.DataFrame(sums), samples, pd.concat(single, ignore_index=True)
+    return pd.DataFrame(sums), samples, pd.concat(single, ignore_index=True), incomplete
 
 
 def _sums(truth: FloatArray, errors: FloatArray, first: int) -> dict[str, object]:
@@ -188,7 +195,7 @@ def _verdict(samples: dict[str, Sample], first: int) -> pd.DataFrame:
     """Return the tests of every level, with the chances adjusted for being several."""
     rows = []
     for level, sample in samples.items():
-        found = permutation_tests(sample, first) if sample.counts else dict.fromkeys(STATISTICS, 1.0)
+        found = permutation_tests(sample, first)
         rows += [(level, sample.counts, statistic, chance) for statistic, chance in found.items()]
     table = pd.DataFrame(rows, columns=["level", "counts", "statistic", "chance"])
     return table.assign(adjusted=holm(table["chance"].to_numpy()))

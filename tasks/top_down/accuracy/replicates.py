@@ -209,6 +209,7 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
         raise Refused(f"{source}: {query} of {geo} is there with two counts in iteration {number}")
     table["GEO"] = table["GEO"].fillna("").str.rpartition("US")[2]
     numbers = sorted(set(table["ITERATION"].tolist()))
+    common, found_in = 0, dict.fromkeys(numbers, 0)
     for product, state in run.product_states:
         columns = {name: at for at, name in enumerate(columns_of(product).names)}
         names = table["QUERY"].map(lambda cell: CELLS[cell][1]).map(columns)
@@ -216,11 +217,20 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
         for found in entities(run, product, state):
             row = {code: at for at, code in enumerate(found.names())} if found.level in WIDTHS else {}
             rows = mine.assign(row=mine["GEO"].map(row)).dropna(subset=["row", "column"])
+            in_all = np.ones((len(found.codes), len(columns)), bool)
             for number in numbers:
                 counts = np.full((len(found.codes), len(columns)), np.nan)
                 own = rows[rows["ITERATION"] == number]
                 counts[own["row"].astype(int), own["column"].astype(int)] = own["COUNT"]
                 _save(_folder(run, product, state, found.level) / THEIRS.format(number), counts)
+                found_in[number] += len(own)
+                in_all &= ~np.isnan(counts)
+            common += int(in_all.sum())
+    states = ", ".join(run.validated.states)
+    if strange := [number for number, counts in found_in.items() if not counts]:
+        raise Refused(f"{source}: iteration {strange[0]} has no count of an area in state {states}")
+    if not common:
+        raise Refused(f"{source}: no count of an area in state {states} is in every iteration")
     return numbers
 
 

@@ -241,9 +241,10 @@ def verdict_table(compared: Compared) -> TextTable:
         by = table.set_index("statistic")["adjusted"]
         counts = f"{table['counts'].iloc[0]:,}"
         rows.append([LEVELS[str(level)], counts, *(f"{by[name]:.4f}" for name in STATISTICS)])
-    return TextTable(
-        "Chances by exchange of runs, after Holm", ["level", "counts", *STATISTICS], rows, [compared.sentence]
-    )
+    notes = [compared.sentence]
+    if compared.incomplete:
+        notes.append(f"Counts that only some replicates have, left out: {compared.incomplete:,}.")
+    return TextTable("Chances by exchange of runs, after Holm", ["level", "counts", *STATISTICS], rows, notes)
 
 
 def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:

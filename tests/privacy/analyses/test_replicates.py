@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 
 from privacy.analyses.error_measures import Closeness
 from privacy.analyses.replicates import (
     LEVEL,
+    PERMUTATIONS,
     Sample,
     Spread,
     coverage,
     holm,
     intervals,
+    labellings,
+    least_chance,
     permutation_tests,
     ratio_of_rms,
 )
@@ -36,6 +41,25 @@ def test_runs_of_one_law_are_said_to_differ_as_seldom_as_is_claimed() -> None:
     """At 5%: of 300 comparisons 15 are expected; more than 26 in one of 500 tests such as this."""
     rng = np.random.default_rng(7)
     assert sum(differs(runs(rng, 8), runs(rng, 12), 399) for _ in range(300)) <= 26
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(18, 3), (20, 3), (22, 3), (24, 3), (7, 7), (12, 25)])
+def test_the_least_chance_is_reached_by_groups_far_apart(ours: int, theirs: int) -> None:
+    """Of two groups that overlap nowhere no labelling is as far apart as the observed one, but for its mirror."""
+    rng = np.random.default_rng(ours)
+    apart = np.concatenate([runs(rng, ours), runs(rng, theirs, 1.0, 4000.0)])
+    chances = permutation_tests(Sample.of(apart, COUNTS), ours)
+    assert chances["means"] == chances["distance"] == least_chance(ours + theirs, ours)
+    if comb(ours + theirs, ours) <= PERMUTATIONS:
+        assert least_chance(ours + theirs, ours) == (1 + (ours == theirs)) / comb(ours + theirs, ours)
+
+
+def test_few_labellings_are_all_there_once() -> None:
+    for few in (3, 5):
+        found = labellings(8, few)
+        assert len(np.unique(found, axis=0)) == len(found) == comb(8, few)
+        assert (found.sum(axis=1) == few).all()
+        assert found[0].tolist() == [True] * few + [False] * (8 - few)
 
 
 @pytest.mark.parametrize(("scale", "bias"), [(1.6, 0.0), (1.0, 10.0)], ids=["spread", "means"])

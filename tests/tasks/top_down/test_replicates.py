@@ -143,8 +143,41 @@ def test_replicates_that_cannot_be_compared_are_refused(tmp_path: Path, data: Pa
         pd.concat([table, table.head(1).assign(**change)]).to_csv(folder / "counts.csv", index=False)
         with pytest.raises(Refused, match=words):
             read_replicates(run, HERE, folder / "counts.csv")
+    of_others = ({"GEO": "1400000US01001020100"}, "iteration 2 has no count of an area in state 46")
+    other_counts = ({"QUERY": "P0010009"}, "no count of an area in state 46 is in every iteration")
+    for number, (change, words) in enumerate((of_others, other_counts)):
+        (folder := tmp_path / f"others{number}").mkdir()
+        in_counts(folder, data, 1)
+        table = pd.read_csv(folder / "counts.csv", dtype=str)
+        first = table[table["QUERY"] != "P0010009"]
+        second = table[table["QUERY"] == "P0010001"].assign(ITERATION="2", **change).drop_duplicates(["GEO"])
+        pd.concat([first, second]).drop_duplicates().to_csv(folder / "counts.csv", index=False)
+        with pytest.raises(Refused, match=words):
+            read_replicates(run, HERE, folder / "counts.csv")
     another = country(tmp_path / "another", ("23",))
     refused("replicate 1: no record of", (1, 0), (2, 0), other=another)
+
+
+def test_counts_that_no_level_tests_give_no_verdict(tmp_path: Path, data: Path) -> None:
+    """Counts of counties alone, all far from the truth: of a state without the US level no county is tested."""
+    run = begin(tmp_path, data)
+    measure_errors(run, HERE, range(2), ("topdown",), partial(keep_runs, run, HERE))
+    sums = replicates(data, 0)["persons"].groupby(BLOCK[:2]).size()
+    rows = [
+        {"PRODUCT_TABLE": "P1", "QUERY": cell, "GEO": f"0500000US{state}{county}", "ITERATION": number, "COUNT": count}
+        for (state, county), total in sums.items()
+        for number in range(1, 13)
+        for cell, count in (("P0010001", total + 1000 + 100 * number), ("P0010003", total))
+        if cell == "P0010001" or number < 12
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "counts.csv", index=False)
+    assert len(read_replicates(run, HERE, tmp_path / "counts.csv")) == 12
+    compared = compare_runs(run, HERE)
+    assert compared.verdict.empty
+    assert compared.sentence.startswith("No verdict: no count of the levels that are tested here (tract")
+    assert not compared.differs
+    assert compared.incomplete == len(sums)  # the last replicate lacks one count a county
+    assert len(compared.table) == 1
 
 
 @pytest.mark.slow
