@@ -63,7 +63,7 @@ def areas(
 
     The first question reads the measurements; what further ones need is kept in the state folder. No record, secret or
     account is needed, and nothing is spent. Of a plan that divides a state, each district's deviation from the ideal is
-    given, and the law of the largest one and of the range.
+    given, and bounds of the largest one and of the range.
 
     **Example:** `das tda areas out/us plan.csv hearing/`
 

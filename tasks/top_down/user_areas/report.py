@@ -22,17 +22,15 @@ from tasks.pages.text_table import TextTable
 from tasks.pages.words import count_title
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.answer import Answer
-from tasks.top_down.user_areas.deviations import DRAWS, LEVEL, QUANTILES
+from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.intervals import Z95
 
 SHORT = ("total", "voting age")  # counts that are shown of many areas
 FEW = 12  # areas of which the page shows every count
-LAWS = (
-    "The range is the largest deviation less the smallest. "
-    f"Simulated: {DRAWS:,} draws, with a fixed seed, of what the counts may be: the estimates less errors of the "
-    "known law. It is a simulation of a public law; no count is known. Errors spread districts apart, so where "
-    "districts are nearly equal, the simulated range lies above that of the counts. The bounds hold with a "
-    f"probability of at least {LEVEL:.0%} for all districts and all three figures together."
+BOUNDS = (
+    "The range is the largest deviation less the smallest. Noise alone: what the figure would be, half of the time, if "
+    "all districts were equal: a range of the estimates near it tells nothing. The bounds are for the census counts. "
+    f"They hold with a probability of at least {LEVEL:.0%} for all districts and all three figures together."
 )
 RATIOS = (
     "Shares are ratios of two estimates. Their standard errors follow from both and their covariance (delta "
@@ -86,7 +84,7 @@ def _plan_rows(answer: Answer) -> list[dict[str, Any]]:
                 "published": None if plan.published is None else round(float(plan.published[at]), 3),
                 "deviation": round(deviation, 3),
                 "standard_error": round(error, 3),
-                "low_95": round(deviation - Z95 * error, 1),
+                "low_95": round(max(deviation - Z95 * error, -plan.ideal), 1),
                 "high_95": round(deviation + Z95 * error, 1),
                 "percent": round(100 * deviation / plan.ideal, 4),
                 "percent_standard_error": round(100 * error / plan.ideal, 4),
@@ -100,17 +98,17 @@ def as_data(answer: Answer) -> dict[str, Any]:
     plan = answer.plan
     data: dict[str, Any] = {"source": answer.source, "states": answer.states, "areas": answer.rows()}
     if plan:
-        laws = {
-            law.name: {
-                "published": None if law.published is None else round(law.published, 3),
-                "estimate": round(law.estimate, 1),
-                **{f"law_{q:.1%}": round(value, 1) for q, value in zip(QUANTILES, law.quantiles, strict=True)},
-                "low_95": round(law.low, 1),
-                "high_95": round(law.high, 1),
+        bounds = {
+            one.name: {
+                "published": None if one.published is None else round(one.published, 3),
+                "estimate": round(one.estimate, 1),
+                "noise_alone": round(one.noise_alone, 1),
+                "low_95": round(one.low, 1),
+                "high_95": round(one.high, 1),
             }
-            for law in plan.laws
+            for one in plan.bounds
         }
-        data["plan"] = {"ideal": plan.ideal, "districts": _plan_rows(answer), "laws": laws, "reading": LAWS}
+        data["plan"] = {"ideal": plan.ideal, "districts": _plan_rows(answer), "bounds": bounds, "reading": BOUNDS}
     if answer.shares:
         data["shares_of_voting_age"] = [
             {"area": name, "race": race, "share": _known(share[at]), "standard_error": _known(error[at])}
@@ -147,31 +145,25 @@ def counts_table(answer: Answer, title: str) -> TextTable:
 
 
 def plan_tables(answer: Answer) -> list[TextTable]:
-    """Return the law of the deviations, and the deviation of each district; none where there is no plan."""
+    """Return bounds of the deviations, and the deviation of each district; none where there is no plan."""
     plan = answer.plan
     if plan is None:
         return []
 
-    def told(value: float) -> str:
+    def shown(value: float) -> str:
         return f"{value:+,.0f} ({value / plan.ideal:+.2%})"
 
-    laws = [
+    rows = [
         [
-            law.name,
-            "" if law.published is None else told(law.published),
-            told(law.estimate),
-            *(f"{value:+,.0f}" for value in law.quantiles),
-            f"{law.low:+,.0f} to {law.high:+,.0f} ({law.low / plan.ideal:+.2%} to {law.high / plan.ideal:+.2%})",
+            one.name,
+            "" if one.published is None else shown(one.published),
+            shown(one.estimate),
+            f"{one.noise_alone:+,.0f}",
+            f"{one.low:+,.0f} to {one.high:+,.0f} ({one.low / plan.ideal:+.2%} to {one.high / plan.ideal:+.2%})",
         ]
-        for law in plan.laws
+        for one in plan.bounds
     ]
-    heads = [
-        "deviation",
-        "published",
-        "of the estimates",
-        *(f"simulated, {100 * q:g}%" for q in QUANTILES),
-        f"bounds, {LEVEL:.0%}",
-    ]
+    heads = ["deviation", "published", "of the estimates", "noise alone", f"bounds, {LEVEL:.0%}"]
     title = f"The plan: {len(answer.names)} districts, ideal {number(round(plan.ideal, 1))} persons"
     districts = TextTable.filled(
         "Deviation of each district from the ideal",
@@ -189,7 +181,7 @@ def plan_tables(answer: Answer) -> list[TextTable]:
             for row in _plan_rows(answer)
         ],
     )
-    tables = (TextTable(title, heads, laws, [LAWS]), districts)
+    tables = (TextTable(title, heads, rows, [BOUNDS]), districts)
     return [table.without_empty(["published"]) for table in tables]
 
 
@@ -221,8 +213,7 @@ def terminal_tables(answer: Answer, counts: Sequence[str]) -> list[TextTable]:
     notes = [*(f"note: {note}" for note in answer.notes), *answer.banners, *answer.reading]
     if shown is not answer and not counts:
         notes.insert(0, "All counts are in OUT, or by --count and --json.")
-    laws = plan_tables(answer)
-    return [TextTable(table.title, table.columns, table.rows, notes, table.words), *laws[:1]]
+    return [TextTable(table.title, table.columns, table.rows, notes, table.words), *plan_tables(answer)[:1]]
 
 
 def _with_minus(table: TextTable) -> TextTable:
@@ -250,7 +241,7 @@ def page(answer: Answer) -> str:
         answer=answer,
         where=title_of_states([*map(name_of_state, answer.states)]),
         groups=groups,
-        laws=list(map(_with_minus, plan_tables(answer))),
+        plan=list(map(_with_minus, plan_tables(answer))),
         shares=shares_table(answer) if answer.shares else None,
         several=several,
     )
