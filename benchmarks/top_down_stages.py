@@ -25,8 +25,8 @@ from flows.execution.top_down_settings import TopDownSettings
 from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.published_files.inventory import take_inventory
-from tasks.top_down.published_files.read_files import Request, read_files
+from tasks.top_down.published.nmf.inventory import take_inventory
+from tasks.top_down.published.nmf.read_files import Request, read_files
 from tasks.top_down.run import TopDownRun
 
 

@@ -19,8 +19,8 @@ from tasks.inputs.files import digest_file
 from tasks.inputs.marks import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate_from_release import release_from_files
-from tasks.top_down.published_files.inventory import take_inventory
-from tasks.top_down.published_files.read_files import Request
+from tasks.top_down.published.nmf.inventory import take_inventory
+from tasks.top_down.published.nmf.read_files import Request
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, Design, ProductName, Tables
 from tasks.top_down.synth import synthesize

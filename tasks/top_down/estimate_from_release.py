@@ -18,9 +18,9 @@ from tasks.top_down.estimators import estimate
 from tasks.top_down.measure.description import FOLDER
 from tasks.top_down.measure.imported import make_spines
 from tasks.top_down.measure.published import open_published, validate_measurements
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.inventory import Inventory
-from tasks.top_down.published_files.read_files import Request, read_files
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.inventory import Inventory
+from tasks.top_down.published.nmf.read_files import Request, read_files
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.stage_release import stage_release
 

@@ -10,10 +10,10 @@ from tasks.lifecycle.commit import check_out, move_into_place
 from tasks.lifecycle.files import fsync_tree
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.inventory import Inventory
-from tasks.top_down.published_files.read_files import read_files
-from tasks.top_down.published_files.request import Request
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.inventory import Inventory
+from tasks.top_down.published.nmf.read_files import read_files
+from tasks.top_down.published.nmf.request import Request
 from tasks.top_down.release.measurements import write_own_layout
 from tasks.top_down.run import TopDownRun
 

@@ -10,7 +10,7 @@ import pytest
 
 from tasks.lifecycle.dictionary import DICTIONARY_COLUMNS, DICTIONARY_FILE, described
 from tasks.lifecycle.manifest import file_names, read_manifest
-from tasks.top_down.published_files.inventory import AXES
+from tasks.top_down.published.nmf.inventory import AXES
 from tasks.top_down.release.dictionary import DICTIONARY
 from tasks.top_down.release.measurement_files import Layout
 

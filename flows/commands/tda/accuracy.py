@@ -65,9 +65,9 @@ def accuracy(
     from flows.execution.top_down_settings import TopDownSettings
     from tasks.inputs.names import name_of_state, title_of_states
     from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
-    from tasks.top_down.accuracy.replicate_tables import compare_runs
-    from tasks.top_down.accuracy.replicates import keep_runs, read_replicates
     from tasks.top_down.accuracy.report import write_report
+    from tasks.top_down.published.replicates.compare import compare_runs
+    from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
     from tasks.top_down.run_plan import ESTIMATORS, KINDS
 
     check_empty(place)

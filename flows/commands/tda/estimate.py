@@ -115,8 +115,8 @@ def estimate(
     """
     from tasks.top_down.estimate_from_release import release_estimate, release_from_files
     from tasks.top_down.measure.published import is_own_release
-    from tasks.top_down.published_files.inventory import described, is_published_files, take_inventory
-    from tasks.top_down.published_files.read_files import Request
+    from tasks.top_down.published.nmf.inventory import described, is_published_files, take_inventory
+    from tasks.top_down.published.nmf.read_files import Request
 
     if (count or free) and estimator is not Estimator.gls:
         raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
@@ -174,7 +174,7 @@ def estimate(
 
 def _tables(rows: list[dict[str, Any]], findings: list[Finding]) -> RenderableType:
     """Return the inventory as a table, the schemas once each, and the findings."""
-    from tasks.top_down.published_files.inventory import LEVELS
+    from tasks.top_down.published.nmf.inventory import LEVELS
     from tasks.top_down.run_plan import US
 
     table = Table("data", "product", "level", title="Published noisy measurements: files and rows")

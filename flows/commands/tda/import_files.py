@@ -39,8 +39,8 @@ def import_(
     **Example:** `das tda import nmf/ ri-measurements/ --only-state 44`
     """
     from tasks.top_down.import_files import import_files
-    from tasks.top_down.published_files.inventory import is_published_files, take_inventory
-    from tasks.top_down.published_files.request import Request
+    from tasks.top_down.published.nmf.inventory import is_published_files, take_inventory
+    from tasks.top_down.published.nmf.request import Request
 
     if not is_published_files(files):
         raise Refused(f"{files}: no folder such as US_Person_PL_PROD is in it, or one to three levels below")

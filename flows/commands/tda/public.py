@@ -46,7 +46,7 @@ def public(
     **Example:** `das tda public 2020_ppmf_person_44.csv 2020_ppmf_unit_44.csv ri-public/ --yes`
     """
     from tasks.lifecycle.errors import Refused
-    from tasks.top_down.public.make_inputs import make_inputs
+    from tasks.top_down.published.microdata.make_inputs import make_inputs
 
     if len(words) < 2:
         raise typer.BadParameter("give the files of persons and of units, and then the folder to make")

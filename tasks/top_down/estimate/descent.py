@@ -21,7 +21,7 @@ from tasks.lifecycle.files import complete, load_object, save_object, unless_don
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import summaries
 from tasks.top_down.measure.measuring import open_measuring
-from tasks.top_down.published_files.answers import states_at_hand
+from tasks.top_down.published.nmf.answers import states_at_hand
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
 

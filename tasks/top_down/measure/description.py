@@ -29,8 +29,8 @@ from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import codes_of, spine_digest
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.published_files.answers import is_from_files
-from tasks.top_down.published_files.read_files import SOURCE
+from tasks.top_down.published.nmf.answers import is_from_files
+from tasks.top_down.published.nmf.read_files import SOURCE
 from tasks.top_down.run import TopDownRun, Validated
 from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation
 

@@ -25,8 +25,8 @@ from tasks.lifecycle.staging import write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, save_spine
 from tasks.top_down.measure.description import FOLDER, UNREADABLE
-from tasks.top_down.published_files.geounits import digits_above, spine_of
-from tasks.top_down.published_files.inventory import LEVELS
+from tasks.top_down.published.nmf.geounits import digits_above, spine_of
+from tasks.top_down.published.nmf.inventory import LEVELS
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 

@@ -20,7 +20,7 @@ from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_gr
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.top_down.input.geography import offsets, plan_of
 from tasks.top_down.measure.published import PublishedAnswers, is_published, published_answers
-from tasks.top_down.published_files.answers import FileAnswers, file_answers, is_from_files
+from tasks.top_down.published.nmf.answers import FileAnswers, file_answers, is_from_files
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import US, ProductName, law
 

@@ -31,8 +31,8 @@ from tasks.top_down.measure.description import (
     read_description,
 )
 from tasks.top_down.measure.imported import IMPORTED
-from tasks.top_down.published_files.answers import TOO_FAR, is_far, is_from_files, largest_count
-from tasks.top_down.published_files.read_files import SOURCE
+from tasks.top_down.published.nmf.answers import TOO_FAR, is_far, is_from_files, largest_count
+from tasks.top_down.published.nmf.read_files import SOURCE
 from tasks.top_down.run import Blocks, TopDownRun, save_blocks
 from tasks.top_down.run_plan import US, ProductName, law, variance
 

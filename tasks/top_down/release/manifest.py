@@ -30,7 +30,7 @@ from tasks.lifecycle.manifest import (
 from tasks.top_down.estimate.descent import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
 from tasks.top_down.measure.published import is_published
-from tasks.top_down.published_files.read_files import SOURCE
+from tasks.top_down.published.nmf.read_files import SOURCE
 from tasks.top_down.release.dictionary import DICTIONARY
 from tasks.top_down.release.report import write_report
 from tasks.top_down.run import TopDownRun

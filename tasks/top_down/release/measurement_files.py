@@ -28,11 +28,11 @@ from tasks.lifecycle.staging import release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of
 from tasks.top_down.measure.measuring import Answering, open_measuring
-from tasks.top_down.published_files.answers import QUERIES, shapes
-from tasks.top_down.published_files.geounits import CONSTRAINTS, LOWER, NO_MINORS, TOTAL, UNITS_OF_BOUND, UPPER
-from tasks.top_down.published_files.inventory import LEVELS, data_set_name
-from tasks.top_down.published_files.origin import ORDER, ORIGIN, Origin, written_order
-from tasks.top_down.published_files.rows import as_codes
+from tasks.top_down.published.nmf.answers import QUERIES, shapes
+from tasks.top_down.published.nmf.geounits import CONSTRAINTS, LOWER, NO_MINORS, TOTAL, UNITS_OF_BOUND, UPPER
+from tasks.top_down.published.nmf.inventory import LEVELS, data_set_name
+from tasks.top_down.published.nmf.origin import ORDER, ORIGIN, Origin, written_order
+from tasks.top_down.published.nmf.rows import as_codes
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, variance
 

@@ -22,7 +22,7 @@ from tasks.top_down.input.geography import ROWS, codes_of, geounits
 from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
 from tasks.top_down.measure.imported import write_geounits
 from tasks.top_down.measure.measuring import Answering, open_measuring
-from tasks.top_down.published_files.answers import is_from_files
+from tasks.top_down.published.nmf.answers import is_from_files
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, variance

@@ -20,7 +20,7 @@ from tasks.top_down.estimate.descent import all_batches
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.gls.pass_up import information_folder, load_information
 from tasks.top_down.measure.measuring import open_measuring
-from tasks.top_down.published_files.answers import states_at_hand
+from tasks.top_down.published.nmf.answers import states_at_hand
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.user_areas.tree import FOLDER, About

@@ -25,8 +25,8 @@ from tasks.top_down.measure.description import (
     Description,
     read_description,
 )
-from tasks.top_down.published_files.inventory import Inventory, is_published_files, take_inventory
-from tasks.top_down.published_files.origin import Origin
+from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
+from tasks.top_down.published.nmf.origin import Origin
 from tasks.top_down.run_plan import US
 
 if TYPE_CHECKING:
@@ -190,8 +190,8 @@ class BureauFiles:
 
     def open(self, run: TopDownRun, workers: Workers, states: Sequence[str]) -> None:
         """Read and validate the files of these states."""
-        from tasks.top_down.published_files.read_files import read_files
-        from tasks.top_down.published_files.request import Request
+        from tasks.top_down.published.nmf.read_files import read_files
+        from tasks.top_down.published.nmf.request import Request
 
         inventory, notes = take_inventory(self.folder, tuple(map(int, states)))
         read_files(run, workers, inventory, notes, Request(self.totals, None, {}, keep_answers=len(states) == 1))

@@ -17,9 +17,9 @@ from top_down_inputs import estimated, read
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.top_down.check.release import checks
-from tasks.top_down.gls.compare_bureau import compare_with_bureau
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.gls.pl94_cells import cell_titles, pl94_cells, table_of_cell
+from tasks.top_down.published.least_squares.compare import compare_with_bureau
 
 LEVELS = {"US": 0, "State": 2, "County": 5, "Tract": 11}
 VARIANCES = {"Tract": 8.0, "County": 20.0}  # of the measurements that stand for the DHC's, of every cell

@@ -23,8 +23,8 @@ from privacy.accounting.ledger import Account, Ledger
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
-from tasks.top_down.moved_blocks import MOVED, into_universe
-from tasks.top_down.public.make_inputs import COUNTS, NO_GEOGRAPHY, NO_TYPES, Made, make_inputs
+from tasks.top_down.published.microdata.make_inputs import COUNTS, NO_GEOGRAPHY, NO_TYPES, Made, make_inputs
+from tasks.top_down.published.moved_blocks import MOVED, into_universe
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
 PPMF = (

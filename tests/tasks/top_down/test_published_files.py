@@ -31,17 +31,17 @@ from tasks.inputs.findings import read_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
-from tasks.top_down import moved_blocks
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.import_files import import_files
-from tasks.top_down.published_files import answers
-from tasks.top_down.published_files import rows as rows_of_files
-from tasks.top_down.published_files.inventory import LEVELS, take_inventory
-from tasks.top_down.published_files.origin import ORIGIN, Origin, read_order, written_order
-from tasks.top_down.published_files.request import Request
-from tasks.top_down.published_files.totals import US_TOTAL, totals_of_2020
+from tasks.top_down.published import moved_blocks
+from tasks.top_down.published.nmf import answers
+from tasks.top_down.published.nmf import rows as rows_of_files
+from tasks.top_down.published.nmf.inventory import LEVELS, take_inventory
+from tasks.top_down.published.nmf.origin import ORIGIN, Origin, read_order, written_order
+from tasks.top_down.published.nmf.request import Request
+from tasks.top_down.published.nmf.totals import US_TOTAL, totals_of_2020
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.user_areas.published import published_counts
 

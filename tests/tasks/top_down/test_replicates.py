@@ -20,10 +20,10 @@ from flows.execution.repetitions import count_marked
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
-from tasks.top_down.accuracy.replicate_tables import Compared, compare_runs
-from tasks.top_down.accuracy.replicates import keep_runs, keep_truth, read_replicates
 from tasks.top_down.accuracy.report import write_report
-from tasks.top_down.public.make_inputs import make_inputs
+from tasks.top_down.published.microdata.make_inputs import make_inputs
+from tasks.top_down.published.replicates.compare import Compared, compare_runs
+from tasks.top_down.published.replicates.read_replicates import keep_runs, keep_truth, read_replicates
 from tasks.top_down.run import TopDownRun
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]

@@ -23,9 +23,9 @@ from tasks.top_down.check.release import checks
 from tasks.top_down.estimate.descent import estimate_below
 from tasks.top_down.estimate_from_release import release_estimate, release_from_files
 from tasks.top_down.measure.measuring import Drawing
-from tasks.top_down.published_files import answers, read_files
-from tasks.top_down.published_files.inventory import take_inventory
-from tasks.top_down.published_files.read_files import Request
+from tasks.top_down.published.nmf import answers, read_files
+from tasks.top_down.published.nmf.inventory import take_inventory
+from tasks.top_down.published.nmf.read_files import Request
 from tasks.top_down.run import TopDownRun
 
 CASES = [

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import HOUSEHOLD, TYPES
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.inventory import LEVELS, Inventory, Part
-from tasks.top_down.published_files.origin import read_order
-from tasks.top_down.published_files.rows import Codes, read_rows
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.inventory import LEVELS, Inventory, Part
+from tasks.top_down.published.nmf.origin import read_order
+from tasks.top_down.published.nmf.rows import Codes, read_rows
 from tasks.top_down.run_plan import US, ProductName
 
 UNITS_OF_BOUND = 99_999  # the program's upper bound of persons is this many in every unit or facility

@@ -25,8 +25,15 @@ from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.public_input import read_quarters
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, write_totals
-from tasks.top_down.moved_blocks import into_universe
-from tasks.top_down.public.read_microdata import CELLS, OCCUPIED, UNTYPED, VACANT, Microdata, read_microdata
+from tasks.top_down.published.microdata.read_microdata import (
+    CELLS,
+    OCCUPIED,
+    UNTYPED,
+    VACANT,
+    Microdata,
+    read_microdata,
+)
+from tasks.top_down.published.moved_blocks import into_universe
 from tasks.top_down.run_plan import file_name
 
 NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"

@@ -22,7 +22,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import save_spine
-from tasks.top_down.published_files.answers import (
+from tasks.top_down.published.nmf.answers import (
     BLOCKS_AT_HAND,
     INVENTORY,
     Kind,
@@ -31,15 +31,15 @@ from tasks.top_down.published_files.answers import (
     measured_total,
     shares_of,
 )
-from tasks.top_down.published_files.check_spine import check_spine
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.geounits import read_national_total
-from tasks.top_down.published_files.inventory import LEVELS, Inventory
-from tasks.top_down.published_files.read_state import GEOGRAPHY, OF_2010, TOTALS, StateRead, geounits_path, read_state
-from tasks.top_down.published_files.request import REQUEST
-from tasks.top_down.published_files.request import Request as Request
-from tasks.top_down.published_files.shares import Kinds, Shares, find_shares
-from tasks.top_down.published_files.totals import declared_totals
+from tasks.top_down.published.nmf.check_spine import check_spine
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.geounits import read_national_total
+from tasks.top_down.published.nmf.inventory import LEVELS, Inventory
+from tasks.top_down.published.nmf.read_state import GEOGRAPHY, OF_2010, TOTALS, StateRead, geounits_path, read_state
+from tasks.top_down.published.nmf.request import REQUEST
+from tasks.top_down.published.nmf.request import Request as Request
+from tasks.top_down.published.nmf.shares import Kinds, Shares, find_shares
+from tasks.top_down.published.nmf.totals import declared_totals
 from tasks.top_down.run import TopDownRun, Validated
 from tasks.top_down.run_plan import ENGINE, US, Design, ProductName, file_name
 

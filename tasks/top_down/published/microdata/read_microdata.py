@@ -25,7 +25,7 @@ from spine.geography import BoolArray, IntArray
 from spine.top_down.histogram import PERSONS, TYPES
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.public.layout import NEEDED_GEOGRAPHY, Layout, recognize
+from tasks.top_down.published.microdata.layout import NEEDED_GEOGRAPHY, Layout, recognize
 from tasks.top_down.run_plan import ProductName, file_name
 
 CODES = (np.int64(10**13), np.int64(10**10), np.int64(10**4), np.int64(1))  # of state, county, tract, block

@@ -6,8 +6,8 @@ accuracy/counts/PRODUCT/SS/LEVEL/ours-NUMBER   of our own runs
 accuracy/counts/PRODUCT/SS/LEVEL/theirs-NUMBER of the replicates; NaN where they have none
 ```
 
-A replicate is microdata (tasks/top_down/public/read_microdata.py), its counts by block and cell (`das tda public
---histograms`), or rows of a CSV of counts with the columns PRODUCT_TABLE, QUERY, GEO, ITERATION, COUNT.
+A replicate is microdata (tasks/top_down/published/microdata/read_microdata.py), its counts by block and cell (`das tda
+public --histograms`), or rows of a CSV of counts with the columns PRODUCT_TABLE, QUERY, GEO, ITERATION, COUNT.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tasks.top_down.accuracy.entities import WIDTHS, entities
 from tasks.top_down.estimate.descent import load_estimates
 from tasks.top_down.gls.margin_tables import RACES, columns_of, count_columns
 from tasks.top_down.input.histograms import BLOCKS
-from tasks.top_down.moved_blocks import into_universe
-from tasks.top_down.public.make_inputs import COUNTS
-from tasks.top_down.public.read_microdata import VACANT, read_microdata
+from tasks.top_down.published.microdata.make_inputs import COUNTS
+from tasks.top_down.published.microdata.read_microdata import VACANT, read_microdata
+from tasks.top_down.published.moved_blocks import into_universe
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import ProductName

@@ -30,9 +30,9 @@ from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import codes_of, plan_of
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.inventory import LEVELS, Inventory, Part
-from tasks.top_down.published_files.rows import Codes, Rows, as_codes, read_rows
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.inventory import LEVELS, Inventory, Part
+from tasks.top_down.published.nmf.rows import Codes, Rows, as_codes, read_rows
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ENGINE, PRODUCTS, US, ProductName
 

@@ -11,9 +11,9 @@ from spine.production import allocation_for
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import make_spine
-from tasks.top_down.published_files.answers import INVENTORY, level_codes
-from tasks.top_down.published_files.inventory import LEVELS, Inventory
-from tasks.top_down.published_files.rows import as_codes
+from tasks.top_down.published.nmf.answers import INVENTORY, level_codes
+from tasks.top_down.published.nmf.inventory import LEVELS, Inventory
+from tasks.top_down.published.nmf.rows import as_codes
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from privacy.accounting.states import POSTAL
 from tasks.inputs.findings import Finding
 from tasks.top_down.input.public_input import read_totals
-from tasks.top_down.published_files.origin import Origin
+from tasks.top_down.published.nmf.origin import Origin
 from tasks.top_down.run_plan import file_name
 
 SOURCE = "2020 Census Apportionment Results, Table 2 (U.S. Census Bureau, April 26, 2021)"

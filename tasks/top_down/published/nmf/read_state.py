@@ -14,12 +14,12 @@ from spine.top_down.histogram import HOUSEHOLD
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.top_down.input.geography import codes_folder
-from tasks.top_down.moved_blocks import as_tabulated
-from tasks.top_down.published_files.answers import INVENTORY
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.geounits import Geounits, read_geounits
-from tasks.top_down.published_files.inventory import LEVELS, Inventory
-from tasks.top_down.published_files.request import REQUEST, Request
+from tasks.top_down.published.moved_blocks import as_tabulated
+from tasks.top_down.published.nmf.answers import INVENTORY
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.geounits import Geounits, read_geounits
+from tasks.top_down.published.nmf.inventory import LEVELS, Inventory
+from tasks.top_down.published.nmf.request import REQUEST, Request
 from tasks.top_down.run import Blocks, TopDownRun
 from tasks.top_down.run_plan import ProductName
 

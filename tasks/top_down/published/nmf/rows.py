@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from spine.geography import BoolArray, IntArray
 from spine.workload import FloatArray
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.inventory import DHC, Part
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.inventory import DHC, Part
 
 Codes = NDArray[np.bytes_]
 LEAST, MOST = 1e-20, 1e20  # variances of noise: beyond, there is none, or nothing else

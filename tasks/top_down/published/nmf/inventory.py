@@ -20,8 +20,8 @@ from privacy.accounting.states import STATES_PR, STATES_US
 from spine.settings import Jurisdiction
 from tasks.inputs.files import locate_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.published_files.faults import Faults
-from tasks.top_down.published_files.origin import ORDER, ORIGIN, Origin, read_origin
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.origin import ORDER, ORIGIN, Origin, read_origin
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 
 Rows = Literal["DPQuery", "Constraint"]

@@ -21,8 +21,8 @@ from privacy.analyses.replicates import (
 from spine.workload import FloatArray
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import LEVELS, entities
-from tasks.top_down.accuracy.replicates import load_counts
 from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.published.replicates.read_replicates import load_counts
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
 

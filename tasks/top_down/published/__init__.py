@@ -1,0 +1,1 @@
+"""What was published and is read again: noisy measurements, microdata, least squares estimates, replicates."""
