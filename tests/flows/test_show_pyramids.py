@@ -86,8 +86,41 @@ def test_intervals_and_margins_cover_what_noise_hides(a_year, sigma_squared):
         drawn = noisy.share(noisy.ages[3].male)
         covered += [
             of_age.low is None or (of_age.low <= median.value and (of_age.high is None or median.value <= of_age.high)),
-            of_sex.low is None or of_sex.low <= ratio.value <= of_sex.high,
+            of_sex.low is None or (of_sex.low <= ratio.value and (of_sex.high is None or ratio.value <= of_sex.high)),
             drawn is None or abs(drawn.value - share) <= drawn.margin,
         ]
     assert (covered / runs > 0.95 - 5 * np.sqrt(0.05 * 0.95 / runs)).all(), covered / runs
     assert (covered / runs < 0.99).all(), covered / runs
+
+
+@pytest.mark.parametrize(("sigma_squared", "cells"), [(0.25, 4), (0.5, 1), (1, 4)])
+@pytest.mark.parametrize(("male", "female"), [(100, 100), (57, 101), (40, 1), (3, 1), (1000, 7)])
+def test_a_sex_ratio_is_right_in_at_least_95_of_100_releases(sigma_squared, cells, male, female):
+    """Exact: the law of both sums, over all releases, those without an upper end and without any included."""
+    reach = np.arange(-40, 41)
+    chance = np.exp(-(reach.astype(float) ** 2) / (2 * sigma_squared))
+    law = np.ones(1)
+    for _ in range(cells):
+        law = np.convolve(law, chance / chance.sum())
+    noise = np.arange(len(law)) - len(law) // 2
+    margin = next(m for m in range(99) if law[abs(noise) > m].sum() <= 0.05)
+    likely = abs(noise) <= 5 * np.sqrt(cells * sigma_squared) + 1
+    right, true = 0.0, 100 * male / female
+    for of_male, p in zip(noise[likely], law[likely], strict=True):
+        for of_female, q in zip(noise[likely], law[likely], strict=True):
+            counts = np.array([[male + of_male, 0, 0, 0], [female + of_female, 0, 0, 0]])
+            found = age_measures(table(counts, AGES[AGE4], margin, margin), 10**6)[1]
+            low, high = (end if end is not None else edge for end, edge in ((found.low, -1), (found.high, np.inf)))
+            right += p * q * (low - 1e-9 <= true <= high + 1e-9)
+    assert right >= 0.95
+
+
+def test_a_median_of_clipped_counts_has_no_interval_where_a_cell_may_have_been_negative():
+    counts = np.array([[40, 30, 0, 20], [45, 25, 12, 22]])
+    whole = median_age(table(counts, AGES[AGE4], 3).ages, 9)
+    clipped = median_age(table(counts, AGES[AGE4], 3).ages, 9, clipped=True)
+    assert clipped.value == whole.value
+    assert (clipped.low, clipped.high) == (None, None)
+    assert "no interval: negative counts were set to 0" in clipped.words
+    counts[0, 2] = 1
+    assert median_age(table(counts, AGES[AGE4], 3).ages, 9, clipped=True).low is not None

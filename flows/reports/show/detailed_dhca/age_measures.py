@@ -5,7 +5,10 @@ on the side where few persons are. Median age: an age m is in the interval if th
 differ by no more than the margin of the sum of all cells. That difference has the noise of every cell, with weight
 1 or -1, and between them in the group in which m lies: never more than the sum of all (every law is symmetric and falls
 from 0), whose margin is exact. Sex ratio: Fieller's theorem, that is all r for which the counts of males and r times
-that of females differ by no more than their margins together, as independent, nearly normal sums of cells.
+that of females differ by no more than their margins together, as independent, nearly normal sums of cells. It is shown
+whatever the counts are, also where it has no upper end: an interval that only large counts got would miss the small.
+
+A margin of whole numbers holds for whole numbers. These sums are none, so half a person is added to it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from flows.reports.show.confidence import confidence
 from tasks.detailed_dhca.pyramid import AgeRow, Pyramid
 
 TOO_NOISY = "not known: the noise is as large as the counts"
+NO_INTERVAL = "no interval: negative counts were set to 0, which moves it"
 
 
 @dataclass(frozen=True)
@@ -35,23 +39,38 @@ class Measure:
     words: str
 
 
-def age_measures(table: Pyramid, margin: int) -> list[Measure]:
-    """Return the median age and the sex ratio of a table; `margin` is that of the sum of its cells."""
-    return [median_age(table.ages, margin), sex_ratio(table)]
+def age_measures(table: Pyramid, margin: int, *, clipped: bool = False) -> list[Measure]:
+    """Return the median age and the sex ratio of a table.
+
+    margin: of the sum of its cells. clipped: whether the release has 0 for negative counts.
+    """
+    return [median_age(table.ages, margin, clipped=clipped), sex_ratio(table)]
 
 
-def median_age(ages: Sequence[AgeRow], margin: float) -> Measure:
-    """Return the median age: persons of an age group are taken to be spread evenly over its years."""
+def median_age(ages: Sequence[AgeRow], margin: int, *, clipped: bool = False) -> Measure:
+    """Return the median age: persons of an age group are taken to be spread evenly over its years.
+
+    There is no interval where a cell of the table may have been negative: the sum of what is left is too large.
+    """
+    sides = [side.count for row in ages for side in (row.male, row.female)]
     value = fmean(_ages_between(ages, 0))
-    low, high = _ages_between(ages, margin)
     open_from = ages[-1].first
-    if margin >= sum(row.male.count + row.female.count for row in ages):
+    if margin >= sum(sides):
         return Measure("median age", None, None, None, TOO_NOISY)
-    words = _age(value, open_from)
+    words, known = _age(value, open_from), value if value < open_from else None
+    if clipped and margin and 0 in sides:
+        return Measure("median age", known, None, None, f"{words}, {NO_INTERVAL}")
+    ends = _ages_between(ages, widened(margin))
     if margin:
-        words += f", {confidence().percent}% interval {_age(low, open_from)} to {_age(high, open_from)}"
-    known = [age if age < open_from else None for age in (value, low, high)]
-    return Measure("median age", known[0], known[1], known[2], words)
+        low, high = (_age(age, open_from) for age in ends)
+        words += f", {confidence().percent}% interval {low} to {high}"
+    least, greatest = (age if age < open_from else None for age in ends)
+    return Measure("median age", known, least, greatest, words)
+
+
+def widened(margin: float) -> float:
+    """Return the margin of a sum that need not be a whole number; 0 is the margin of exact counts."""
+    return margin + 0.5 if margin else 0.0
 
 
 def _ages_between(ages: Sequence[AgeRow], margin: float) -> tuple[float, float]:
@@ -80,20 +99,22 @@ def _ages_within(ages: Sequence[AgeRow], margin: float) -> Iterator[float]:
 
 def sex_ratio(table: Pyramid) -> Measure:
     """Return males per 100 females."""
-    male, female = table.male, table.female
+    male, female = table.male.count, table.female.count
+    of_male, of_female = widened(table.male.margin), widened(table.female.margin)
+    # The ends solve (M - rF)^2 = m_M^2 + r^2 m_F^2, which is first r^2 - 2 half r + last = 0.
+    first, half, last = female**2 - of_female**2, male * female, male**2 - of_male**2
+    root = sqrt(max(half**2 - first * last, 0))
     name = "males per 100 females"
-    if female.count <= female.margin or male.count < 0:
-        return Measure(name, None, None, None, TOO_NOISY)
-    ratio = male.count / female.count
-    # low and high solve (M - rF)^2 = m_M^2 + r^2 m_F^2
-    first = female.count**2 - female.margin**2
-    half = male.count * female.count
-    root = sqrt(max(half**2 - first * (male.count**2 - male.margin**2), 0))
-    low, high = max((half - root) / first, 0), (half + root) / first
-    words = f"{100 * ratio:.1f}"
-    if hypot(male.margin, female.margin):
-        words += f", {confidence().percent}% interval {100 * low:.1f} to {100 * high:.1f}"
-    return Measure(name, 100 * ratio, 100 * low, 100 * high, words)
+    if first > 0 and female > 0 and male >= 0:
+        low, high = (max((half + side * root) / first, 0) for side in (-1, 1))
+        words = f"{100 * male / female:.1f}"
+        if hypot(of_male, of_female):
+            words += f", {confidence().percent}% interval {100 * low:.1f} to {100 * high:.1f}"
+        return Measure(name, 100 * male / female, 100 * low, 100 * high, words)
+    if last > 0 and male > 0 and first < 0 and female >= 0:
+        low = 100 * (half - root) / first
+        return Measure(name, None, low, None, f"not known, {confidence().percent}% interval {low:.1f} or more")
+    return Measure(name, None, None, None, TOO_NOISY)
 
 
 def _age(age: float, open_from: int) -> str:

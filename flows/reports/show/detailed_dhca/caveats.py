@@ -32,5 +32,5 @@ CAVEATS = {
 
 def caveat(release: Release, view: str) -> str:
     """Return how to read a view of this release."""
-    clipped = release.manifest["configuration"].get("allow_negative_counts") is False
-    return caveats.caveat(release.manifest, CAVEATS[view], clipped=clipped and view not in ("find", "missing"))
+    clipped = release.clipped and view not in ("find", "missing")
+    return caveats.caveat(release.manifest, CAVEATS[view], clipped=clipped)

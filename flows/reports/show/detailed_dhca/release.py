@@ -163,6 +163,11 @@ class Release:
         return [replace(cell, margin=margins[cell.start is None]) for cell in cells]
 
     @property
+    def clipped(self) -> bool:
+        """Whether negative counts were set to 0."""
+        return self.manifest["configuration"].get("allow_negative_counts") is False
+
+    @property
     def estimated(self) -> bool:
         """Whether the release has estimates, at this confidence: their margins are known at 95% alone."""
         return "estimates" in self.manifest and confidence().is_released

@@ -237,7 +237,7 @@ def group(release: Release, region: Region, code: str) -> GroupView:
         law=describe_law(release, published),
         why_no_more=explain_table(release, published) if published else "",
         pyramid=table,
-        measures=age_measures(table, published.margin) if table and published else (),
+        measures=age_measures(table, published.margin, clipped=release.clipped) if table and published else (),
         coterminous=[present_region(release, other) for other in release.coterminous(region)],
         parents=[
             present_group(release, parent, iteration, release.group(parent, code))
@@ -279,7 +279,9 @@ def compare(
     same = bool(first and second and first.noise.source == second.noise.source)
     cells = [release.cells(*key) for key in (a, b)]
     measured = [
-        age_measures(pyramid(of), one.margin) for one, of in zip((first, second), cells, strict=True) if one and of
+        age_measures(pyramid(of), one.margin, clipped=release.clipped)
+        for one, of in zip((first, second), cells, strict=True)
+        if one and of
     ]
     return Comparison(
         title=f"{left.iteration.name}, {left.region.name}, and {right.iteration.name}, {right.region.name}",
