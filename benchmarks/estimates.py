@@ -32,8 +32,8 @@ from tasks.detailed_dhca.accuracy.report import make_report
 from tasks.detailed_dhca.details import WIDTHS
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.levels import Level
 
 BUDGETS: dict[Definition, tuple[str, ...]] = {"zcdp": ("2.134", ".159", ".008"), "puredp": ("7.487", "2.338", ".5338")}
 CELLS = (1, 8, 18, 46)

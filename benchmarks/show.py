@@ -31,11 +31,11 @@ from measure import DAS, arguments
 from tasks.detailed_dhca.details import WIDTHS
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.tables import CountMargins, t1_tables, t2_tables
-from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.inputs.points import POINTS_FILE
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import drafts
 from tasks.population_groups.domain import Domain
+from tasks.population_groups.levels import ALL_LEVELS, Level
 from tasks.population_groups.tables import write_table
 from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 

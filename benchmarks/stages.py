@@ -37,7 +37,6 @@ from tasks.detailed_dhca.person_file import COLUMNS
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.population_groups import count_partition, read_persons
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import NOWHERE
 from tasks.inputs.marks import GRF_FILE
@@ -45,6 +44,7 @@ from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 from tasks.population_groups.partitions import load_partitions
 
 WORDS_EACH = 1 << 22

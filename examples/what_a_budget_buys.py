@@ -17,7 +17,7 @@ print(f"{'budget':>8} {'step 1':>8} {'cell':>8} {'4 ages':>8} {'9 ages':>8} {'23
 for definition in ("zcdp", "puredp"):
     for budget in map(Fraction, sys.argv[1:] or ("0.159", "0.5", "2.134")):
         share = query_budgets(budget, GAMMA)
-        chooses, cell = (law(definition, part, STABILITY) for part in (share.stage_1, share.stage_2))
+        chooses, cell = (law(definition, part, STABILITY) for part in (share["stage_1"], share["stage_2"]))
         margins = [margin_of_error(chooses), *(margin_of_error(cell, cells) for cells in (1, 8, 18, 46))]
         threshold = suppression_threshold(cell, EMPTY_STAYS_HIDDEN)
         print(f"{float(budget):8g}", *(f"{margin:8,}" for margin in margins), f"{threshold:10,}")

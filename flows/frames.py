@@ -18,7 +18,7 @@ from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, require_release
 from tasks.lifecycle.received import path_in, read_in, reason_of
-from tasks.population_groups.level_budgets import named_level
+from tasks.population_groups.levels import named_level
 from tasks.top_down.run_plan import ProductName
 
 SEXES = {"1": "male", "2": "female"}

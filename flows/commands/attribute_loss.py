@@ -18,7 +18,8 @@ from tasks.pages.text_table import TextTable
 if TYPE_CHECKING:
     from flows.reports.losses import Scale
     from privacy.analyses.attribute_loss_s_dhc import Method, Table
-    from tasks.attribute_loss.detailed_dhca import Parameters
+    from tasks.attribute_loss.population_groups import Parameters
+    from tasks.detailed_dhca.configuration import Configuration
 
 WORST = "worst case over all persons"
 ANALYST = "A described person's figures rest on that person's values: for analysts, not for release."
@@ -53,11 +54,12 @@ def dhc_a(
     from flows.reports.losses import scale
     from privacy.analyses.attribute_loss_dhca import ATTRIBUTES, CROSSED, loss
     from tasks.attribute_loss.described import descriptions
-    from tasks.attribute_loss.detailed_dhca import read_parameters
+    from tasks.attribute_loss.population_groups import read_parameters
+    from tasks.detailed_dhca.configuration import Configuration
 
     if crossed not in CROSSED:
         raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
-    read = read_parameters(parameters)
+    read = read_parameters(parameters, Configuration)
     unit = scale(read.configuration.privacy_defn, delta, places=4)
     columns = attribute_sets(
         attributes or ["Age", "Sex", "Race", "Ethnicity", "Block", "Race,Ethnicity", "Age,Race"], ATTRIBUTES
@@ -90,7 +92,7 @@ def dhc_a(
     report(data, tables, form, as_json=as_json)
 
 
-def _dhca_notes(read: Parameters, unit: Scale, crossed: str, *, described: bool) -> list[str]:
+def _dhca_notes(read: Parameters[Configuration], unit: Scale, crossed: str, *, described: bool) -> list[str]:
     from privacy.analyses.attribute_loss_dhca import loss_of_crossing
 
     stability = "from the iteration files" if read.iterations else "max(2, max_race_codes) + 1, without iteration files"

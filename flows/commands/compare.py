@@ -45,7 +45,7 @@ def compare(
     from flows.reports.comparison import of_targets
     from flows.reports.comparison_of_setting import of_setting
     from flows.reports.figures import delta_of, share
-    from tasks.population_groups.level_budgets import read_settings
+    from tasks.detailed_dhca.level_budgets import read_settings
 
     at = delta_of(delta)
     if source is None:
@@ -64,7 +64,7 @@ def compare(
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
     from flows.reports.figures import pair
     from privacy.analyses.comparison_tables import TABLES, PrintedTable
-    from tasks.population_groups.level_budgets import named_level, one_jurisdiction
+    from tasks.population_groups.levels import named_level, one_jurisdiction
 
     if paper is not None and paper not in TABLES:
         raise Refused(f"unknown paper {paper!r}: {' or '.join(TABLES)}")

@@ -82,7 +82,7 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     from flows.execution.settings import new_run_id, run_directory
     from flows.reports.curator import spend_table
     from tasks.detailed_dhca.reserve_budget import planned_spend
-    from tasks.inputs.configuration import REGION_TYPES
+    from tasks.inputs.regions import REGION_TYPES
     from tasks.lifecycle.commit import holds_other
 
     base = options.run_id or new_run_id()

@@ -15,8 +15,8 @@ import pandas as pd
 from tasks.detailed_dhca.accuracy.errors import COUNT, TOTAL
 from tasks.detailed_dhca.accuracy.report import ALL, COUNT_OF, OF, TABLES, WORKLOADS, Report
 from tasks.detailed_dhca.details import TOTAL_ONLY
-from tasks.inputs.configuration import ITERATION_LEVEL_NAMES, NATION_STATE, Level
 from tasks.pages.charts import BLUE, INK, ORANGE, picture
+from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, NATION_STATE, Level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

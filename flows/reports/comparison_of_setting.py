@@ -15,8 +15,8 @@ from privacy.analyses.comparison import analyses
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.level_budgets import Setting
 from tasks.pages.text_table import TextTable
-from tasks.population_groups.level_budgets import Setting
 
 OTHER: dict[Definition, Definition] = {"puredp": "zcdp", "zcdp": "puredp"}
 MARGINS = (
@@ -99,9 +99,9 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
 def _row(setting: Setting, name: str, level: LevelBudget) -> Row:
     queries = query_budgets(level.budget, setting.gamma)
     with refusing():
-        noise = law(setting.definition, queries.stage_2, level.stability)
+        noise = law(setting.definition, queries["stage_2"], level.stability)
         margin = margin_of_error(noise)
-        alone = margin_of_error(law(setting.definition, queries.total_only, level.stability))
+        alone = margin_of_error(law(setting.definition, queries["total_only"], level.stability))
         need = least_budget(OTHER[setting.definition], margin, level.stability) / (1 - setting.gamma)
     other = LevelBudget(need, level.stability)
-    return Row(name, level, queries.stage_2, recipe_margin(noise), margin, alone, other)
+    return Row(name, level, queries["stage_2"], recipe_margin(noise), margin, alone, other)

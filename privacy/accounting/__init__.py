@@ -4,7 +4,7 @@ The function `stability` is imported from its module, privacy.accounting.stabili
 the module's.
 """
 
-from privacy.accounting.composition import LevelBudget, QueryBudgets, Spend, disjoint, query_budgets, spend
+from privacy.accounting.composition import LevelBudget, Spend, disjoint, query_budgets, spend
 from privacy.accounting.conversions import epsilon, pure_to_rho, rho
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request, Row
 from privacy.accounting.stability import IterationCounts
@@ -15,7 +15,6 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LevelBudget",
-    "QueryBudgets",
     "Request",
     "Row",
     "Spend",

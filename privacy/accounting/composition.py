@@ -33,19 +33,13 @@ class LevelBudget:
         return float(self.budget / self.stability)
 
 
-@dataclass(frozen=True)
-class QueryBudgets:
-    """How the budget of a population group level is split over the queries of one group (Algorithm 2)."""
+def query_budgets(budget: Fraction, gamma: Fraction) -> dict[str, Fraction]:
+    """Split a level's budget over the queries of one group of SafeTab-P (Algorithm 2).
 
-    total_only: Fraction
-    stage_1: Fraction
-    stage_2: Fraction
-
-
-def query_budgets(budget: Fraction, gamma: Fraction) -> QueryBudgets:
-    """Split a level's budget: all of it for a TotalOnly group, else gamma in step 1 and the rest in step 2."""
+    All of it is for `total_only` in a TotalOnly group; in any other, gamma of it for `stage_1`, the rest for `stage_2`.
+    """
     budget, gamma = exact(budget, "the budget of a level"), exact(gamma, "gamma")
-    return QueryBudgets(budget, gamma * budget, (1 - gamma) * budget)
+    return {"total_only": budget, "stage_1": gamma * budget, "stage_2": (1 - gamma) * budget}
 
 
 @dataclass(frozen=True)

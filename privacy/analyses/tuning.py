@@ -40,20 +40,10 @@ def multiplicity_stability(race_codes: int) -> int:
     return stability(one_each, race_codes)
 
 
-@dataclass(frozen=True)
-class Laws:
-    """The noise of a level's counts: of a TotalOnly group, of the total of step 1, of each count of step 2."""
-
-    total_only: Law
-    stage_1: Law
-    stage_2: Law
-
-
-def level_laws(definition: Definition, level: LevelBudget, gamma: Fraction) -> Laws:
-    """Return the noise of a level's three queries (Algorithm 2)."""
-    budgets = query_budgets(level.budget, gamma)
-    queries = (budgets.total_only, budgets.stage_1, budgets.stage_2)
-    return Laws(*(law(definition, budget, level.stability) for budget in queries))
+def level_laws(definition: Definition, level: LevelBudget, gamma: Fraction) -> dict[str, Law]:
+    """Return the noise of a level's queries by name (Algorithm 2): `total_only`, `stage_1` and `stage_2`."""
+    queries = query_budgets(level.budget, gamma)
+    return {query: law(definition, budget, level.stability) for query, budget in queries.items()}
 
 
 @dataclass(frozen=True)
@@ -78,15 +68,15 @@ class Margins:
     totals: Mapping[str, int]
 
 
-def margins(laws: Laws) -> Margins:
+def margins(laws: Mapping[str, Law]) -> Margins:
     """Return the margins of error of a level."""
-    totals = {name: margin_of_error(laws.stage_2, cells) for name, cells in CELLS.items()}
-    return Margins(margin_of_error(laws.total_only), margin_of_error(laws.stage_1), totals["total"], totals)
+    totals = {name: margin_of_error(laws["stage_2"], cells) for name, cells in CELLS.items()}
+    return Margins(margin_of_error(laws["total_only"]), margin_of_error(laws["stage_1"]), totals["total"], totals)
 
 
-def estimate_margins(laws: Laws) -> dict[str, int]:
+def estimate_margins(laws: Mapping[str, Law]) -> dict[str, int]:
     """Return the margins of estimated totals (T1) at each detail, far from any threshold, pooled with full weight."""
-    answers = {name: Answers(laws.stage_1, laws.stage_2, cells) for name, cells in CELLS.items()}
+    answers = {name: Answers(laws["stage_1"], laws["stage_2"], cells) for name, cells in CELLS.items()}
     return {name: make_estimator(answered, None, None).margin for name, answered in answers.items()}
 
 

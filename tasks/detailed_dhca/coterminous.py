@@ -9,10 +9,10 @@ from typing import TypeVar
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups import coterminous
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import ITERATION_LEVELS, Level
 
 Tables = TypeVar("Tables", bound=PublishedGroups)
 

@@ -15,13 +15,15 @@ from privacy.estimation.equality import find_equalities
 from privacy.estimation.estimator import Estimator, critical_value, make_estimator
 from privacy.estimation.pooling import Answers
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, WIDTHS
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import NEVER, Level
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.configuration import NEVER
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 
 STATE_DIGITS, COUNTY_DIGITS = 2, 5  # of a region id, which begins with its state's, and a tract's with its county's
 ANCESTORS = {
@@ -47,7 +49,7 @@ class EstimatorInput:
 def details_of(run: DetailedRun, level: Level) -> dict[int, EstimatorInput]:
     """Return the details that step 1 can choose in a level."""
     queries = load_queries(run, level)
-    thresholds = run.parameters.configuration.thresholds[level]
+    thresholds = run.parameters.configuration.thresholds[PERSONS][level]
     ends = (None, *(None if threshold >= NEVER else threshold for threshold in thresholds), None)
     details = {}
     for detail in (TOTAL, AGE4, AGE9, AGE23):

@@ -19,10 +19,10 @@ from tasks.detailed_dhca.noise import estimate_words
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 
 
 @dataclass(frozen=True)

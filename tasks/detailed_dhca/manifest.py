@@ -10,6 +10,7 @@ import numpy as np
 
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.details import AGES, DETAILS
 from tasks.detailed_dhca.dictionary import DICTIONARY
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
@@ -18,7 +19,7 @@ from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
-from tasks.inputs.configuration import REGION_TYPES, Level
+from tasks.inputs.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.dictionary import write_dictionary
 from tasks.lifecycle.files import load_object
@@ -33,6 +34,7 @@ from tasks.lifecycle.manifest import (
     write_manifest,
 )
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import configuration_digest
 
 STATEMENTS = {
@@ -100,7 +102,7 @@ def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict
         "regions": len(domain.region_ids),
         "iterations": len(domain.iterations),
         "groups": domain.groups,
-        "thresholds": configuration.thresholds[level],
+        "thresholds": configuration.thresholds[PERSONS][level],
         "suppressed_up_to": suppression_threshold(run, level),
         "groups_published": dict(published),
     }
@@ -142,8 +144,7 @@ def _noise(queries: Queries) -> dict[str, Any]:
     return {
         "stability": queries.stability,
         "queries": {
-            name: {"budget": str(getattr(queries.budgets, name)), **noise_law(queries.law(name))}
-            for name in ("total_only", "stage_1", "stage_2")
+            name: {"budget": str(budget), **noise_law(queries.law(name))} for name, budget in queries.budgets.items()
         },
     }
 

@@ -13,8 +13,8 @@ from privacy.noise.randomness import Keystream, RunSecret, query_key
 from tasks.detailed_dhca.details import DETAILS
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import Authorization, read_drawing, read_secret
+from tasks.population_groups.levels import Level
 
 
 class LevelNoise(Protocol):

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.persons import encoded_chunks
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.files import open_array, save_arrays, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.flatmap import Records, Regions, count_groups
+from tasks.population_groups.levels import Level
 from tasks.population_groups.partitions import load_partitions, make_partitions
 
 

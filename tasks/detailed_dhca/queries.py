@@ -6,27 +6,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from privacy.accounting.composition import QueryBudgets, query_budgets
-from privacy.noise.laws import Definition, Law, law
+from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
+from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.details import TOTAL_ONLY
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import stamp
+from tasks.population_groups.levels import Level
+from tasks.population_groups.queries import LevelQueries, queries_of
 
 
 @dataclass(frozen=True)
-class Queries:
-    """The stability of a level, its budget and the noise of its queries."""
+class Queries(LevelQueries):
+    """The queries of a level, `total_only`, `stage_1` and `stage_2` (Algorithm 2), and the chance that suppresses."""
 
-    definition: Definition
-    stability: int
-    budgets: QueryBudgets
     zero_suppression_chance: Fraction | None
-
-    def law(self, query: str) -> Law:
-        """Return the noise of a query, `total_only`, `stage_1` or `stage_2`; it costs a group budget / stability."""
-        return law(self.definition, getattr(self.budgets, query), self.stability)
 
     def of_detail(self, detail: int) -> Law:
         """Return the noise in each cell of a group's published table."""
@@ -51,11 +45,6 @@ def load_queries(run: DetailedRun, level: Level) -> Queries:
 
 @lru_cache(maxsize=64)
 def _queries(run: DetailedRun, level: Level, _stamp: tuple[int, int]) -> Queries:
-    parameters = run.parameters
-    configuration = parameters.configuration
-    return Queries(
-        definition=configuration.privacy_defn,
-        stability=parameters.iterations.stability(level, configuration.max_race_codes),
-        budgets=query_budgets(configuration.budget(level), configuration.stage_1_fraction),
-        zero_suppression_chance=configuration.zero_suppression_chance,
-    )
+    configuration, iterations = run.parameters.configuration, run.parameters.iterations
+    queries = queries_of(configuration, iterations, PERSONS, level)
+    return Queries(**vars(queries), zero_suppression_chance=configuration.zero_suppression_chance)

@@ -20,11 +20,11 @@ from tasks.detailed_dhca.manifest import describe_release
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import SEE_SPINE, SPINE, clear_staging, drafts, staging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 from tasks.population_groups.tables import write_table
 from tasks.population_groups.tabulated import write_tabulated
 

@@ -20,11 +20,11 @@ from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES_NAMES, DETAILS, 
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
 from tasks.inputs.regions import Region
 from tasks.pages import render
 from tasks.pages.dots import dots
+from tasks.population_groups.levels import Level
 
 REPORT = "report.html"
 SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total

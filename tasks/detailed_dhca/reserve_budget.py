@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from privacy.accounting.composition import Spend, spend
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.configuration import Configuration
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.person_file import missing_data
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Configuration
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize, precheck

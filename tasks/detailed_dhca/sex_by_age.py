@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.noise import open_noise
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import narrowest, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
+from tasks.population_groups.levels import Level
 
 
 def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None:

@@ -8,11 +8,11 @@ from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, TOTAL, WIDTH
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 
 
 def suppression_threshold(run: DetailedRun, level: Level) -> int | None:

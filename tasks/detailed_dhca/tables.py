@@ -18,9 +18,9 @@ from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE, WIDTH
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.authorization import is_truth
 from tasks.population_groups.domain import Domain
+from tasks.population_groups.levels import Level
 from tasks.population_groups.tables import batches, group_columns
 
 SEXES = ("1", "2")

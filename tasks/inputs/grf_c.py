@@ -23,9 +23,9 @@ from tasks.inputs.block_codes import (
     code_number,
     has_digits,
 )
-from tasks.inputs.configuration import REGION_TYPES
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.marks import GRF_FILE
+from tasks.inputs.regions import REGION_TYPES
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spine.settings import Jurisdiction
+
+REGION_TYPES: dict[Jurisdiction, tuple[str, ...]] = {  # in the order of Algorithm 4
+    "us": ("USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH"),
+    "pr": ("PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"),
+}
 NATION = "1"
 PUERTO_RICO = "PR-"
 WITHIN = {

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import Level
 from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.files import load_object, save_arrays, unless_done
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.group_tables import GroupTables
+from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
 

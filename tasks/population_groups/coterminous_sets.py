@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from spine.settings import Jurisdiction
-from tasks.inputs.configuration import REGION_TYPES
 from tasks.inputs.files import digest_file, unchanged
 from tasks.inputs.grf_c import NOWHERE, RegionMap
+from tasks.inputs.regions import REGION_TYPES
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object

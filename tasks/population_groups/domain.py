@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import stamp
+from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
 GROUPS_EACH = 1 << 20  # groups that one piece of a noise stage holds

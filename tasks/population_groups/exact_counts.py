@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import read_part
 from tasks.lifecycle.process import use_kernels
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 from tasks.population_groups.partitions import load_partitions
 from tasks.population_groups.run import SafeTabRun
 

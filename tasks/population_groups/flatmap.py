@@ -17,9 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tasks.inputs.configuration import ITERATION_LEVELS
 from tasks.inputs.grf_c import NOWHERE
 from tasks.population_groups.iterations import KINDS, Granularity
+from tasks.population_groups.levels import ITERATION_LEVELS
 
 FEWEST_RECORDS = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves
 Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x iteration: indptr, indices, data

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from privacy.accounting.stability import IterationCounts, stability
-from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import check_mask, check_pattern, read_table
+from tasks.population_groups.levels import ITERATION_LEVELS, Level
 
 CODES_FILE = "race-and-ethnicity-codes.txt"
 RACE_FILE = "race-characteristic-iterations.txt"

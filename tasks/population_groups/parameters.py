@@ -1,67 +1,124 @@
-"""A parameters directory of a SafeTab: config.json, the codes and the iterations, read and checked. Public."""
+"""A parameters directory of a SafeTab: config.json, codes and iterations, and what its noise can guarantee. Public."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Generic
 
-from tasks.inputs.files import digest_file, read_bytes, unchanged, why
+from privacy.noise.sampler import check_law
+from tasks.inputs.files import digest_file, read_bytes, read_text, unchanged, why
 from tasks.inputs.findings import MISSING, Finding, has_errors
-from tasks.population_groups.iterations import PARAMETER_FILES, Iterations, read_iterations
-
-Configuration = TypeVar("Configuration")  # each SafeTab has its own
+from tasks.lifecycle.errors import Refused
+from tasks.population_groups.configuration import Kind, SafeTabConfiguration, budget_key, parse_configuration
+from tasks.population_groups.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
+from tasks.population_groups.levels import Level
+from tasks.population_groups.queries import queries_of
 
 
 @dataclass(frozen=True)
-class Parameters(Generic[Configuration]):
+class Parameters(Generic[Kind]):
     """A checked parameters directory; public."""
 
-    configuration: Configuration
+    configuration: Kind
     iterations: Iterations
     digests: dict[str, str]
 
 
-def read_parameters(
-    params: str,
-    parse: Callable[[str], tuple[Configuration | None, list[Finding]]],
-    check_levels: Callable[[Configuration, Iterations], list[Finding]],
-) -> tuple[Parameters[Configuration] | None, list[Finding]]:
-    """Read config.json and the iteration files; None and findings where they have errors.
+def read_parameters(params: str, kind: type[Kind]) -> tuple[Parameters[Kind] | None, list[Finding]]:
+    """Read config.json, of this kind, and the iteration files; None and findings where they have errors.
 
-    `parse` reads the text of config.json; `check_levels` finds the levels whose stability or noise cannot be
-    guaranteed, before anything is spent on them.
+    Levels whose stability or noise cannot be guaranteed are errors: before anything is spent on them.
 
     Raises
     ------
     Refused
-        where one of them changes meanwhile: the digests are those of the files that were parsed.
+        where one of the files changes meanwhile: the digests are those of the files that were parsed.
     """
     folder = params.rstrip("/")
     with unchanged(f"{folder}/{file}" for file in PARAMETER_FILES):
-        configuration, findings = _read_configuration(f"{folder}/config.json", parse)
+        configuration, findings = _read_configuration(f"{folder}/config.json", kind)
         iterations, faults = read_iterations(params)
         findings += faults
         if configuration and iterations:
-            findings += check_levels(configuration, iterations)
+            findings += _check_levels(configuration, iterations)
         if has_errors(findings) or configuration is None or iterations is None:
             return None, findings
         return Parameters(configuration, iterations, digest_parameters(params)), findings
 
 
-def _read_configuration(
-    file: str, parse: Callable[[str], tuple[Configuration | None, list[Finding]]]
-) -> tuple[Configuration | None, list[Finding]]:
+def _read_configuration(file: str, kind: type[Kind]) -> tuple[Kind | None, list[Finding]]:
     try:
-        return parse(read_bytes(file).decode("utf-8-sig"))
+        return parse_configuration(read_bytes(file).decode("utf-8-sig"), kind)
     except FileNotFoundError:
         return None, [Finding("config.json", MISSING)]
     except OSError as error:
         return None, [Finding("config.json", f"the file cannot be read: {why(error)}")]
     except UnicodeDecodeError:
         return None, [Finding("config.json", "is not UTF-8 text")]
+
+
+def _check_levels(configuration: SafeTabConfiguration, iterations: Iterations) -> Iterator[Finding]:
+    asked = configuration.jurisdictions
+    for level in (level for jurisdiction in asked for level in configuration.levels(jurisdiction)):
+        try:
+            iterations.stability(level, configuration.max_race_codes)
+        except ValueError as error:
+            yield Finding(MAPPING_FILE, f"{level.name}: {error}")
+            continue
+        for table, budgets in configuration.budgets.items():
+            if budgets[level] in (0, "Infinity"):
+                continue
+            queries = queries_of(configuration, iterations, table, level)
+            try:
+                for query in queries.budgets:
+                    check_law(queries.law(query))
+            except ValueError as error:
+                yield Finding("config.json", f"{level.name}: {error}", budget_key(table, level))
+
+
+def read_parameter_files(path: Path, kind: type[Kind]) -> tuple[Kind, Iterations | None]:
+    """Read a config.json, alone (then without iterations), or a directory with one and the iteration files in it.
+
+    Raises
+    ------
+    Refused
+        with the first fault, in one line.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        text = read_text(file)
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {why(error)}") from None
+    configuration, findings = parse_configuration(text, kind)
+    iterations = None
+    if configuration and path.is_dir():
+        iterations, findings = read_iterations(str(path))
+    faults = [finding for finding in findings if not finding.warning]
+    if configuration is None or has_errors(findings):
+        raise Refused(
+            f"{file if configuration is None else path}: {faults[0].column} {faults[0].rule}".replace(":  ", ": ")
+        )
+    if configuration.noiseless:
+        raise Refused(f"{file}: a budget is infinite, so every loss is infinite too")
+    return configuration, iterations
+
+
+def stability_parts(
+    configuration: SafeTabConfiguration, iterations: Iterations | None, level: Level
+) -> tuple[int, int]:
+    """Return the two parts of a level's stability: of races, max(h_alone, h_comb) max(2, r), and of ethnicity, h_e.
+
+    Without iterations h_alone = h_comb = h_e = 1, as in every valid production file: s = max(2, r) + 1.
+    """
+    most = max(2, configuration.max_race_codes)
+    if iterations is None:
+        return most, 1
+    counts = iterations.granularity(level).counts(level.iteration_level)
+    return max(counts.alone, counts.combination) * most, counts.ethnicity
 
 
 def digest_parameters(params: str) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import load_object, save_object, unless_done
+from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons

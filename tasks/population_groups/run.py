@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tasks.inputs.configuration import Level
 from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import Parameters
 
 

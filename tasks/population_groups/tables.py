@@ -12,10 +12,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.staging import PIPES, release_file
 from tasks.population_groups.domain import Domain
 from tasks.population_groups.group_tables import GroupTables
+from tasks.population_groups.levels import Level
 
 GROUPS_AT_ONCE = 100_000
 Tables = TypeVar("Tables", bound=GroupTables)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from spine.settings import Jurisdiction
-from tasks.inputs.configuration import ITERATION_LEVELS, REGION_TYPES
 from tasks.inputs.grf_c import RegionMap
 from tasks.inputs.public_regions import write_regions
-from tasks.inputs.regions import Region
+from tasks.inputs.regions import REGION_TYPES, Region
 from tasks.population_groups.iterations import KINDS, Iterations
+from tasks.population_groups.levels import ITERATION_LEVELS
 from tasks.population_groups.run import SafeTabRun
 
 REGIONS_FILE, ITERATIONS_FILE = "tabulated/regions.csv", "tabulated/iterations.csv"

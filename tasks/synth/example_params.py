@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS, Level
+from tasks.population_groups.configuration import budget_key
+from tasks.population_groups.levels import ALL_LEVELS, Level
 
 # Code, name, major race (LEVEL 0), Regional and Detailed group. Codes have the ranges that the real list has by race.
 _RACE = """
@@ -59,7 +60,7 @@ def write_example_params(params: Path) -> None:
 def _config() -> dict[str, Any]:
     return {
         "max_race_codes": 4,
-        **{key: _budget(level) for key, level in BUDGET_KEYS.items()},
+        **{budget_key("p", level): _budget(level) for level in ALL_LEVELS},
         "privacy_budget_p_stage_1_fraction": 0.1,
         "thresholds_p": {
             str(level): [150, 300, 800] if level.nation_or_state else [40, 120, 400] for level in ALL_LEVELS

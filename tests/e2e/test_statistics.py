@@ -24,7 +24,6 @@ from scipy import stats
 
 from tasks.detailed_dhca.details import AGES, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.inputs.marks import write_mark
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
 from tasks.lifecycle.manifest import read_manifest
@@ -32,6 +31,7 @@ from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import Domain, load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
+from tasks.population_groups.levels import Level
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HERE: Workers = Here()  # type: ignore[assignment]

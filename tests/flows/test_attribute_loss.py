@@ -136,7 +136,8 @@ def test_epsilon_at_a_delta(das):
 
 
 def dhca_config(**changes) -> dict:
-    from tasks.inputs.configuration import ALL_LEVELS, BUDGET_KEYS
+    from tasks.detailed_dhca.configuration import BUDGET_KEYS
+    from tasks.population_groups.levels import ALL_LEVELS
 
     config = {key: 0.9 if "us" in key or "state" in key else 0 for key in BUDGET_KEYS}
     config |= {"thresholds_p": {str(level): [10, 20, 30] for level in ALL_LEVELS}}

@@ -37,10 +37,10 @@ from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum
-from tasks.inputs.configuration import Level
 from tasks.inputs.names import check_names
 from tasks.lifecycle.errors import Refused
 from tasks.pages.csv_text import as_csv
+from tasks.population_groups.levels import Level
 from tests.flows.conftest import printed
 
 STATE, COUNTY, TWIN = Region("STATE", "01"), Region("COUNTY", "01001"), Region("COUNTY", "02001")

@@ -15,7 +15,7 @@ from dhca_inputs import Inputs, configuration, write_config
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.tuning import level_laws
 from privacy.noise.margins import margin_of_error
-from tasks.inputs.configuration import BUDGET_KEYS
+from tasks.detailed_dhca.configuration import BUDGET_KEYS
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_solve_answers_with_the_least_budget(das, question, stage, cells, defini
     one_less = budget - Fraction(10) ** -len(out.strip().partition(".")[2])
     for at, met in ((budget, True), (one_less, False)):
         laws = level_laws(definition, LevelBudget(at, 9), Fraction(1, 5))
-        assert (margin_of_error(getattr(laws, stage), cells) <= target) is met
+        assert (margin_of_error(laws[stage], cells) <= target) is met
 
 
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):

@@ -16,7 +16,7 @@ from privacy.accounting.conversions import epsilon
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import level_laws, margins, sizes_for_relative_error
 from privacy.noise.margins import suppression_threshold
-from tasks.population_groups.level_budgets import named_level
+from tasks.population_groups.levels import named_level
 
 NATION, COUNTY = named_level("usa-2"), named_level("county-2")
 
@@ -165,7 +165,7 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
     for case, told in zip(cases, by_page, strict=True):
         level = LevelBudget(Fraction(str(case["budget"])), case["stability"])
         laws = level_laws(case["definition"], level, Fraction(str(case["gamma"])))
-        of_level, noise = margins(laws), laws.stage_2
+        of_level, noise = margins(laws), laws["stage_2"]
         sums = {f"total_at_{name}": margin for name, margin in of_level.totals.items() if name != "total"}
         assert told["margins"] == {
             "total_only": of_level.total_only,

@@ -20,7 +20,7 @@ from privacy.analyses.suppression import continuous_bias, published_bias, suppre
 from privacy.analyses.tuning import level_laws
 from privacy.noise.margins import suppression_threshold
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.level_budgets import named_level
+from tasks.population_groups.levels import named_level
 
 INPUTS = {
     name: f"B{row}" for row, name in enumerate(("definition", "gamma", "race", "target", "kind", "chance", "delta"), 2)
@@ -81,7 +81,7 @@ def assert_tells(book: openpyxl.Workbook, plan: Plan) -> None:
         assert tune.cell(row, 3).value == pytest.approx(told[side]["epsilon"], rel=1e-9)
     sheet = book["Suppression"]
     level = named_level(sheet["B2"].value)
-    noise = level_laws(plan.definition, plan.level_budget(level), plan.gamma).stage_2
+    noise = level_laws(plan.definition, plan.level_budget(level), plan.gamma)["stage_2"]
     threshold = suppression_threshold(noise, plan.chance)
     assert sheet["B6"].value == threshold
     rows = list(sheet.iter_rows(min_row=9, max_row=59, max_col=10, values_only=True))

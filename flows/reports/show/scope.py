@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flows.reports.show.geography import PUERTO_RICO, STATES, Region
-from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.levels import ALL_LEVELS, Level
 
 SLUGS = {level.slug: level for level in ALL_LEVELS}
 

@@ -14,8 +14,8 @@ from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca.details import AGES_NAMES
-from tasks.inputs.configuration import Level
 from tasks.pages import render
+from tasks.population_groups.levels import Level
 
 
 def page(plan: Plan) -> str:

@@ -15,9 +15,9 @@ from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
-from tasks.inputs.configuration import Level
+from tasks.detailed_dhca.level_budgets import Setting, read_settings
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.level_budgets import Setting, named_level, one_jurisdiction, read_settings
+from tasks.population_groups.levels import Level, named_level, one_jurisdiction
 
 CHANCE = Fraction("0.9999")
 

@@ -17,9 +17,8 @@ from privacy.analyses.margin_budgets import least
 from privacy.analyses.tuning import CELLS, level_laws, multiplicity_stability
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.level_budgets import named_level
+from tasks.population_groups.levels import Level, named_level
 
 LARGEST_MARGIN = 10**6
 
@@ -62,8 +61,7 @@ def solve(plan: Plan, question: Question) -> dict[str, Any]:
         stability = plan.stability(level) if level in plan.levels else multiplicity_stability(plan.race_codes)
 
     def noise(budget: Fraction) -> Law:
-        law: Law = getattr(level_laws(plan.definition, LevelBudget(budget, stability), plan.gamma), stage)
-        return law
+        return level_laws(plan.definition, LevelBudget(budget, stability), plan.gamma)[stage]
 
     def meets(budget: Fraction) -> bool:
         return budget > 0 and margin_of_error(noise(budget), cells) <= question.margin
@@ -89,7 +87,7 @@ def solve(plan: Plan, question: Question) -> dict[str, Any]:
 
 
 def _query(statistic: str) -> tuple[str, int]:
-    """Return a statistic's query, a field of Laws, and how many of its answers are added up."""
+    """Return a statistic's query and how many of its answers are added up."""
     if statistic.startswith("total_at_"):
         return "stage_2", CELLS[statistic.removeprefix("total_at_")]
     return {"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[statistic], 1

@@ -24,7 +24,7 @@ from privacy.analyses.tuning import (
 from privacy.noise.laws import UNITS, DiscreteGaussian
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
-from tasks.inputs.configuration import Level
+from tasks.population_groups.levels import Level
 
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
@@ -76,14 +76,14 @@ def answers(plan: Plan) -> dict[str, Any]:
 
 def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     laws = level_laws(plan.definition, budget, plan.gamma)
-    for drawn in (laws.total_only, laws.stage_1, laws.stage_2):
+    for drawn in laws.values():
         check_law(drawn)  # refuse what a run would refuse; sums over such a law would take minutes
     level_margins = margins(laws)
     answer = {
         "stability": budget.stability,
         "margins": _margins(level_margins),
         "margins_of_estimates": estimate_margins(laws),
-        "margin_by_recipe": recipe_margin(laws.stage_2),
+        "margin_by_recipe": recipe_margin(laws["stage_2"]),
     }
     if plan.relative:
         sizes: dict[str, Any] = {**sizes_for_relative_error(level_margins.cell, plan.target)}
@@ -93,7 +93,7 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
         sizes["total_only"] = sizes_for_margin(level_margins.total_only, int(plan.target))["total"]
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
         answer["least_budget_for_target"] = float(need)
-    noise, threshold = laws.stage_2, suppression_threshold(laws.stage_2, plan.chance)
+    noise, threshold = laws["stage_2"], suppression_threshold(laws["stage_2"], plan.chance)
     suppression = []
     for size in [round(part * threshold) for part in FRACTIONS]:
         bias = {"size": size, "suppressed": suppression_probability(noise, threshold, size)}

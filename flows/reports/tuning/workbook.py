@@ -17,7 +17,7 @@ from flows.reports.tuning.workbook_sheet import EXP, IF, INT, IS_NUMBER, LN, MAX
 from flows.reports.tuning.workbook_sums import SumsSheet
 from privacy.analyses.tuning import CELLS
 from tasks.detailed_dhca.details import AGES_NAMES, TABLE_NAMES
-from tasks.inputs.configuration import Level
+from tasks.population_groups.levels import Level
 
 TABLES = ("age4", "age9", "age23")
 FIRST = 14  # the row of the first level

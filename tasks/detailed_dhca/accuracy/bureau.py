@@ -18,9 +18,9 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, errors_folder, is_measured
 from tasks.detailed_dhca.details import TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 from tasks.population_groups.tables import group_columns
 
 NAMES = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)")

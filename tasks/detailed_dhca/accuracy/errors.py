@@ -20,10 +20,10 @@ from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import Queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import ExactCounts, read_exact_counts
+from tasks.population_groups.levels import Level
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...
 TOTAL, SEX, CELL = range(3)  # what a published count is of: the whole table, one sex of it, a single cell

@@ -16,10 +16,10 @@ from privacy.noise.margins import coverage
 from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
 from tasks.detailed_dhca.details import TABLE_NAMES, WIDTHS
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.errors import Refused
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
+from tasks.population_groups.levels import Level
 
 WORKLOADS = (*NAMES, "TotalOnly")  # by detail, as in the CSV files
 TABLES = dict(zip(WORKLOADS, (*TABLE_NAMES.values(), "TotalOnly"), strict=True))  # the same for people

@@ -55,10 +55,10 @@ def test_a_level_that_nobody_reaches_is_refused() -> None:
 def test_no_group_costs_more_than_the_levels_budget(budget: Fraction, gamma: Fraction) -> None:
     """Total only, or both steps: exactly the level's budget, exactly."""
     budgets = query_budgets(budget, gamma)
-    assert budgets.total_only == budget
-    assert budgets.stage_1 + budgets.stage_2 == budget
-    assert budgets.stage_1 == gamma * budget
-    assert min(budgets.stage_1, budgets.stage_2) > 0
+    assert budgets["total_only"] == budget
+    assert budgets["stage_1"] + budgets["stage_2"] == budget
+    assert budgets["stage_1"] == gamma * budget
+    assert min(budgets["stage_1"], budgets["stage_2"]) > 0
 
 
 @given(budgets=st.lists(FRACTIONS, min_size=1, max_size=12), definition=st.sampled_from(["zcdp", "puredp"]))

@@ -35,7 +35,7 @@ FIGURES = {  # rho -> T, P(suppressed), bias / T and eq. (13) / T at n = 0, T/2,
 @pytest.mark.parametrize("rho", FIGURES, ids=lambda rho: f"B-Figures-1-2-rho-{rho}")
 def test_suppression_and_bias_over_true_size(rho):
     threshold, suppressed, biases, printed = FIGURES[rho]
-    noise = level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA).stage_2
+    noise = level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA)["stage_2"]
     assert suppression_threshold(noise, Fraction("0.9999")) == threshold
     for half, (chance, bias) in enumerate(zip(suppressed, biases, strict=True)):
         size = round(half * threshold / 2)
@@ -71,7 +71,7 @@ def test_a_group_far_below_the_threshold_is_published_just_above_it():
 )
 def test_thresholds(rho, threshold):
     laws = level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA)
-    assert suppression_threshold(laws.stage_2, Fraction("0.9999")) == threshold
+    assert suppression_threshold(laws["stage_2"], Fraction("0.9999")) == threshold
 
 
 def test_race_multiplicity():

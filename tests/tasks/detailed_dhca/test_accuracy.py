@@ -29,10 +29,10 @@ from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, make_rep
 from tasks.detailed_dhca.accuracy.trials import open_trial, trial_directory
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import validate
-from tasks.inputs.configuration import Level
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.levels import Level
 
 RUNS = 2
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]

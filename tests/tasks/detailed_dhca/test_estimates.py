@@ -31,13 +31,13 @@ from tasks.detailed_dhca.published import EstimatedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.population_groups import domain
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
+from tasks.population_groups.levels import Level
 
 GROUP = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]
 

@@ -42,9 +42,9 @@ from tasks.detailed_dhca import details, noise
 from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.manifest import read_manifest
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 
 T1_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n"
 T2_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|AGESTART|AGEEND|SEX|COUNT\n"

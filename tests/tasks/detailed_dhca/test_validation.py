@@ -601,7 +601,7 @@ def test_a_parameter_file_that_changes_while_it_is_read(
         edit(params / name, lambda text: text + "\n")
         return []
 
-    monkeypatch.setattr("tasks.detailed_dhca.parameters._check_levels", meddle)
+    monkeypatch.setattr("tasks.population_groups.parameters._check_levels", meddle)
     with pytest.raises(Refused, match=f"{name} changed while it was read"):
         read_parameters(str(params))
 

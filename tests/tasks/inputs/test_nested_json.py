@@ -11,11 +11,11 @@ import pytest
 from spine.settings import settings_for
 from tasks.attribute_loss.phsafe import read_phsafe_budgets
 from tasks.bottom_up.domain import read_domain
-from tasks.inputs.configuration import parse_configuration
+from tasks.detailed_dhca.configuration import parse_configuration
+from tasks.detailed_dhca.level_budgets import read_settings
 from tasks.inputs.marks import read_mark
 from tasks.inputs.spine_options import read_allocation, read_columns
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.level_budgets import read_settings
 from tasks.synth.params import read_config
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -31,13 +31,13 @@ from tasks.detailed_dhca.coterminous import equate, equate_coterminous, final_fo
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.lifecycle.manifest import read_manifest
 from tasks.population_groups.coterminous_sets import find_sets, is_water, save_sets
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
 
 Node = tuple[str, str]  # region type and id
 Sets = set[frozenset[Node]]

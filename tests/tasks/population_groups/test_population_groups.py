@@ -34,12 +34,12 @@ from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.configuration import ITERATION_LEVELS, Level
 from tasks.population_groups import exact_counts, flatmap
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
 from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly, map_compiled
 from tasks.population_groups.iterations import KINDS, Granularity, Iterations, read_iterations
+from tasks.population_groups.levels import ITERATION_LEVELS, Level
 from tasks.population_groups.partitions import load_partitions
 
 GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]

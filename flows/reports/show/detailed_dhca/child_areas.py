@@ -12,7 +12,7 @@ from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Rele
 from flows.reports.show.detailed_dhca.view_models import Inside, SumOfChildren
 from flows.reports.show.geography import Region, title
 from privacy.noise.laws import Law
-from tasks.inputs.configuration import Level
+from tasks.population_groups.levels import Level
 
 FEW = 8  # rows beside others
 

@@ -12,7 +12,7 @@ from flows.reports.show.geography import Region, title
 from flows.reports.show.release_pages import NotThere
 from tasks.detailed_dhca.details import TABLE_NAMES
 from tasks.detailed_dhca.report import SHAPES
-from tasks.inputs.configuration import ITERATION_LEVEL_NAMES, Level
+from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, Level
 
 NOTHING_OF_REGION = "Nothing was published for this region: all its groups were suppressed, or it was not in the run."
 

@@ -27,9 +27,9 @@ from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.pyramid import Cell
 from tasks.detailed_dhca.report import SHAPES
-from tasks.inputs.configuration import ALL_LEVELS, Level
 from tasks.inputs.names import Names, names_of_release
 from tasks.lifecycle.received import LARGEST_READ
+from tasks.population_groups.levels import ALL_LEVELS, Level
 from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"

@@ -16,8 +16,8 @@ from flows.reports.show.detailed_dhca.search import index_of
 from flows.reports.show.geography import Region
 from tasks.detailed_dhca.pyramid import age_label
 from tasks.detailed_dhca.report import SHAPES
-from tasks.inputs.configuration import Level
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.levels import Level
 
 MOST_GROUPS = 500_000
 

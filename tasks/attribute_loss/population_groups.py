@@ -1,27 +1,29 @@
-"""What attribute loss of the Detailed DHC-A takes from the parameter files: levels, and a described person's groups."""
+"""What attribute loss by population groups takes from the parameter files: levels, and a described person's groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic
 
 import numpy as np
 
 from privacy.analyses.attribute_loss_dhca import GroupLevel, Record, race_groups_of_codes
 from spine.settings import Jurisdiction
 from tasks.attribute_loss.described import check_keys, flag, whole
-from tasks.inputs.configuration import Configuration, Level
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.configuration import Kind
 from tasks.population_groups.iterations import RACE_CODES, Iterations
-from tasks.population_groups.level_budgets import read_parameter_files, stability_parts
+from tasks.population_groups.levels import Level
+from tasks.population_groups.parameters import read_parameter_files, stability_parts
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Parameters(Generic[Kind]):
     """A config.json and, where its directory has them, the iteration files, which make stability and groups exact."""
 
-    configuration: Configuration
+    configuration: Kind
     iterations: Iterations | None
 
     def levels(self, jurisdiction: Jurisdiction) -> dict[Level, GroupLevel]:
@@ -79,12 +81,12 @@ class Parameters:
         return len(race), len(groups) - len(race), int(granularity.total_only[race].sum())
 
 
-def read_parameters(path: Path) -> Parameters:
-    """Read a config.json, or a directory with one and the iteration files beside it.
+def read_parameters(path: Path, kind: type[Kind]) -> Parameters[Kind]:
+    """Read a config.json of this kind, or a directory with one and the iteration files in it.
 
     Raises
     ------
     Refused
         with the first fault, in one line.
     """
-    return Parameters(*read_parameter_files(path))
+    return Parameters(*read_parameter_files(path, kind))

@@ -13,7 +13,9 @@ from dhca_inputs import BUDGETS, PROPERTY, configuration
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.inputs.configuration import ALL_LEVELS, NEVER, Configuration, Level, parse_configuration
+from tasks.detailed_dhca.configuration import Configuration, parse_configuration
+from tasks.population_groups.configuration import NEVER
+from tasks.population_groups.levels import ALL_LEVELS, Level
 
 
 def parsed(**changes: Any) -> Configuration:
@@ -41,7 +43,7 @@ def test_the_production_file(das_data: Path) -> None:
     assert configuration_read.budget(Level("TRACT", 2)) == Fraction(159, 1000)
     assert configuration_read.stage_1_fraction == Fraction(1, 10)
     assert sum(configuration_read.budget(level) for level in configuration_read.levels("us")) == Fraction(4944, 1000)
-    assert configuration_read.thresholds[Level("PR-TRACT", 1)] == (4971, 19971, 149971)
+    assert configuration_read.thresholds["p"][Level("PR-TRACT", 1)] == (4971, 19971, 149971)
     assert Level("AIANNH", 1) not in configuration_read.levels("us")  # its budget is 0
     assert configuration_read.zero_suppression_chance == Fraction(9999, 10000)
 
@@ -63,14 +65,14 @@ def test_budgets_are_read_from_their_text_exactly(number: Decimal) -> None:
     configuration_read, faults = parse_configuration(text)
     assert not faults
     assert configuration_read is not None
-    assert configuration_read.budgets[Level("USA", 1)] == Fraction(str(number))
+    assert configuration_read.budgets["p"][Level("USA", 1)] == Fraction(str(number))
 
 
 def test_exponents_are_numbers() -> None:
     text = json.dumps(configuration()).replace('"privacy_budget_p_level_1_usa": 1,', f'"{BUDGETS[0]}": 25E-2,')
     configuration_read, _ = parse_configuration(text)
     assert configuration_read is not None
-    assert configuration_read.budgets[Level("USA", 1)] == Fraction(1, 4)
+    assert configuration_read.budgets["p"][Level("USA", 1)] == Fraction(1, 4)
 
 
 @pytest.mark.parametrize("key", sorted(set(configuration()) - {"zero_suppression_chance"}))
@@ -202,7 +204,7 @@ def test_threshold_rules(numbers: Any, rule: str, name: str) -> None:
 )
 def test_thresholds_a_whole_number_reaches(numbers: list[float], expected: tuple[int, ...]) -> None:
     thresholds = configuration()["thresholds_p"] | {"(COUNTY, 2)": numbers}
-    assert parsed(thresholds_p=thresholds).thresholds[Level("COUNTY", 2)] == expected
+    assert parsed(thresholds_p=thresholds).thresholds["p"][Level("COUNTY", 2)] == expected
 
 
 def test_thresholds_of_a_jurisdiction_that_runs_are_needed() -> None:

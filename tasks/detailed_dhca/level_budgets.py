@@ -1,0 +1,95 @@
+"""Levels, budgets and stabilities of a configuration or of a finished release, for the analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+from privacy.accounting.composition import LevelBudget
+from privacy.noise.laws import Definition
+from spine.settings import Jurisdiction
+from tasks.detailed_dhca.configuration import Configuration
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.received import NotOfRelease, read_json
+from tasks.population_groups.levels import Level, named_level, one_jurisdiction
+from tasks.population_groups.parameters import read_parameter_files, stability_parts
+
+MANIFEST = "manifest.json"  # as in `manifest`, whose import takes half a second
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The measured levels of one jurisdiction, with budgets and stabilities."""
+
+    source: str
+    jurisdiction: Jurisdiction
+    definition: Definition
+    gamma: Fraction
+    race_codes: int
+    chance: Fraction | None
+    levels: Mapping[Level, LevelBudget]
+
+
+def read_settings(path: Path) -> list[Setting]:
+    """Read a config.json or its directory, or a release or its manifest.json; a setting for each jurisdiction.
+
+    Raises
+    ------
+    Refused
+        with the first fault, in one line.
+    """
+    folder = path if path.is_dir() else path.parent
+    manifest = folder / MANIFEST
+    if path == manifest or (path.is_dir() and manifest.exists()):
+        return [_of_release(manifest)]
+    config, iterations = read_parameter_files(path, Configuration)
+    if idle := [jurisdiction.upper() for jurisdiction in config.jurisdictions if not config.levels(jurisdiction)]:
+        raise Refused(f"{path}: no population group level of {idle[0]} has a budget")
+    return [
+        Setting(
+            str(path),
+            jurisdiction,
+            config.privacy_defn,
+            config.stage_1_fraction,
+            config.max_race_codes,
+            config.zero_suppression_chance,
+            {
+                level: LevelBudget(config.budget(level), sum(stability_parts(config, iterations, level)))
+                for level in config.levels(jurisdiction)
+            },
+        )
+        for jurisdiction in config.jurisdictions
+    ]
+
+
+def _of_release(path: Path) -> Setting:
+    try:
+        manifest: dict[str, Any] = read_json(path.parent, MANIFEST)
+        if manifest["spent"] is None:
+            raise Refused(f"{path}: a release of exact counts (`das truth`) has no budgets")
+        config = manifest["configuration"]
+        chance = config["zero_suppression_chance"]
+        levels = {
+            named_level(name): LevelBudget(parse_exact(level["queries"]["total_only"]["budget"]), level["stability"])
+            for name, level in manifest["levels"].items()
+        }
+        definition = cast(Definition, manifest["spent"]["definition"])
+        return Setting(
+            str(path),
+            one_jurisdiction(levels),
+            definition,
+            parse_exact(config["stage_1_fraction"]),
+            config["max_race_codes"],
+            None if chance is None else parse_exact(chance),
+            levels,
+        )
+    except NotOfRelease as fault:
+        raise Refused(f"{path.parent}: {fault}") from None
+    except KeyError as error:
+        raise Refused(f"{path}: the key {error} is missing") from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise Refused(f"{path} is not the manifest of a release") from None
