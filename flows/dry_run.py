@@ -34,9 +34,12 @@ else:  # the settings of a system have names that no other's have, by which they
 def dry_run(settings: AnySettings) -> Any:
     """Check the whole input and the account, and show what a run would spend; nothing is reserved or drawn.
 
-    It refuses what a run would refuse; the findings stay with the curator.
+    It refuses what a run would refuse, and a run id, because it removes its own directory; the findings stay with the
+    curator.
     """
     try:
+        if settings.run_id:
+            raise Refused(f"run_id is {settings.run_id!r}, but a dry run has an id of its own: leave it out")
         settings = under_policy(settings, settings.SYSTEM).named(f"dry-{runtime.flow_run.id}-{settings.folder}")
         found = _try(settings)
     except Refused as error:

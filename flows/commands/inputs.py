@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +64,7 @@ def validate_alone(
     """
     from flows.reports.curator import load_findings
     from tasks.inputs.findings import has_errors
+    from tasks.lifecycle.commit import end_run
 
     result = refused = None
     try:
@@ -74,7 +74,7 @@ def validate_alone(
         refused = error
     if has_errors(findings := load_findings(run)):
         return None, findings, [run.path]
-    shutil.rmtree(run.path, ignore_errors=True)
+    end_run(run)
     if refused:
         raise refused
     return result, findings, []

@@ -250,7 +250,7 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
 
 def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: bool) -> Outcome | None:
     """Return the outcome of a run that must not begin, for one before it was refused or stopped before its charge."""
-    from flows.execution.last_word import is_reserved
+    from flows.execution.last_word import charge_of, is_reserved
     from tasks.lifecycle.commit import end_run
     from tasks.lifecycle.run_directory import locked
 
@@ -263,14 +263,15 @@ def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: b
             with suppress(Refused), locked(settings.directory):
                 end_run(settings.directory)  # it holds nothing of use
         return Outcome(settings, problem=before.problem, findings=findings)
-    waiting = f"run {settings.run_id} did not begin, and nothing was charged; after that one, continue with: "
+    waiting = f"run {settings.run_id} did not begin, and {charge_of(settings)}; after that one, continue with: "
     return Outcome(settings, problem=Failed(waiting + settings.resume))
 
 
 def _go_on(settings: RunSettings) -> str:
-    from flows.execution.last_word import charge_of
+    from flows.execution.last_word import charge_of, is_there
 
-    return f"{charge_of(settings)}; nothing is lost; continue with: {settings.resume}"
+    kept = "nothing is lost; " if is_there(settings) else ""
+    return f"{charge_of(settings)}; {kept}continue with: {settings.resume}"
 
 
 def left(todo: Sequence[RunSettings], outcomes: Sequence[Outcome]) -> list[RunSettings]:

@@ -147,8 +147,8 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     from flows.execution.settings import load_settings
     from flows.execution.timings import timings_path
     from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-    from tasks.lifecycle.authorization import SECRET, is_truth
-    from tasks.lifecycle.commit import end_run, is_released
+    from tasks.lifecycle.authorization import is_truth, may_draw
+    from tasks.lifecycle.commit import destroy_run, is_released
     from tasks.lifecycle.errors import Failed
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import locked
@@ -168,7 +168,7 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
         except LedgerUnusable as error:
             raise Failed(f"{error}; run {run.id} is left as it is") from None
         except LedgerError as error:  # no ledger: nothing was ever charged
-            if settings and settings.account and (run / SECRET).exists():
+            if may_draw(run) and (settings is None or settings.account):
                 raise Failed(f"{error}; run {run.id} is left as it is") from None
             charged = False
         if settings:
@@ -177,5 +177,5 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
         if is_truth(run):
             end_truth(run)
         timings_path(home, run.id).unlink(missing_ok=True)
-        end_run(run)
+        destroy_run(run)
     return charged

@@ -27,7 +27,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution import artifacts, states
 from flows.execution.approval import await_approval
 from flows.execution.cluster import dashboard_of, open_cluster, workers_of
-from flows.execution.last_word import released_place
+from flows.execution.last_word import released_place, remember_charge
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage, Stopped
@@ -38,7 +38,7 @@ from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
 from tasks.inputs.findings import has_errors
-from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, is_truth
+from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
@@ -167,6 +167,7 @@ class PrefectRunner(Runner[S]):
                 self.workers.check()
                 check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
+            remember_charge(self.settings)
             artifacts.publish_reserved(self.settings)
 
         return super().reserve(reserve, *after, given=given, charge=charge, states=states, **arguments)
@@ -239,8 +240,10 @@ def _carry_out(settings: RunSettings) -> Path | None:
     run, out = settings.directory, Path(settings.out)
     with locked(run):
         artifacts.publish_earlier(settings, states.begin(settings) or [])
-        if is_truth(run):
-            raise Refused(f"{run.id} is the directory of a das truth and can never be released: give another run id")
+        if is_truth(run) or is_repetition(run):
+            raise Refused(
+                f"{run.id} is the directory of a truth or accuracy and is never released: give another run id"
+            )
         if there := finish_released(run, out, settings.folder, settings.charging, settings.configuration_digest):
             return there
         check_out(run, out, settings.folder)
@@ -249,15 +252,11 @@ def _carry_out(settings: RunSettings) -> Path | None:
         try:
             place = run_stages(settings) if run_check(settings) else None
         except Refused:
-            reserved = any((run / name).exists() for name in (SECRET, AUTHORIZATION))
-            if begins and not reserved and not has_errors(load_findings(run)):
-                end_run(run)  # it holds nothing of use
+            if begins and not has_errors(load_findings(run)):
+                with suppress(Refused):  # it is charged
+                    end_run(run)  # it holds nothing of use
             raise
         if place is None:
-            if (run / AUTHORIZATION).exists():
-                raise Refused(
-                    f"run {run.id} was reserved, but its inputs no longer have anything to release for its jurisdiction"
-                )
             end_run(run)
     return place
 

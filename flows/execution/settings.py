@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from flows.execution.cluster import ClusterSettings
 from flows.execution.systems import SYSTEMS, System
-from tasks.lifecycle.authorization import SECRET
+from tasks.lifecycle.authorization import may_draw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.reservation import Charging
@@ -168,7 +168,7 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     Raises
     ------
     Refused
-        where the directory is that of a run of another system or of version 0.1, or the run has a secret and began
+        where the directory is that of a run of another system or of version 0.1, or the run may draw noise and began
         with other settings.
     """
     check_version(run)
@@ -177,7 +177,7 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
         raise Refused(f"{run.id} is a run of another system: give another run id")
     names = type(settings).model_fields.keys() - settings.MAY_CHANGE
     differs = sorted(name for name in names if earlier and getattr(earlier, name) != getattr(settings, name))
-    if differs and (run / SECRET).exists():
+    if differs and may_draw(run):
         again = f"{settings.system.command} --resume {run.id}"
         raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {again}")
     try:

@@ -13,7 +13,7 @@ from flows.reports.curator import load_findings, run_directories
 from privacy.accounting.ledger import Ledger, LedgerError, Row, format_amount
 from privacy.noise.laws import UNITS
 from tasks.inputs.findings import Finding, has_errors
-from tasks.lifecycle.authorization import AUTHORIZATION, is_truth
+from tasks.lifecycle.authorization import AUTHORIZATION, is_truth, may_draw
 from tasks.lifecycle.manifest import is_whole
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
 from tasks.lifecycle.staging import staging
@@ -31,6 +31,7 @@ class Standing:
     settings: RunSettings | None
     row: Row | None
     account_unit: str = ""
+    unknown: str = ""  # why the ledger cannot tell what a run was charged
 
     @property
     def kind(self) -> str:
@@ -84,7 +85,11 @@ class Standing:
     @property
     def charge(self) -> str:
         """What the run was charged, in its account's currency."""
-        return f"{self.account_unit} {format_amount(self.row.amount)} of {self.row.account}" if self.row else "nothing"
+        if self.row:
+            return f"{self.account_unit} {format_amount(self.row.amount)} of {self.row.account}"
+        return (
+            f"not known: {self.unknown}" if self.unknown and self.directory and may_draw(self.directory) else "nothing"
+        )
 
     @property
     def go_on(self) -> str:
@@ -112,9 +117,10 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
     try:
         row = book.row(directory.id)
         units = {account.name: UNITS[account.definition] for account in book.accounts()}
-    except LedgerError:
-        row, units = None, {}
-    return Standing(directory.id, there, settings, row, units[row.account] if row else "")
+        unknown = "" if directory.id in book.marked_runs() else f"the ledger {book.path} has no row of it"
+    except LedgerError as error:
+        row, units, unknown = None, {}, str(error)
+    return Standing(directory.id, there, settings, row, units[row.account] if row else "", unknown)
 
 
 def marked_runs(ledger: Path) -> Collection[str]:

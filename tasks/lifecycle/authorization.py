@@ -7,12 +7,13 @@ import os
 from dataclasses import asdict, dataclass
 
 from privacy.noise.randomness import RunSecret
-from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import atomic_path, fsync_up
 from tasks.lifecycle.run_directory import RunDirectory
 
 SECRET = "secret"
 TRUTH = "TRUTH"  # marks the directory of a das truth
+REPETITION = "REPETITION"  # marks a directory whose noise, on marked data, is only compared with the truth
 AUTHORIZATION = "authorization"
 
 
@@ -95,6 +96,23 @@ def is_truth(run: RunDirectory) -> bool:
     Such a run is marked from its first moment and can never be released as private.
     """
     return (run / TRUTH).exists()
+
+
+def may_draw(run: RunDirectory) -> bool:
+    """Return whether a run has a secret or an authorization: it may have drawn noise, and its charge stays."""
+    return not is_repetition(run) and any((run / name).exists() for name in (SECRET, AUTHORIZATION))
+
+
+def is_repetition(run: RunDirectory) -> bool:
+    """Return whether the noise drawn here, on marked data, is only compared with the truth."""
+    return (run / REPETITION).exists()
+
+
+def mark_repetition(run: RunDirectory) -> None:
+    """Mark a directory of which nothing is released. Raises Refused where its run may draw noise."""
+    if may_draw(run):
+        raise Refused(f"{run.id} is a run that may draw noise: its errors cannot be measured in its own directory")
+    (run / REPETITION).touch()
 
 
 def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:

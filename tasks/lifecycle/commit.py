@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-from tasks.lifecycle.authorization import SECRET, is_truth
+from tasks.lifecycle.authorization import SECRET, is_truth, may_draw
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
 from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, drop_unnamed, is_whole, mark_of, read_manifest, release_digest
@@ -99,7 +99,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     if row:
         ledger.release(run.id, digest)
     clear_staging(run, out, folder)
-    end_run(run)
+    destroy_run(run)
     return place
 
 
@@ -122,8 +122,27 @@ def move_into_place(staged: Path, place: Path) -> None:
     fsync(place.parent)
 
 
-def end_run(run: RunDirectory) -> None:
-    """Destroy the secret, then the confidential directory; its settings last, so that a killed end can be resumed."""
+def end_run(run: RunDirectory, *releases: tuple[Path, str]) -> None:
+    """Remove the confidential directory of a run that draws no noise, and what it has staged of OUT/folder.
+
+    releases: OUT and folder of each. Raises Refused, and removes nothing, where the run may draw noise: only a commit
+    or `das runs discard` ends such a run.
+    """
+    if may_draw(run):
+        raise Refused(
+            f"run {run.id} has a secret or an authorization, so it may have been charged and its directory is kept: "
+            f"resume it, or give it up with das runs discard {run.id}"
+        )
+    for out, folder in releases:
+        clear_staging(run, out, folder)
+    shutil.rmtree(run.path, ignore_errors=True)  # workers that were not stopped in time may still write there
+
+
+def destroy_run(run: RunDirectory) -> None:
+    """Destroy the secret, then the confidential directory; its settings last, so that a killed end can be resumed.
+
+    For a commit and for `das runs discard` alone; whatever else ends a run calls `end_run`.
+    """
     (run / SECRET).unlink(missing_ok=True)
     if not run.path.exists():
         return
@@ -158,7 +177,7 @@ def finish_released(
     except LedgerUnusable as error:
         raise Failed(f"commit: {error}") from None
     except LedgerError as error:  # no ledger: nothing was ever charged
-        if charging.account and (run / SECRET).exists():
+        if charging.account and may_draw(run):
             raise Failed(f"commit: {error}") from None
         row = None
     there, staged = is_released(run, out, folder), staging(run, out, folder)

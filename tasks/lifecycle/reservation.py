@@ -19,6 +19,7 @@ from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import (
     AUTHORIZATION,
     Authorization,
+    is_repetition,
     make_secret,
     read_authorization,
     read_secret_digest,
@@ -219,6 +220,8 @@ def check_named(request: Request) -> None:
 
 def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> Row:
     check_named(request)
+    if is_repetition(run):
+        raise Refused(f"{run.id} is the directory of a measurement of errors and is never charged: give another run id")
     try:
         row = ledger.row(request.run)
         if row is None and (run / AUTHORIZATION).exists():

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tasks.inputs.public_regions import keep_regions
-from tasks.lifecycle.commit import check_out, commit
+from tasks.lifecycle.commit import check_out, commit, end_run
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.staging import clear_staging, staging
+from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimators import estimate
 from tasks.top_down.measure.description import FOLDER
@@ -79,7 +78,5 @@ def release_prepared(run: TopDownRun, workers: Workers, out: Path) -> Path:
 
 
 def end_estimate(run: TopDownRun, out: Path) -> None:
-    """Remove what an estimate that did not end has left."""
-    for jurisdiction in ("us", "pr"):
-        clear_staging(run, out, jurisdiction)
-    shutil.rmtree(run.path, ignore_errors=True)
+    """Remove what an estimate that did not end has left. Raises Refused as `end_run` does."""
+    end_run(run, (out, "us"), (out, "pr"))

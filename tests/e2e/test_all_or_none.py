@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,33 @@ def test_a_run_that_stops_after_its_charge_does_not_stop_the_other(
     err = capfd.readouterr().err.replace("\n", " ")
     assert f"was charged to account {ACCOUNT}; nothing is lost; continue with: das run --resume a-us" in err
     assert (home.released("a"), home.charged()) == (["pr"], ["a-us", "a-pr"])
+
+
+def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charged(
+    home: Home, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its volume, which has the ledger too, is unmounted."""
+    reconfigure(home.folder / "params", run_us=False)
+    state = home.folder / "state"
+    state.mkdir()
+    for file in home.folder.glob("ledger.sqlite*"):
+        file.rename(state / file.name)
+    home.ledger = Ledger(state / "ledger.sqlite")
+
+    def unmount(_run: Any, **_: Any) -> None:
+        state.rename(home.folder / "away")
+        raise ValueError
+
+    equate = flows.detailed_dhca.equate_coterminous
+    monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", unmount)
+    assert home.run("a") == 3
+    err = capfd.readouterr().err.replace("\n", " ")
+    assert f" was charged to account {ACCOUNT}, but now there is no ledger {home.ledger.path}; continue" in err
+    shutil.rmtree(state)  # timings of the run, at the mount point
+    (home.folder / "away").rename(state)
+    monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", equate)
+    assert home.resume("a-pr") == 0
+    assert (home.released("a"), home.charged()) == (["pr"], ["a-pr"])
 
 
 def test_resumed_alone_a_run_is_not_charged_where_the_other_is_refused(

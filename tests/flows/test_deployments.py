@@ -17,6 +17,7 @@ from e2e_runs import ACCOUNT, open_account, real_data, settings_for
 from top_down_inputs import country
 
 from tasks.inputs.marks import MARK_FILE
+from tasks.lifecycle.authorization import SECRET
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
@@ -62,7 +63,7 @@ def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, e
     ledger = open_account(tmp_path)
     if system == "detailed-dhca":
         real_data(example, tmp_path)
-        settings: Any = settings_for(tmp_path, "dry-pr")
+        settings: Any = settings_for(tmp_path).model_copy(update={"run_id": None})
         spends = "a run of PR would spend rho 2, charged to account census"
     else:
         data = country(tmp_path / "country")
@@ -76,6 +77,22 @@ def test_a_dry_run_says_what_a_run_would_spend_and_leaves_nothing(system: str, e
     assert ledger.rows(ACCOUNT) == []
     assert not list((tmp_path / "state/runs").glob("dry-*"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_dry_run_has_an_id_of_its_own(tmp_path: Path) -> None:
+    """It removes its directory: that of a run which was stopped after its charge has the secret of its noise."""
+    from flows.dry_run import dry_run
+
+    settings = settings_for(tmp_path, "charged-pr")
+    settings.directory.create()
+    (settings.directory / SECRET).write_bytes(bytes(32))
+    ended = dry_run(settings, return_state=True)
+    assert (ended.name, ended.message) == (
+        "Refused",
+        "refused: run_id is 'charged-pr', but a dry run has an id of its own: leave it out",
+    )
+    assert (settings.directory / SECRET).exists()
 
 
 def test_logs_are_one_json_document_a_line(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def test_a_hook_acts_only_on_the_crash_that_it_was_called_for(tmp_path: Path, mo
     """Prefect's worker calls it seconds later: a Retry may be at work then, which goes on, charges and releases."""
     monkeypatch.setattr(states, "SERVER_LAG_SECONDS", 0)
     with get_client(sync_client=True) as client:
-        parameters = {"settings": settings_for(tmp_path).model_dump(mode="json")}
+        settings = settings_for(tmp_path)
+        settings.directory.create()
+        parameters = {"settings": settings.model_dump(mode="json")}
         run = client.create_flow_run(detailed_dhca, parameters=parameters)
         first = begun(client, run)
         crash = enter(client, run.id, Crashed(message="killed."))

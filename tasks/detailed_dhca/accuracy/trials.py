@@ -6,7 +6,6 @@ from the reservation, as for any run on synthetic data: data without the mark ge
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from spine.settings import Jurisdiction
@@ -14,6 +13,8 @@ from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Errors, compare, gather
 from tasks.detailed_dhca.reserve_budget import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.lifecycle.authorization import mark_repetition
+from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
 
@@ -35,6 +36,7 @@ def open_trial(
     """
     trial = trial_directory(run, number)
     trial.create()
+    mark_repetition(trial)
     for name in ("prepared", "counts"):
         (trial / name).symlink_to(run.path.resolve() / name)
     options: dict[str, object] = {"region": jurisdiction, "coterminous": coterminous, "coterminous_list": None}
@@ -54,5 +56,5 @@ def end_trial(
     workers.map("comparison", trial, compare, [(level, estimates) for level in levels])
     workers.map("errors by group", trial, write_single_run, [(jurisdiction, out / f"single_runs/trial_{number}")])
     errors = gather(trial, levels, estimates=estimates)
-    shutil.rmtree(trial.path)
+    end_run(trial)
     return errors

@@ -14,7 +14,13 @@ import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
-from tasks.lifecycle.authorization import SECRET, Authorization, read_secret_digest, save_authorization
+from tasks.lifecycle.authorization import (
+    SECRET,
+    Authorization,
+    mark_repetition,
+    read_secret_digest,
+    save_authorization,
+)
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, TARGET, compare_state
@@ -67,6 +73,7 @@ def measure_errors(
     pieces = [(product, state) for product in design.products for state in validated.states]
     workers.map("reserve budget", run, check_cost, pieces)
     configuration, parts = configuration_digest(run), ([], [], [])  # type: ignore[var-annotated]
+    mark_repetition(run)
     for seed in seeds:
         remove(run / "noisy")
         (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())

@@ -30,7 +30,7 @@ from tasks.detailed_dhca.accuracy.trials import open_trial, trial_directory
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.validation import validate
 from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle.authorization import SECRET
+from tasks.lifecycle.authorization import SECRET, mark_repetition
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import Level
 
@@ -40,6 +40,7 @@ GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
 
 
 def fixed_secret(run: DetailedRun, number: int) -> None:
+    mark_repetition(run)
     (run / SECRET).write_bytes(bytes([number] * 32))
 
 

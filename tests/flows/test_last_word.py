@@ -1,0 +1,116 @@
+"""What is said of a charge when the ledger or the run directory is out of reach."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e_runs import ACCOUNT, settings_for
+
+from flows.commands.runner import _go_on
+from flows.execution.last_word import charge_of, is_reserved, remember_charge
+from flows.execution.settings import RunSettings
+from flows.execution.standing import standing
+from privacy.accounting.journal import MarkName
+from privacy.accounting.ledger import Account, Ledger
+from tasks.lifecycle.authorization import SECRET
+from tasks.lifecycle.reservation import authorize
+
+CHARGED = f"rho 2 was charged to account {ACCOUNT}"
+NOTHING, NOT_KNOWN = "nothing was charged", "what was charged is not known: "
+
+
+class Digests:
+    """What a validation returns."""
+
+    def __init__(self, mark: MarkName | None) -> None:
+        self.mark = mark
+        self.input_digest, self.records_digests = "i", ("r",)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> RunSettings:
+    """Settings of a run whose ledger is in its state folder, with an open account; its directory is there."""
+    settings = settings_for(tmp_path, ledger=tmp_path / "state/ledger.sqlite")
+    settings.directory.create()
+    Ledger(Path(settings.ledger)).open_account(Account(ACCOUNT, "zcdp", Fraction(9)))
+    return settings
+
+
+def pass_gate(settings: RunSettings, mark: MarkName | None = None) -> None:
+    authorize(settings.directory, settings.charging, ("72",), "zcdp", Fraction(2), "c", Digests(mark))
+
+
+def unmount(settings: RunSettings) -> Path:
+    """Take the state folder away, as when its volume is not mounted; return where it is."""
+    return Path(shutil.move(settings.state, settings.state + "-away"))
+
+
+def mount_empty(settings: RunSettings) -> None:
+    """Take the state folder away, and begin another in its place."""
+    unmount(settings)
+    settings.directory.create()
+    Ledger(Path(settings.ledger)).open_account(Account("other", "zcdp", Fraction(9)))
+
+
+def lose_ledger(settings: RunSettings) -> None:
+    for file in Path(settings.state).glob("ledger*"):
+        file.unlink()
+
+
+LOSSES: dict[str, Callable[[RunSettings], Any]] = {"gone": unmount, "new": mount_empty, "ledger": lose_ledger}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_process_that_passed_its_gate_knows_its_charge(settings: RunSettings, loss: str) -> None:
+    pass_gate(settings)
+    remember_charge(settings)
+    assert charge_of(settings) == CHARGED
+    LOSSES[loss](settings)
+    assert charge_of(settings).startswith(f"{CHARGED}, but now ")
+    assert is_reserved(settings)
+
+
+@pytest.mark.parametrize("charged", [True, False])
+def test_another_process_does_not_say_that_nothing_was_charged(settings: RunSettings, charged: bool) -> None:
+    if charged:
+        pass_gate(settings)
+    away = unmount(settings)
+    said = charge_of(settings)
+    assert said.startswith(NOT_KNOWN)
+    assert f"once its volume is mounted: das runs show {settings.run_id} --state {settings.state}" in said
+    assert "nothing is lost" not in _go_on(settings)
+    away.rename(settings.state)
+    assert charge_of(settings) == (CHARGED if charged else NOTHING)
+    assert "; nothing is lost; " in _go_on(settings)
+
+
+@pytest.mark.parametrize("secret_alone", [True, False])
+def test_a_run_with_a_secret_and_no_ledger_may_have_been_charged(settings: RunSettings, secret_alone: bool) -> None:
+    """Killed between its row and its authorization, a run has its secret alone."""
+    pass_gate(settings)
+    if secret_alone:
+        for path in settings.directory.path.iterdir():
+            if path.name != SECRET:
+                path.unlink()
+    lose_ledger(settings)
+    assert charge_of(settings) == f"{NOT_KNOWN}there is no ledger {settings.ledger}"
+    shown = standing(settings.directory, Path(settings.ledger)).charge
+    assert shown.startswith(f"not known: there is no ledger {settings.ledger}")
+
+
+def test_of_a_run_that_had_no_charge_nothing_is_said_to_be_charged(settings: RunSettings) -> None:
+    assert charge_of(settings) == NOTHING  # before its gate
+    shutil.rmtree(settings.directory.path)
+    assert charge_of(settings) == NOTHING  # ended before it made its directory: its account has no row of it
+    settings.directory.create()
+    lose_ledger(settings)
+    assert charge_of(settings) == NOTHING  # its directory never had a secret
+    pass_gate(settings, "SYNTHETIC")
+    remember_charge(settings)
+    assert charge_of(settings) == NOTHING
+    assert standing(settings.directory, Path(settings.ledger)).charge == "nothing"
