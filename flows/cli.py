@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -139,6 +140,7 @@ _group(
 def main() -> None:
     """Run `das` and leave with 0 done, 1 refused, 2 usage, 3 failed and resumable; never with a traceback."""
     no_core_dumps()  # of persons and the run's secret
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a plain kill ends as Ctrl-C does, and leaves no file
     try:
         app(prog_name="das")
     except SystemExit as done:

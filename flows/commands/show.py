@@ -182,7 +182,6 @@ def _warn(check: Check) -> None:
 
 
 def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
-    import signal
     import socket
     import threading
     from contextlib import ExitStack, suppress
@@ -205,7 +204,6 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
     err.print(f"{shown.manifest['release']}, run {shown.manifest['run']}: {address} (Ctrl-C ends it)", soft_wrap=True)
     served = application(shown, check, token)
     settings = uvicorn.Config(served, log_level="warning", access_log=False, server_header=False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does, and leaves no file
     with ExitStack() as stack:
         stack.enter_context(listening)
         if browser:

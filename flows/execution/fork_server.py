@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import forkserver, get_context
+from multiprocessing.util import get_temp_dir
+
+from flows.execution.leftovers import removed_when_stopped
 
 METHOD = "forkserver"  # of multiprocessing, and of Dask's setting distributed.worker.multiprocessing-method
 # Read when a process starts or imports, so the fork server has them and its workers inherit them.
@@ -36,6 +41,7 @@ def start_fork_server(*modules: str) -> None:
     context.set_forkserver_preload(["flows.execution.preloaded", *modules])
     with variables(ENVIRONMENT), ignoring_interrupts():
         forkserver.ensure_running()
+    removed_when_stopped(partial(shutil.rmtree, get_temp_dir(), ignore_errors=True))  # holds a socket
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from secrets import token_hex
@@ -23,6 +24,7 @@ from tempfile import TemporaryFile, mkdtemp
 from typing import IO
 
 from flows.execution.fork_server import variables
+from flows.execution.leftovers import removed_when_stopped
 from flows.execution.server_process import LISTENING, PASSWORD, serve
 from tasks.lifecycle.errors import Failed, Refused
 
@@ -64,6 +66,7 @@ class TemporaryServer:
             self.answered = False
             self.pid = start(listening.fileno(), self._output.fileno(), self.password, arguments)
         atexit.register(self.stop)
+        removed_when_stopped(partial(shutil.rmtree, self.home, ignore_errors=True))
 
     def wait(self) -> None:
         """Return when the server answers. Raises Failed where it does not."""

@@ -66,6 +66,30 @@ def test_a_run_is_released_though_the_temporary_server_is_killed(
     assert not list((tmp_path / "state/runs").glob("a-*"))
 
 
+@pytest.mark.parametrize("place", ["stages.count_population_groups", "stages.measure_sex_by_age"])
+def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
+    example: Path, tmp_path: Path, place: str
+) -> None:
+    real_data(example, tmp_path)
+    reconfigure(tmp_path / "params", run_us=False, **FEW_LEVELS)
+    ledger = open_account(tmp_path)
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+    environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "TMPDIR": str(tmp_path / "temporary")}
+    (tmp_path / "temporary").mkdir()
+    words = (tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT, "--run-id", "a")
+    where = ("--ledger", ledger.path, "--state", tmp_path / "state", "--workers", 1, "--no-spine")
+    stops = (
+        "import os, signal, time, flows.detailed_dhca as stages\n"
+        f"{place} = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(600))\n"
+    )
+    process = das_process("run", *words, *where, first=stops, environment=environment)
+    told, _ = process.communicate(timeout=240)
+    assert process.returncode == 3, told
+    assert "stopped: interrupted" in told
+    assert "Traceback" not in told
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
 def test_what_the_server_missed_of_a_charge_is_made_good_at_the_end(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_cluster: None, prefect_server: None
 ) -> None:

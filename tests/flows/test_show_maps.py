@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyogrio
 import pytest
 import shapely
 from dhca_inputs import RACE
@@ -16,8 +18,8 @@ from show_release import serving, urlopen
 
 from flows.commands.show import open_release
 from flows.reports.show.detailed_dhca.maps import iteration_map
-from flows.reports.show.maps import projection
-from flows.reports.show.maps.boundaries import read_boundaries, reader
+from flows.reports.show.maps import boundaries, projection
+from flows.reports.show.maps.boundaries import read_boundaries
 from flows.reports.show.maps.classes import Classes, quantile_classes
 from flows.reports.show.maps.drawing import SMALLEST
 from flows.reports.show.maps.places import Places
@@ -199,7 +201,7 @@ def boundary_files(tmp_path_factory) -> dict[str, Path]:
     made = {"geojson": folder / "a.geojson", "gpkg": folder / "a.gpkg", "shp": folder / "shape/a.shp"}
     (folder / "shape").mkdir()
     for path in made.values():
-        reader().raw.write(path, squares, codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269")
+        pyogrio.raw.write(path, squares, codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269")
     with zipfile.ZipFile(folder / "a.zip", "w") as archive:
         for file in (folder / "shape").iterdir():
             archive.write(file, file.name)
@@ -240,6 +242,22 @@ def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
     for name, column, words in (("m", "GEOID", "is not in degrees"), ("n", "NAME", "names no region")):
         shape = square if name == "m" else shapely.to_wkb([shapely.box(1, 2, 3, 4)])
         codes = [np.array(["01001"], object)]
-        reader().raw.write(tmp_path / f"{name}.gpkg", shape, codes, [column], geometry_type="Polygon", crs="EPSG:5070")
+        pyogrio.raw.write(tmp_path / f"{name}.gpkg", shape, codes, [column], geometry_type="Polygon", crs="EPSG:5070")
         with pytest.raises(Refused, match=words):
             read_boundaries([tmp_path / f"{name}.gpkg"])
+
+
+def test_a_layer_without_an_end_is_refused(tmp_path, boundary_files, monkeypatch):
+    """A GeoPackage whose layer is a view that never ends."""
+    path = tmp_path / "endless.gpkg"
+    path.write_bytes(boundary_files["gpkg"].read_bytes())
+    with sqlite3.connect(path) as database:
+        ((table,),) = database.execute("SELECT table_name FROM gpkg_contents")
+        database.execute(f'ALTER TABLE "{table}" RENAME TO other')
+        database.execute(
+            f'CREATE VIEW "{table}" AS WITH RECURSIVE row(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM row) '
+            "SELECT n AS fid, geom, GEOID FROM row, other"
+        )
+    monkeypatch.setattr(boundaries, "SECONDS", 5)
+    with pytest.raises(Refused, match="was not read within 5 seconds"):
+        read_boundaries([path])

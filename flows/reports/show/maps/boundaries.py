@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from flows.reports.show.maps.projection import Floats, unwrapped
 from tasks.inputs.regions import Region
@@ -26,6 +27,8 @@ TYPES = {2: "STATE", 5: "COUNTY", 11: "TRACT", 7: "PLACE", 10: "COUSUB", 4: "AIA
 DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # of GDAL
 LIST_DRIVERS = "import pyogrio; print(*pyogrio.list_drivers(), sep=',')"
 SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".shp")
+READER, GEOMETRY = "flows.reports.show.maps.boundary_reader", "geometry"
+SECONDS = 120  # that a file may take; the tracts of the nation take some 10
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
 KEPT = 8  # maps whose paths are kept
@@ -110,41 +113,44 @@ def read_boundaries(paths: Sequence[Path]) -> Shapes | None:
 
 
 @cache
-def reader() -> Any:
-    """Return pyogrio with drivers of three formats alone.
+def other_drivers() -> str:
+    """Return the drivers of GDAL to leave out, which must be named before pyogrio is imported.
 
     GDAL goes by what a file holds, whatever its name ends with, and some drivers read the files and sites that it
-    names. Those to leave out must be named before pyogrio is imported, so another process lists them.
+    names.
     """
     listed = subprocess.run([sys.executable, "-P", "-c", LIST_DRIVERS], capture_output=True, text=True, check=True)
-    os.environ["OGR_SKIP"] = ",".join(set(listed.stdout.strip().split(",")) - DRIVERS)
-    import pyogrio
+    return ",".join(set(listed.stdout.strip().split(",")) - DRIVERS)
 
-    if more := set(pyogrio.list_drivers()) - DRIVERS:
-        raise Refused(f"boundaries are not read: GDAL cannot be kept from {', '.join(sorted(more))}")
-    return pyogrio
+
+def _read(path: Path) -> pa.Table:
+    """Read a file in a process of its own, which GDAL can only keep busy, and fill, so long. Raises Refused."""
+    if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end
+        raise Refused(f"{path} is no file of boundaries: {REMEDY}")
+    environment = os.environ | {"OGR_SKIP": other_drivers()}
+    program = [sys.executable, "-P", "-m", READER, str(path), *sorted(DRIVERS)]
+    try:
+        read = subprocess.run(program, capture_output=True, env=environment, timeout=SECONDS, check=True)
+        return pa.ipc.open_stream(read.stdout).read_all()
+    except subprocess.TimeoutExpired:
+        raise Refused(f"{path} was not read within {SECONDS} seconds: {REMEDY}, without views") from None
+    except (subprocess.CalledProcessError, pa.ArrowException):
+        raise Refused(f"{path} cannot be read as boundaries: {REMEDY}") from None
 
 
 def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
     import shapely
 
-    pyogrio = reader()
-    if not path.is_file() or path.suffix.lower() not in SUFFIXES:  # a pipe would never end
-        raise Refused(f"{path} is no file of boundaries: {REMEDY}")
-    try:
-        about, _, geometry, columns = pyogrio.raw.read(path)
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, ValueError, RuntimeError):
-        raise Refused(f"{path} cannot be read as boundaries: {REMEDY}") from None
-    names = list(about["fields"])
-    column = next((name for name in CODES if name in names), None)
-    if column is None or geometry is None:
+    table = _read(path)
+    column = next((name for name in CODES if name in table.column_names), None)
+    if column is None or GEOMETRY not in table.column_names:
         return
-    shapes = shapely.from_wkb(geometry, on_invalid="ignore")
+    shapes = shapely.from_wkb(table[GEOMETRY].to_numpy(), on_invalid="ignore")
     areas = np.isin(shapely.get_type_id(shapes), (3, 6))  # polygons and multipolygons
     west, south, east, north = shapely.total_bounds(shapes[areas])
     if west < -180 or east > 180 or south < -90 or north > 90:
         raise Refused(f"{path} is not in degrees of longitude and latitude: convert it (EPSG:4269 or EPSG:4326)")
-    for code, shape in zip(columns[names.index(column)][areas], shapes[areas], strict=True):
+    for code, shape in zip(table[column].to_numpy()[areas], shapes[areas], strict=True):
         plain = str(code).rpartition("US")[2].removesuffix("R")
         if plain.isdecimal() and len(plain) in TYPES:
             region = Region.named(TYPES[len(plain)], plain)

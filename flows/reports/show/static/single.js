@@ -27,9 +27,10 @@ const table = (caption, columns, rows) => {
   wide.append(whole);
   return wide;
 };
-// A table as a file of CSV, made in the browser.
+// A table as a file of CSV, made in the browser; text that would be a formula gets an apostrophe, as in tasks/pages/csv_text.py.
+const inert = (text) => (/^[=+\-@\t\r]/.test(text) && !/^(?:[-+0-9.,%() ]|to)+$/.test(text) ? `'${text}` : text);
 const saved = (name, columns, rows) => {
-  const cell = (value) => `"${String(value).replaceAll('"', '""')}"`;
+  const cell = (value) => `"${inert(String(value)).replaceAll('"', '""')}"`;
   const text = [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n");
   const file = new Blob([`${text}\n`], { type: "text/csv" });
   const one = make("a", "This table as CSV", { className: "csv", download: `${name}.csv`, href: URL.createObjectURL(file) });
