@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-import scipy.sparse as sp
 
 from flows.execution.systems import released_by
+from spine.counts import sums
+from spine.top_down import Product
 from tasks.inputs.names import names_of_2020, names_of_release
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
@@ -112,7 +113,7 @@ def _both(folder: Path, kind: str, level: str) -> pd.DataFrame:
 
 def _top_down(folder: Path, manifest: Mapping[str, Any], levels: Collection[str]) -> pd.DataFrame:
     from flows.reports.show.top_down.geounits import REGION_TYPES
-    from tasks.top_down.gls.margin_tables import columns_of
+    from tasks.top_down.run_plan import SCHEMAS
 
     found = list(_histograms(manifest["files"]))
     there = list(dict.fromkeys(level for _, _, level, _ in found))
@@ -122,8 +123,7 @@ def _top_down(folder: Path, manifest: Mapping[str, Any], levels: Collection[str]
     for file, product, level, state in found:
         if levels and level not in levels:
             continue
-        columns = columns_of(product)
-        counts = _sums(_read(folder, file), columns.cells, columns.names, state if level == "State" else "")
+        counts = _sums(_read(folder, file), SCHEMAS[product], state if level == "State" else "")
         margins = file.replace("histograms/", "margins/", 1)
         if margins in manifest["files"] and level != "State":  # a state may be two parts of the spine
             own = _read(folder, margins).drop(columns="released")
@@ -145,14 +145,14 @@ def _histograms(files: Iterable[str]) -> Iterator[tuple[str, ProductName, str, s
                 yield file, "persons" if product == "persons" else "units", level, state
 
 
-def _sums(histograms: pd.DataFrame, cells: Any, names: Sequence[str], state: str) -> pd.DataFrame:
-    """Return the sums of cells that are columns, a row for each geounit and column; all geounits as one `state`."""
+def _sums(histograms: pd.DataFrame, schema: Product, state: str) -> pd.DataFrame:
+    """Return the estimated counts of a product, a row for each geounit and count; all geounits as one `state`."""
     unit = pd.Categorical([state] * len(histograms) if state else histograms["geounit"].astype(str))
-    shape = len(unit.categories), len(cells)
-    counts = sp.csr_array((histograms["count"].to_numpy(np.int64), (unit.codes, histograms["cell"].to_numpy())), shape)
-    sums = (counts @ sp.csr_array(cells)).toarray()
+    names, geounits = np.array([one.name for one in schema.estimated], object), len(unit.categories)
+    cell, count = histograms["cell"].to_numpy(), histograms["count"].to_numpy(np.int64)
+    counts = sums(np.asarray(unit.codes), cell, count, geounits, schema.matrix(schema.estimated))
     codes = np.repeat(unit.categories.to_numpy(object), len(names))
-    return pd.DataFrame({"code": codes, "statistic": np.tile(np.array(names, object), shape[0]), "count": sums.ravel()})
+    return pd.DataFrame({"code": codes, "statistic": np.tile(names, geounits), "count": counts.ravel()})
 
 
 def _bottom_up(folder: Path, _manifest: Mapping[str, Any], levels: Collection[str]) -> pd.DataFrame:

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spine.allocations import Allocation
+from spine.counts import sizes
+from spine.redistricting import HHGQ, INSTITUTIONS, PERSON_AXES, UNIT_AXES
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -47,10 +49,8 @@ class Workload:
 
 # The redistricting histograms: persons, with hhinstlevels = {0}, {1-4}, {5-7}; units, with H1 alone.
 WORKLOADS = {
-    "pl94-persons": Workload(
-        {"hhgq": 8, "votingage": 2, "hispanic": 2, "cenrace": 63}, "hhgq", (1, 4, 3), "hhinstlevels"
-    ),
-    "pl94-units": Workload({"h1": 2}),
+    "pl94-persons": Workload(sizes(PERSON_AXES), HHGQ.name, tuple(map(len, INSTITUTIONS)), "hhinstlevels"),
+    "pl94-units": Workload(sizes(UNIT_AXES)),
 }
 
 

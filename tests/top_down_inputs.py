@@ -22,7 +22,7 @@ from tasks.top_down.estimate_from_release import release_from_files
 from tasks.top_down.published.nmf.inventory import take_inventory
 from tasks.top_down.published.nmf.read_files import Request
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ENGINE, Design, ProductName, Tables
+from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, Tables
 from tasks.top_down.synth import synthesize
 
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
@@ -67,7 +67,7 @@ def design(
     """A design of production's settings."""
     definition = options.pop("definition", "zcdp")
     budget = options.pop("budget", None)
-    settings = {name: settings_for(ENGINE[name], jurisdiction, definition=definition) for name in products}
+    settings = {name: settings_for(SCHEMAS[name].name, jurisdiction, definition=definition) for name in products}
     allocations = {name: allocation_for(settings[name], budget) for name in products}
     return Design(jurisdiction, options.pop("kind", "optimized"), products, settings, allocations, **options)
 

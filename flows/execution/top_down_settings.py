@@ -16,7 +16,7 @@ from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import (
-    ENGINE,
+    SCHEMAS,
     Design,
     Estimator,
     Layout,
@@ -100,7 +100,9 @@ class TopDownSettings(RunSettings):
         """Return the plan of the run. Raises Refused for choices that contradict each other."""
         changes = self.changes | {"definition": self.definition}
         products = tuple(dict.fromkeys(self.products))
-        settings = {name: read_settings(ENGINE[name], self.jurisdiction, "production", changes) for name in products}
+        settings = {
+            name: read_settings(SCHEMAS[name].name, self.jurisdiction, "production", changes) for name in products
+        }
         own = {
             "persons": (self.persons_allocation, self.persons_budget),
             "units": (self.units_allocation, self.units_budget),

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.counts import Count, mask
 from spine.gls.grid import grid, signed
-from spine.top_down.histogram import OCCUPIED, PERSONS
+from spine.top_down.histogram import UNITS, Product
 from spine.workload import FloatArray
 
 
@@ -22,12 +22,11 @@ from spine.workload import FloatArray
 class Columns:
     """Sums of cells.
 
-    cells: (cells, K) 1 where a cell is counted. types: (K, types) the tau of each; parts: (components, K, signs x
-    races) the part of each g in every component, in the sums and differences of `grid`.
+    types: (K, types) the tau of each; parts: (components, K, signs x races) the part of each g in every component, in
+    the sums and differences of `grid`.
     """
 
     names: tuple[str, ...]
-    cells: IntArray
     types: FloatArray
     parts: FloatArray
 
@@ -52,31 +51,19 @@ class Columns:
         return np.maximum(found, 0.0)
 
 
-def person_columns(chosen: Sequence[tuple[str, Sequence[int], Sequence[int], Sequence[int], Sequence[int]]]) -> Columns:
-    """Return columns of persons from the name, types, voting ages, ethnicities and races of each."""
-    sizes, axes = grid(PERSONS), PERSONS.coordinates
+def columns(product: Product, counts: Sequence[Count]) -> Columns:
+    """Return these counts of a product as columns."""
+    names = tuple(count.name for count in counts)
+    if product is UNITS:  # the one unknown is the number of occupied units: the total is declared
+        return Columns(names, np.ones((len(names), 1)), np.ones((1, len(names), 1)))
+    sizes = grid(product)
     _, signs, races = sizes.shape
-    names, types, cells = [], [], []
-    parts = np.zeros((sizes.components, len(chosen), signs, races))
-    for k, (name, of_type, *others) in enumerate(chosen):
-        tau, g = np.zeros(sizes.types), np.zeros(sizes.axes)
-        tau[list(of_type)] = 1.0
-        g[np.ix_(*(list(values) for values in others))] = 1.0
-        names.append(name)
-        types.append(tau)
-        counted = [np.isin(axes[axis], values) for axis, values in zip(axes, (of_type, *others), strict=True)]
-        cells.append(np.logical_and.reduce(counted))
-        shape = signed(g.reshape(signs, races))
+    types = np.array([mask(product.axes[:1], count.where) for count in counts], float)
+    parts = np.zeros((sizes.components, len(names), signs, races))
+    for k, count in enumerate(counts):
+        shape = signed(mask(product.axes[1:], count.where).astype(float).reshape(signs, races))
         mean = shape.mean(axis=1, keepdims=True)
         for sign in range(signs):
             parts[2 * sign, k, sign] = mean[sign]
             parts[2 * sign + 1, k, sign] = shape[sign] - mean[sign]
-    flat = parts.reshape(sizes.components, len(names), -1)
-    return Columns(tuple(names), np.array(cells, np.int64).T, np.array(types), flat)
-
-
-def occupied_column(name: str) -> Columns:
-    """Return the one column of housing units: those that are occupied."""
-    cells = np.zeros((2, 1), np.int64)
-    cells[OCCUPIED] = 1
-    return Columns((name,), cells, np.ones((1, 1)), np.ones((1, 1, 1)))
+    return Columns(names, types, parts.reshape(sizes.components, len(names), -1))

@@ -44,7 +44,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spine.top_down.histogram import PERSONS, PRODUCTS, UNITS, Estimates, Product, TrueHistograms, joined, summed
+from spine.top_down.histogram import PERSONS, UNITS, Estimates, Product, TrueHistograms, joined, summed
 from spine.top_down.invariants import Invariants, invariants
 from spine.top_down.measurements import Measure, NoisyAnswers
 from spine.top_down.plan import Plan, Rounding
@@ -69,7 +69,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "PERSONS",
-    "PRODUCTS",
     "UNITS",
     "Answers",
     "Estimates",

@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from spine.geography import IntArray
+from spine.redistricting import OCCUPIED
 from spine.top_down import totals, units
 from spine.top_down.answers import Answers, Siblings
-from spine.top_down.histogram import OCCUPIED, UNITS, Estimates, joined
+from spine.top_down.histogram import UNITS, Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.parent_problem import EstimationError, ParentProblem, Solver, solve, to_integers
 from spine.top_down.plan import Plan, has_total_pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -9,32 +10,45 @@ from typing import TypeVar
 
 import numpy as np
 
+from spine.counts import Axis, Condition, Count, mask, matrix, sums
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
+from spine.redistricting import (
+    HHGQ,
+    NURSING,
+    PERSON_AXES,
+    PERSON_COUNTS,
+    PERSON_TABLES,
+    UNDER_18,
+    UNIT_AXES,
+    UNIT_COUNTS,
+    UNIT_TABLES,
+    VOTING_AGE,
+)
 from spine.workload import WORKLOADS, Workload
-
-HOUSEHOLD, NURSING = 0, 3  # of hhgq: 0 in a household, 1..7 the major group-quarters types
-UNDER_18 = 0  # of votingage
-VACANT, OCCUPIED = 0, 1  # of h1
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """The schema of a histogram: its axes with their query groups.
+    """The schema of a histogram: its axes, their query groups, and what is counted of its cells.
 
-    type_axis: the axis of living quarters, whose coordinates a geounit may hold only if it has such quarters.
-    zeros: structural zeros, as (axis, coordinate) pairs that no record combines.
+    counts: those that have a name. tables: the cells of the published tables, by table. type_axis: the axis of living
+    quarters, whose coordinates a geounit may hold only if it has such quarters. zeros: structural zeros, the conditions
+    that no record meets.
     """
 
     name: str
+    axes: tuple[Axis, ...]
     workload: Workload
+    counts: tuple[Count, ...]
+    tables: Mapping[str, tuple[Count, ...]]
     type_axis: str | None = None
-    zeros: tuple[tuple[tuple[str, int], ...], ...] = ()
+    zeros: tuple[Condition, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the sizes of the axes."""
-        return tuple(self.workload.axes.values())
+        return tuple(map(len, self.axes))
 
     @property
     def cells(self) -> int:
@@ -55,15 +69,38 @@ class Product:
     def possible(self) -> BoolArray:
         """Return (cells,) whether a cell is not a structural zero."""
         possible = np.ones(self.cells, bool)
-        for together in self.zeros:
-            possible &= ~np.logical_and.reduce([self.coordinates[axis] == value for axis, value in together])
+        for where in self.zeros:
+            possible &= ~mask(self.axes, where)
         return possible
 
+    @property
+    def estimated(self) -> tuple[Count, ...]:
+        """Return the counts that are not declared."""
+        return tuple(count for count in self.counts if not count.declared)
 
-PERSONS = Product("pl94-persons", WORKLOADS["pl94-persons"], "hhgq", ((("hhgq", NURSING), ("votingage", UNDER_18)),))
-UNITS = Product("pl94-units", WORKLOADS["pl94-units"])
-TYPES = PERSONS.workload.axes["hhgq"]
-PRODUCTS = {product.name: product for product in (PERSONS, UNITS)}
+    def matrix(self, counts: Iterable[Count]) -> IntArray:
+        """Return (cells, counts) 1 where a cell is counted."""
+        return matrix(self.axes, [count.where for count in counts])
+
+    def count(self, name: str) -> Count:
+        """Return the count of this name."""
+        return next(count for count in self.counts if count.name == name)
+
+    def cells_like(self, count: Count) -> list[str]:
+        """Return the names of the cells of tables that count the same."""
+        return [cell.name for table in self.tables.values() for cell in table if cell.where == count.where]
+
+
+PERSONS = Product(
+    "pl94-persons",
+    PERSON_AXES,
+    WORKLOADS["pl94-persons"],
+    PERSON_COUNTS,
+    PERSON_TABLES,
+    type_axis=HHGQ.name,
+    zeros=({HHGQ.name: {NURSING}, VOTING_AGE.name: {UNDER_18}},),
+)
+UNITS = Product("pl94-units", UNIT_AXES, WORKLOADS["pl94-units"], UNIT_COUNTS, UNIT_TABLES)
 
 
 H = TypeVar("H", bound="Histograms")
@@ -111,6 +148,10 @@ class Histograms:
     def totals(self) -> IntArray:
         """Return the (geounits,) sums of the histograms."""
         return np.bincount(self.row, self.count, minlength=len(self)).astype(np.int64)
+
+    def sums(self, counted: IntArray) -> IntArray:
+        """Return the (geounits, counts) sums of cells; counted: as `Product.matrix`."""
+        return sums(self.row, self.cell, self.count, len(self), counted)
 
     def dense(self, cells: int) -> IntArray:
         """Return (geounits, cells) counts."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
-from spine.top_down.histogram import HOUSEHOLD, TYPES
+from spine.redistricting import HOUSEHOLD, TYPES
 
 
 @dataclass(frozen=True)

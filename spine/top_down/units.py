@@ -11,7 +11,8 @@ import numpy as np
 
 from spine.compiled import compiled
 from spine.geography import IntArray
-from spine.top_down.histogram import OCCUPIED, VACANT, Estimates, from_entries
+from spine.redistricting import OCCUPIED, VACANT
+from spine.top_down.histogram import Estimates, from_entries
 from spine.workload import FloatArray
 
 

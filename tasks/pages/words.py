@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import combinations
+
+from spine.redistricting import HISPANIC, PERSON_AXES, PERSON_COUNTS, UNIT_AXES, UNIT_COUNTS
 
 LEVELS = {  # of a spine (capital), and families of areas; a level that is not here is its own word
     "US": "Nation",
@@ -16,36 +17,14 @@ LEVELS = {  # of a spine (capital), and families of areas; a level that is not h
     "gq": "GQ pattern",
     "sd": "School district",
 }
-AXES = {  # of the histograms of the redistricting data
+AXES = {  # in query groups
     "total": "total",
-    "hhgq": "kind of living quarters (8)",
-    "hhinstlevels": "kind of living quarters (3)",
-    "votingage": "voting age",
-    "hispanic": "Hispanic origin",
-    "hisp": "Hispanic origin",
-    "cenrace": "race",
+    **{axis.name: axis.words for axis in (*PERSON_AXES, *UNIT_AXES)},
+    "hhinstlevels": "kind of living quarters in 3 groups",
+    "hisp": HISPANIC.words,  # of the DHC
     "detailed": "every cell",
 }
-QUARTERS = (
-    "households",
-    "correctional facilities for adults",
-    "juvenile facilities",
-    "nursing facilities",
-    "other institutional facilities",
-    "college or university student housing",
-    "military quarters",
-    "other noninstitutional facilities",
-)
-ALONE = (
-    "White",
-    "Black or African American",
-    "American Indian and Alaska Native",
-    "Asian",
-    "Native Hawaiian and Other Pacific Islander",
-    "Some other race",
-)
-COMBINATIONS = [" + ".join(some) for number in range(1, 7) for some in combinations(ALONE, number)]  # CENRACE 01 to 63
-RACES = {"AIAN": "American Indian and Alaska Native", "NHPI": "Native Hawaiian and Other Pacific Islander"}
+COUNTS = {count.name: count.words for count in (*UNIT_COUNTS, *PERSON_COUNTS)}
 PRODUCTS = {"persons": "Persons", "units": "Housing units"}
 
 
@@ -64,11 +43,8 @@ def query_title(query: str) -> str:
 
 
 def count_title(name: str) -> str:
-    """Return a count that has margins in words: `race: Asian`, `group quarters: nursing facilities`."""
-    of, _, which = name.partition(": ")
-    if not which:
-        return "occupied housing units" if name == "occupied" else name
-    return f"{of}: {QUARTERS[int(which[5:])] if which.startswith('type ') else RACES.get(which, which)}"
+    """Return a count that has margins in words: `Asian alone`, `group quarters: nursing facilities`."""
+    return COUNTS.get(name, name)
 
 
 def best_in_words(figures: Mapping[str, Mapping[str, float]]) -> str:

@@ -17,7 +17,7 @@ from spine.geocodes import Kind
 from spine.noise import parameter, record_cost
 from spine.production import allocation
 from spine.settings import Jurisdiction, SpineSettings
-from spine.top_down.histogram import PRODUCTS as ENGINE_PRODUCTS
+from spine.top_down.histogram import PERSONS, UNITS, Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
@@ -29,7 +29,7 @@ ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
 Layout = Literal["parquet", "nmf", "both", "none"]  # of released measurements: our own, the Census Bureau's
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
-ENGINE = {"persons": "pl94-persons", "units": "pl94-units"}  # their names in spine/
+SCHEMAS: dict[ProductName, Product] = {"persons": PERSONS, "units": UNITS}
 US = "US"  # the level above the states
 
 
@@ -141,7 +141,7 @@ def check_allocation(product: ProductName, allocation: Allocation, settings: Spi
             raise Refused(f"the allocation of {product} must ask the query {missing[0]} in level {level}")
         for query in allocation.queries[level]:
             try:
-                query_group(ENGINE_PRODUCTS[ENGINE[product]], query)
+                query_group(SCHEMAS[product], query)
             except ValueError as error:
                 raise Refused(f"the allocation of {product}, level {level}: {error}") from None
 
@@ -154,7 +154,7 @@ def check_bureau_layout(design: Design) -> None:
         found = f"not of the spine {design.kind} under {design.definition}"
         raise Refused(f"--measurements nmf is of the optimized spine under zcdp, {found}: choose parquet")
     for product in design.products:
-        known = allocation(ENGINE[product], design.jurisdiction)
+        known = allocation(SCHEMAS[product].name, design.jurisdiction)
         if design.settings[product].levels != tuple(known.levels):
             raise Refused(f"--measurements nmf has the levels {', '.join(known.levels)} alone: choose parquet")
         for level, queries in design.allocations[product].queries.items():

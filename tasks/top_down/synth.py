@@ -20,8 +20,9 @@ import pyarrow.csv
 from spine.entities import in_aian
 from spine.geocodes import digits
 from spine.geography import Geography, IntArray
+from spine.redistricting import NURSING, TYPES
 from spine.settings import Jurisdiction, SpineSettings, settings_for
-from spine.top_down.histogram import NURSING, PERSONS, TYPES
+from spine.top_down.histogram import PERSONS
 from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import short_codes
@@ -242,8 +243,7 @@ def draw_persons(
     minor = np.where(race > 5, 0.33, np.where(hispanic == 1, 0.28, 0.175))
     minor = np.where(in_household, minor, UNDER_18[kind])
     adult = (rng.random(len(slot)) >= minor).astype(np.int64)
-    sizes = PERSONS.shape
-    return block, ((kind * sizes[1] + adult) * sizes[2] + hispanic) * sizes[3] + race
+    return block, np.ravel_multi_index((kind, adult, hispanic, race), PERSONS.shape)
 
 
 def race_shares(alone: dict[int, float]) -> FloatArray:

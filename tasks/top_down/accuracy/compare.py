@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
+from spine.counts import matrix
 from spine.geography import IntArray
-from spine.top_down import TrueHistograms
+from spine.top_down import PERSONS, TrueHistograms
 from spine.workload import FloatArray
 from tasks.top_down.accuracy.entities import Entities
 from tasks.top_down.accuracy.entities import entities as entities_of
 from tasks.top_down.estimate.descent import load_estimates
-from tasks.top_down.gls.margin_tables import RACES, Margins, Z, columns_of, count_columns, load_margins
+from tasks.top_down.gls.margin_tables import Margins, Z, load_margins
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run import TopDownRun, load_histograms
-from tasks.top_down.run_plan import ProductName
-
-if TYPE_CHECKING:
-    from spine.gls.columns import Columns
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
 ALL = -1  # instead of a class of size: all of them
@@ -38,12 +35,12 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
 
     Of errors by class of the true size, of coverage, and of the redistricting target.
     """
-    columns = columns_of(product)
-    quantities = np.array([name.split(":")[0] for name in columns.names])
+    schema = SCHEMAS[product]
+    counted, quantities = schema.matrix(schema.estimated), np.array([count.quantity for count in schema.estimated])
     exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
     released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
-    truth, estimated = count_columns(exact, columns), count_columns(released, columns)
-    groups = [count_columns(histograms, target_groups()) for histograms in (exact, released) if product == "persons"]
+    truth, estimated = exact.sums(counted), released.sums(counted)
+    groups = [histograms.sums(target_groups()) for histograms in (exact, released) if product == "persons"]
     errors, coverage, target = [], [], []
     for entities in entities_of(run, product, state):
         true, error = (entities.sums(values) for values in (truth, estimated - truth))
@@ -84,14 +81,10 @@ def meets_target(true: IntArray, released: IntArray) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1)
-def target_groups() -> Columns:
-    """Return the groups of the redistricting target: Hispanic, and the others by seven races."""
-    from spine.gls.columns import person_columns
-
-    types, both = range(8), (0, 1)
-    by_race = zip(RACES, [*(range(at, at + 1) for at in range(6)), range(6, 63)], strict=True)
-    others = [(f"not Hispanic: {name}", types, both, (0,), cells) for name, cells in by_race]
-    return person_columns([("Hispanic", types, both, (1,), range(63)), *others])
+def target_groups() -> IntArray:
+    """Return the (cells, groups) of the redistricting target: Hispanic, and the others by six races and two or more."""
+    hispanic, races = PERSONS.count("Hispanic"), [count for count in PERSONS.counts if count.quantity == "race"]
+    return matrix(PERSONS.axes, [hispanic.where, *({**race.where, "hispanic": {0}} for race in races)])
 
 
 def _sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]:

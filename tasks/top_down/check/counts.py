@@ -16,28 +16,24 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from spine.counts import cell_table
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
-from tasks.top_down.gls.margin_tables import PLACES, Z, columns_of
+from tasks.top_down.gls.margin_tables import PLACES, Z, counts_of
 from tasks.top_down.measure.description import FOLDER, read_blocks, read_description
-from tasks.top_down.run_plan import US
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 ROWS = "geounit, cell, count"
-CELL = {  # of a row of the microdata; None for group quarters, which are no cell
-    "persons": "((CAST(GQTYPE_PL AS INT) * 2 + CAST(VOTING_AGE AS INT) - 1) * 2 + CAST(CENHISP AS INT) - 1) * 63 "
-    "+ CAST(CENRACE AS INT) - 1",
-    "units": "CASE HH_STATUS WHEN '1' THEN 1 WHEN '2' THEN 0 END",
-}
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
 LAW = "query, share, variance_numerator, variance_denominator, variance"
 ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
 
 
-def spine_files(manifest: Mapping[str, Any], product: str) -> Iterator[tuple[str, str]]:
+def spine_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[tuple[str, str]]:
     """Yield level and state of every file of the spine's geounits, top first; of the US level US twice."""
     for level in manifest["products"][product]["geounits"]:
         for state in [US] if level == US else manifest["states"]:
@@ -49,10 +45,11 @@ def has_measurements(manifest: Mapping[str, Any]) -> bool:
     return bool(manifest["options"]["measurements"]) and bool(manifest["spent"])
 
 
-def check_counts(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
+def check_counts(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
     """Check histograms and invariants over the levels, and everything made of the blocks of each state."""
     levels = list(manifest["products"][product]["geounits"])
     with ReleaseDatabase() as database:
+        database.register("cells", pa.table(cell_table(SCHEMAS[product].axes)))
         for kind, view in (("histograms", histogram), ("invariants", _invariants)):
             yield _check_levels(
                 database, release / kind / product, levels, manifest["states"], view, f"{kind} of {product}"
@@ -100,7 +97,7 @@ def _check_levels(
 
 
 def _check_blocks(
-    database: duckdb.DuckDBPyConnection, release: Path, manifest: Mapping[str, Any], product: str, state: str
+    database: duckdb.DuckDBPyConnection, release: Path, manifest: Mapping[str, Any], product: ProductName, state: str
 ) -> Check:
     """Compare microdata, tabulation geounits and entities of a state with the histograms of its blocks."""
     folder, faults = release / "histograms" / product, []
@@ -148,19 +145,19 @@ def _public_code(manifest: Mapping[str, Any]) -> str:
     return f"CASE right(geounit, 16) {' '.join(cases)} ELSE right(geounit, 16) END" if cases else "right(geounit, 16)"
 
 
-def _microdata(table: str, product: str, count: str) -> str:
-    """Return the SELECT of microdata as counts of cells."""
+def _microdata(table: str, product: ProductName, count: str) -> str:
+    """Return the SELECT of microdata as counts of cells; group quarters are no cell of the units."""
+    columns = ", ".join(axis.column for axis in SCHEMAS[product].axes)
     return _sums(
-        f"SELECT * FROM (SELECT {PUBLIC} AS geounit, ({CELL[product]})::INT AS cell, {count} AS count FROM {table}) "
-        "WHERE cell IS NOT NULL",
+        f"SELECT {PUBLIC} AS geounit, cell::INT AS cell, {count} AS count FROM {table} JOIN cells USING ({columns})",
         "geounit",
     )
 
 
-def _areas_of_blocks(measurements: Path, product: str, state: str) -> dict[str, pa.Table]:
+def _areas_of_blocks(measurements: Path, product: ProductName, state: str) -> dict[str, pa.Table]:
     """Return by off-spine family the public code of each block inside an entity, and the entity's."""
     geography, _ = read_blocks(measurements, state)
-    settings = read_description(measurements).design.settings[product]  # type: ignore[index]
+    settings = read_description(measurements).design.settings[product]
     nothing = pa.table({"geounit": pa.array([], pa.string()), "code": pa.array([], pa.string())})
     found = dict.fromkeys(OFF_SPINE, nothing)
     for family in areas(geography, settings):
@@ -171,7 +168,7 @@ def _areas_of_blocks(measurements: Path, product: str, state: str) -> dict[str, 
     return found
 
 
-def check_measurements(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
+def check_measurements(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
     """Check the law of every measurement, and the shares of the budget along the path to every block."""
     if not has_measurements(manifest):
         return
@@ -204,7 +201,7 @@ def check_measurements(release: Path, manifest: Mapping[str, Any], product: str)
 def check_paths(
     database: duckdb.DuckDBPyConnection,
     release: Path,
-    product: str,
+    product: ProductName,
     states: list[str],
     shares: Mapping[str, Fraction],
     shares_in: Callable[[str, str], str],
@@ -235,11 +232,11 @@ def check_paths(
     return faults, blocks
 
 
-def check_margins(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
+def check_margins(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
     """Check the margins of every level and family in the manifest."""
-    columns = columns_of(product, bool(manifest["options"].get("pl94")))
-    cell, column = np.nonzero(columns.cells)
-    counted = pa.table({"cell": cell, "name": np.array(columns.names)[column]})
+    counts = counts_of(product, bool(manifest["options"].get("pl94")))
+    cell, at = np.nonzero(SCHEMAS[product].matrix(counts))
+    counted = pa.table({"cell": cell, "name": np.array([count.name for count in counts])[at]})
     with ReleaseDatabase() as database:
         database.register("counted", counted)
         for entry in manifest["products"][product]["margins"]["mean_standard_error"]:

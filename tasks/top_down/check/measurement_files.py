@@ -25,7 +25,7 @@ from tasks.top_down.published.nmf.geounits import LOWER, TOTAL, UNITS_OF_BOUND, 
 from tasks.top_down.published.nmf.inventory import data_set_name
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.measurement_files import PART
-from tasks.top_down.run_plan import US
+from tasks.top_down.run_plan import US, ProductName
 
 KINDS = ("DPQuery", "Constraint")
 NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
@@ -39,7 +39,7 @@ DECLARED = {  # by product and constraint, the values of a geounit, of the colum
 }
 
 
-def measurement_files(manifest: Mapping[str, Any], product: str) -> Iterator[str]:
+def measurement_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[str]:
     """Yield the files that a release may have in the Bureau's layout: not every state has an AIAN part."""
     if manifest["options"].get("nmf"):
         for level, state in spine_files(manifest, product):
@@ -47,14 +47,14 @@ def measurement_files(manifest: Mapping[str, Any], product: str) -> Iterator[str
                 yield from _names(manifest, product, level, state, kind)
 
 
-def _names(manifest: Mapping[str, Any], product: str, level: str, state: str, kind: str) -> list[str]:
+def _names(manifest: Mapping[str, Any], product: ProductName, level: str, state: str, kind: str) -> list[str]:
     """Return the files of a level of a state: without its AIAN part and of it."""
     region = "pr" if manifest["region"] == "PR" else "us"
     place = f"{BUREAU_FOLDER}/{data_set_name(region, product)}/{level}.parquet/{kind}"  # type: ignore[arg-type]
     return [f"{place}/{folder}{PART}" for folder in ([""] if state == US else [f"State={f}{state}/" for f in "01"])]
 
 
-def check_measurement_files(release: Path, manifest: Mapping[str, Any], product: str) -> Iterator[Check]:
+def check_measurement_files(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
     """Check the files of a product, if the release has any in this layout."""
     if not manifest["options"].get("nmf"):
         return
@@ -81,7 +81,7 @@ class LevelFiles(NamedTuple):
     database: duckdb.DuckDBPyConnection
     release: Path
     manifest: Mapping[str, Any]
-    product: str
+    product: ProductName
     level: str
     state: str
 

@@ -12,32 +12,32 @@ cell, beside the released count (docs/spec/files.md#topdown-release).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spine.counts import Count
 from spine.geography import BoolArray, IntArray
 from spine.top_down.histogram import Histograms
 from spine.workload import FloatArray
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
 from tasks.top_down.areas import FOLDERS
-from tasks.top_down.gls.pl94_cells import pl94_cells
 from tasks.top_down.input.geography import geounits
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 if TYPE_CHECKING:
     from spine.gls.blue import Blue
     from spine.gls.columns import Columns
 
-RACES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race", "two or more races")
 AREAS = "all"  # the file of a family's areas
 MARGINS = "margins"
 Z = 1.96  # standard errors on either side of a 95% interval
@@ -59,35 +59,19 @@ WITHOUT = (
 )
 
 
+def counts_of(product: ProductName, pl94: bool = False) -> tuple[Count, ...]:
+    """Return the totals and table cells that get a margin; pl94: and then the cells of the tables P1 to P5."""
+    schema = SCHEMAS[product]
+    cells = chain.from_iterable(schema.tables.values()) if pl94 and product == "persons" else ()
+    return (*schema.estimated, *cells)
+
+
 @lru_cache(maxsize=4)
 def columns_of(product: ProductName, pl94: bool = False) -> Columns:
-    """Return the totals and table cells that get a margin; pl94: and then the cells of the tables P1 to P5."""
-    from spine.gls.columns import occupied_column, person_columns
+    """Return these counts as the columns of least squares over the tree."""
+    from spine.gls.columns import columns
 
-    if product == "units":
-        return occupied_column("occupied")
-    types, both, races = range(8), (0, 1), range(63)
-    cells_of_race = [range(at, at + 1) for at in range(6)] + [range(6, 63)]
-    by_race = list(zip(RACES, cells_of_race, strict=True))
-    return person_columns(
-        [
-            ("total", types, both, both, races),
-            ("voting age", types, (1,), both, races),
-            ("Hispanic", types, both, (1,), races),
-            *((f"race: {name}", types, both, both, cells) for name, cells in by_race),
-            *((f"voting age by race: {name}", types, (1,), both, cells) for name, cells in by_race),
-            *((f"group quarters: type {t}", (t,), both, both, races) for t in types[1:]),
-            *(pl94_cells() if pl94 else ()),
-        ]
-    )
-
-
-def count_columns(histograms: Histograms, columns: Columns) -> IntArray:
-    """Return the columns of histograms, (geounits, columns)."""
-    shape = len(histograms), len(columns.cells)
-    counts = sp.csr_array((histograms.count, histograms.cell, histograms.starts), shape=shape)
-    sums: IntArray = (counts @ sp.csr_array(columns.cells)).toarray()
-    return sums
+    return columns(SCHEMAS[product], counts_of(product, pl94))
 
 
 def margins_folder(run: TopDownRun, product: ProductName, state: str, name: str) -> Path:
@@ -154,15 +138,15 @@ def write_margins(
     margins = load_margins(run, product, state, level)
     if margins is None:
         return
-    columns, (n, width) = columns_of(product, run.design.pl94), margins.estimate.shape
+    counts, (n, width) = counts_of(product, run.design.pl94), margins.estimate.shape
     rows = np.arange(n) if margins.area is None else margins.area
     column = pa.array(np.tile(np.arange(width, dtype=np.int8 if width < 128 else np.int16), n))
-    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(columns, margins.cut).ravel())
+    margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(counts, margins.cut).ravel())
     table = pa.table(
         {
             "geounit": geounits(codes[rows], np.repeat(np.arange(n), width)),
-            "count": pa.DictionaryArray.from_arrays(column, pa.array(columns.names)),
-            "released": pa.array(count_columns(released, columns)[rows].astype(np.int32).ravel()),
+            "count": pa.DictionaryArray.from_arrays(column, pa.array([one.name for one in counts])),
+            "released": pa.array(released.sums(SCHEMAS[product].matrix(counts))[rows].astype(np.int32).ravel()),
             "margin": margin,
             "estimate": pa.array(np.round(margins.estimate, PLACES).ravel() + 0.0),
             "standard_error": pa.array(np.round(margins.error, PLACES).ravel()),
@@ -187,18 +171,17 @@ def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
             cut = np.concatenate([part.cut for part in found])
             mean = np.round(error.mean(axis=0), PLACES).tolist()
             row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
-            names = columns_of(product, run.design.pl94).names
+            names = [count.name for count in counts_of(product, run.design.pl94)]
             rows.append({**row, "mean_standard_error": dict(zip(names, mean, strict=True))})
     return {"law": LAW + FREE * run.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
-def is_covered(columns: Columns, cut: IntArray) -> BoolArray:
+def is_covered(counts: Sequence[Count], cut: IntArray) -> BoolArray:
     """Return which counts have a margin: those whose released errors it covers (docs/top-down.md#margins-of-error).
 
     A cell of a table has one where it is such a count under another name. cut: (n,) as in `Margins`. The result is
-    (n, columns).
+    (n, counts).
     """
-    measured = columns.cells[:, [name.split(":")[0] in COVERED for name in columns.names]]
-    of_column = (columns.cells[:, :, None] == measured[:, None, :]).all(axis=0).any(axis=1)
-    covered: BoolArray = (cut == 0)[:, None] & of_column[None]
+    measured = [count.where for count in counts if count.quantity in COVERED]
+    covered: BoolArray = (cut == 0)[:, None] & np.array([count.where in measured for count in counts])
     return covered

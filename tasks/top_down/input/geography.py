@@ -19,12 +19,12 @@ from spine.bypass import bypass
 from spine.geocodes import geocodes, largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
-from spine.top_down import PRODUCTS, Invariants, invariants
+from spine.top_down import Invariants, invariants
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ENGINE, US, Design, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -153,7 +153,7 @@ def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tup
             totals, of_block = dict(enumerate(blocks.part_totals)), spine.geounit_of_block(0)
         declared = invariants(spine, blocks.quarters[spine.order], totals, of_block)
     allocation = design.allocations[product]
-    return Plan(PRODUCTS[ENGINE[product]], spine, allocation, declared, design.rounding, ROWS, design.free)
+    return Plan(SCHEMAS[product], spine, allocation, declared, design.rounding, ROWS, design.free)
 
 
 def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spine.geography import Geography, IntArray, gq_pattern
-from spine.top_down.histogram import TYPES
+from spine.redistricting import TYPES
 from tasks.inputs.block_codes import short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.findings import Finding, has_errors

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from spine.geocodes import digits
 from spine.geography import BoolArray, IntArray
-from spine.top_down.histogram import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
+from spine.redistricting import HOUSEHOLD, NURSING, OCCUPIED, UNDER_18, VACANT
+from spine.top_down.histogram import PERSONS
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.inputs.record_digests import Sums, sum_by_state, weights
@@ -26,20 +27,13 @@ from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk,
 from tasks.inputs.tables import Column
 from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
 from tasks.top_down.run import Blocks, TopDownRun
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
-    "persons": (*BLOCK_COLUMNS, "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"),
-    "units": (*BLOCK_COLUMNS, "RTYPE", "HH_STATUS"),
+    product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()
 }
 DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {
-    "persons": {
-        "RTYPE": ("3", "5"),
-        "GQTYPE_PL": tuple("01234567"),
-        "VOTING_AGE": ("1", "2"),
-        "CENHISP": ("1", "2"),
-        "CENRACE": tuple(f"{race:02d}" for race in range(1, 64)),
-    },
+    "persons": {"RTYPE": ("3", "5"), **{axis.column: axis.codes for axis in PERSONS.axes}},
     "units": {"RTYPE": ("2", "4"), "HH_STATUS": ("0", "1", "2")},
 }
 HOUSEHOLD_PERSON, GROUP_PERSON, HOUSING_UNIT, GROUP_QUARTERS = "3", "5", "2", "4"  # RTYPE
@@ -190,11 +184,8 @@ def _unit_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, 
 
 
 def _person_cell(columns: Mapping[str, Column]) -> IntArray:
-    domains, cell = DOMAINS["persons"], np.zeros(1, np.int64)
-    names = ("GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE")  # the axes hhgq, votingage, hispanic, cenrace
-    for name, size in zip(names, PERSONS.shape, strict=True):
-        cell = cell * size + _number(columns[name], domains[name])
-    return cell
+    at = tuple(_number(columns[axis.column], axis.codes) for axis in PERSONS.axes)
+    return np.ravel_multi_index(at, PERSONS.shape)
 
 
 def _unit_cell(columns: Mapping[str, Column]) -> IntArray:
@@ -216,14 +207,9 @@ def block_columns(geocode: IntArray) -> dict[str, pa.Array]:
 
 def person_columns(cell: IntArray) -> dict[str, pa.Array]:
     """Return the other columns of persons, of these cells."""
-    axes, domain = {axis: values[cell] for axis, values in PERSONS.coordinates.items()}, DOMAINS["persons"]
-    return {
-        "RTYPE": words(domain["RTYPE"], (axes["hhgq"] != HOUSEHOLD).astype(np.int64)),
-        "GQTYPE_PL": words(domain["GQTYPE_PL"], axes["hhgq"]),
-        "VOTING_AGE": words(domain["VOTING_AGE"], axes["votingage"]),
-        "CENHISP": words(domain["CENHISP"], axes["hispanic"]),
-        "CENRACE": words(domain["CENRACE"], axes["cenrace"]),
-    }
+    in_group = (PERSONS.types[cell] != HOUSEHOLD).astype(np.int64)
+    columns = {axis.column: words(axis.codes, PERSONS.coordinates[axis.name][cell]) for axis in PERSONS.axes}
+    return {"RTYPE": words(DOMAINS["persons"]["RTYPE"], in_group), **columns}
 
 
 def unit_columns(status: IntArray) -> dict[str, pa.Array]:

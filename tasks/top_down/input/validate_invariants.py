@@ -8,23 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from spine.geography import BoolArray, IntArray, geoid15
-from spine.top_down.histogram import (
-    HOUSEHOLD,
-    OCCUPIED,
-    PERSONS,
-    PRODUCTS,
-    TYPES,
-    VACANT,
-    TrueHistograms,
-    from_entries,
-)
+from spine.redistricting import HOUSEHOLD, OCCUPIED, TYPES, VACANT
+from spine.top_down.histogram import PERSONS, TrueHistograms, from_entries
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.input.records import CELLS, FACILITY, records_name
 from tasks.top_down.run import Blocks, TopDownRun, save_histograms
-from tasks.top_down.run_plan import ENGINE, ProductName
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 
 def findings_path(run: TopDownRun, product: ProductName, state: str) -> Path:
@@ -45,7 +37,7 @@ def _validate(run: TopDownRun, product: ProductName, state: str) -> list[Finding
     file: RecordFile = load_object(run / records_name(product))
     faults = _person_faults if product == "persons" else _unit_faults
     findings = list(faults(file.name, blocks, state, row, cell, count))
-    inside = cell < PRODUCTS[ENGINE[product]].cells  # H1 does not count the group quarters among the units
+    inside = cell < SCHEMAS[product].cells  # H1 does not count the group quarters among the units
     histograms = from_entries(TrueHistograms, -1, 0, row[inside], cell[inside], count[inside], number)
     save_histograms(run.counts_folder(product, state, BLOCKS), histograms)
     return findings

@@ -32,7 +32,7 @@ from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.published.nmf.answers import is_from_files
 from tasks.top_down.published.nmf.read_files import SOURCE
 from tasks.top_down.run import TopDownRun, Validated
-from tasks.top_down.run_plan import ENGINE, ESTIMATORS, KINDS, PRODUCTS, Design, ProductName, check_allocation
+from tasks.top_down.run_plan import ESTIMATORS, KINDS, PRODUCTS, SCHEMAS, Design, ProductName, check_allocation
 
 FOLDER = "measurements"
 SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
@@ -169,12 +169,12 @@ def _read_settings(content: Mapping[str, Any], product: ProductName, jurisdictio
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
     }
-    if (values.pop("product"), values.pop("region")) != (ENGINE[product], jurisdiction):
+    if (values.pop("product"), values.pop("region")) != (SCHEMAS[product].name, jurisdiction):
         raise Refused(f"{SETTINGS_FILE}: the settings of {product} are of another product or jurisdiction")
     values["tract_group_share"] = parse_exact(values["tract_group_share"])
     values["definition"] = AS_READ[values.pop("mechanism")]
     del values["levels"]  # they follow from the others
-    return settings_for(ENGINE[product], jurisdiction, values.pop("variant"), **values)
+    return settings_for(SCHEMAS[product].name, jurisdiction, values.pop("variant"), **values)
 
 
 def _read_allocation(content: Mapping[str, Any]) -> Allocation:

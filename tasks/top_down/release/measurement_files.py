@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from spine.geography import IntArray
-from spine.top_down.histogram import HOUSEHOLD
+from spine.redistricting import HOUSEHOLD
 from spine.top_down.queries import DETAILED
 from spine.workload import FloatArray, Workload
 from tasks.inputs.arrow import text

@@ -15,8 +15,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.geography import IntArray
+from spine.redistricting import HOUSEHOLD, OCCUPIED, VACANT
 from spine.top_down import Estimates
-from spine.top_down.histogram import HOUSEHOLD, OCCUPIED, VACANT, from_entries
+from spine.top_down.histogram import from_entries
 from tasks.lifecycle.staging import PIPES, release_file
 from tasks.top_down.input.records import block_columns, person_columns, unit_columns, words
 from tasks.top_down.run import TopDownRun

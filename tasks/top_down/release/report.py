@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spine.geography import IntArray
-from spine.top_down.histogram import PERSONS
 from tasks.inputs.names import names_of_2020, title_of_states
 from tasks.inputs.public_regions import kept_names
 from tasks.inputs.regions import Region
@@ -21,7 +19,7 @@ from tasks.pages.dots import dots
 from tasks.pages.words import level_title, query_title
 from tasks.top_down.estimate.descent import load_estimates
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 DRAWN = {  # query groups in the picture, of those that a level asks, with their marks
     "total": "circle",
@@ -29,13 +27,7 @@ DRAWN = {  # query groups in the picture, of those that a level asks, with their
     "votingage*hispanic*cenrace": "diamond",
     "detailed": "ring",
 }
-OF_STATES = {  # counts of each state
-    "persons": (
-        *("persons", "of voting age", "Hispanic", "white", "black", "American Indian and Alaska Native", "Asian"),
-        *("Native Hawaiian and Other Pacific Islander", "some other race", "two or more races"),
-    ),
-    "units": ("housing units", "occupied units"),
-}
+OF_STATES = ("total", "voting age", "Hispanic", "race", "occupied")  # the counts of each state, by quantity
 UNIT = "standard deviation of one answer’s noise (a step to the right is ten times as much)"
 QUARTILES = (0, 25, 50, 75, 100)
 COUNTED = 24  # counts in a table, the first; with the cells of P1 to P5 there are hundreds
@@ -128,30 +120,20 @@ def _standard_errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _counts_of_states(run: TopDownRun, states: Sequence[str]) -> dict[str, Any]:
     """Return the released counts of each state and, of several, their sum."""
+    shown = {
+        product: [count for count in SCHEMAS[product].counts if count.quantity in OF_STATES]
+        for product in run.design.products
+    }
     rows = []
     for state in run.validated.states:
         counts: list[int] = []
-        for product in run.design.products:
+        for product, of_product in shown.items():
             roots = load_estimates(run, product, state, "State")  # several where AIAN areas are apart
-            cells = roots.dense(PERSONS.cells if product == "persons" else 2).sum(axis=0)
-            counts += _of_persons(cells) if product == "persons" else [int(cells.sum()), int(cells[1])]
+            counts += roots.sums(SCHEMAS[product].matrix(of_product)).sum(axis=0).tolist()
         rows.append(counts)
     together = [("all states", np.sum(rows, axis=0).tolist())] if len(rows) > 1 else []
-    names = [name for product in run.design.products for name in OF_STATES[product]]
+    names = [count.words for of_product in shown.values() for count in of_product]
     return {"names": names, "rows": [*zip(states, rows, strict=True), *together]}
-
-
-def _of_persons(cells: IntArray) -> list[int]:
-    """Return the counts of OF_STATES of a histogram of persons."""
-    by_axes = cells.reshape(PERSONS.shape)  # living quarters, voting age, Hispanic, race
-    races = by_axes.sum(axis=(0, 1, 2))
-    return [
-        int(cells.sum()),
-        int(by_axes[:, 1].sum()),
-        int(by_axes[:, :, 1].sum()),
-        *races[:6].tolist(),
-        int(races[6:].sum()),
-    ]
 
 
 def _example(run: TopDownRun, staged: Path) -> dict[str, Any] | None:

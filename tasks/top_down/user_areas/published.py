@@ -10,33 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import scipy.sparse as sp
 
+from spine.counts import sums
 from spine.geography import IntArray
 from tasks.inputs.block_codes import STATE_UNIT, short_codes
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import NotOfRelease, path_in
-from tasks.top_down.gls.margin_tables import RACES, columns_of
 from tasks.top_down.measure.description import UNREADABLE
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 # (product, state) to (blocks,) codes of 15 digits and their (blocks, counts); a block without persons may be missing
 Published = Callable[[ProductName, str], tuple[IntArray, IntArray]]
-
-_RACE_CELLS = (3, 4, 5, 6, 7, 8, 9)  # of P1 and P3: six races alone, two or more
-PL94 = {
-    "total": "P0010001",
-    "voting age": "P0030001",
-    "Hispanic": "P0020002",
-    **{f"race: {race}": f"P00100{at:02d}" for race, at in zip(RACES, _RACE_CELLS, strict=True)},
-    **{f"voting age by race: {race}": f"P00300{at:02d}" for race, at in zip(RACES, _RACE_CELLS, strict=True)},
-    **{
-        f"group quarters: type {kind}": f"P00500{at:02d}"
-        for kind, at in zip(range(1, 8), (3, 4, 5, 6, 8, 9, 10), strict=True)
-    },
-    "occupied": "H0010002",
-}
 
 
 def published_counts(source: str) -> Published:
@@ -64,7 +49,7 @@ def _manifest(release: Path) -> dict[str, Any]:
 
 def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArray, IntArray]:
     """Return the counts of a release's blocks, those that were measured in water where its tables have them."""
-    columns = columns_of(product)
+    schema = SCHEMAS[product]
     try:
         moved = _manifest(release).get("source", {}).get("as_tabulated", {})
         table = pq.read_table(path_in(release, f"histograms/{product}/Block/{state}.parquet"))
@@ -73,8 +58,8 @@ def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArr
             geounit = geounit.dictionary_encode()
         digits = [code[-16:] for code in geounit.dictionary.to_pylist()]
         code = np.array([int(moved.get(code, code)) for code in digits], np.int64)
-        entries = table["count"].to_numpy(), (geounit.indices.to_numpy(), table["cell"].to_numpy())
-        counts = sp.csr_array(entries, shape=(len(code), len(columns.cells))) @ columns.cells
+        row, cell, count = geounit.indices.to_numpy(), table["cell"].to_numpy(), table["count"].to_numpy()
+        counts = sums(row, cell, count, len(code), schema.matrix(schema.estimated))
     except NotOfRelease as fault:
         raise Refused(f"--published {release}: {fault}") from None
     except UNREADABLE as error:
@@ -85,7 +70,8 @@ def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArr
 def _read_pl94(headers: list[str], product: ProductName) -> tuple[IntArray, IntArray]:
     from tasks.inputs.blocks.pl94 import read_block_counts
 
-    names = [PL94[name] for name in columns_of(product).names]
+    schema = SCHEMAS[product]
+    names = [schema.cells_like(count)[0] for count in schema.estimated]
     codes, counts = zip(*(read_block_counts(header, names) for header in headers), strict=True)
     return np.concatenate(codes), np.concatenate(counts)
 

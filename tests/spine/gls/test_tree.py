@@ -17,10 +17,11 @@ from top_down_cases import (
     small_state,
 )
 
+from spine.counts import Count
 from spine.gls import Information, TreeAnswers, answers, pass_up
 from spine.gls.answers import ChildInformation, informed
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
-from spine.gls.columns import person_columns
+from spine.gls.columns import columns
 from spine.gls.covariances import Covariances
 from spine.gls.entity_sums import entity_estimates, from_arrays, of_blocks, of_children
 from spine.gls.grid import signed
@@ -66,13 +67,12 @@ def six_blocks(seed: int) -> tuple[Plan, Measure, np.ndarray]:
     return plan, measuring(plan, persons, seed), persons.dense(2016)
 
 
-COLUMNS = person_columns(
-    [
-        ("total", range(8), (0, 1), (0, 1), range(63)),
-        ("adults of two races", range(8), (1,), (0, 1), range(6, 63)),
-        ("prisoners", (1,), (0, 1), (1,), (0,)),
-    ]
+COUNTS = (
+    Count("total", ""),
+    Count("adults of two races", "", {"votingage": frozenset({1}), "cenrace": frozenset(range(6, 63))}),
+    Count("prisoners", "", {"hhgq": frozenset({1}), "hispanic": frozenset({1}), "cenrace": frozenset({0})}),
 )
+COLUMNS, COUNTED = columns(PERSONS, COUNTS), PERSONS.matrix(COUNTS)
 
 
 def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]:
@@ -114,8 +114,8 @@ def test_the_two_passes_are_the_dense_solution() -> None:
         np.testing.assert_allclose(blue.cells(), expected, atol=1e-8)
         here = np.equal.outer(np.arange(len(expected)), geounit).astype(float)
         np.testing.assert_allclose(blue.totals()[1] ** 2, (here @ inverse * here).sum(axis=1), rtol=1e-9, atol=1e-9)
-        counted = COLUMNS.cells[cell]
-        np.testing.assert_allclose(COLUMNS.sums(blue.x), expected @ COLUMNS.cells, atol=1e-8)
+        counted = COUNTED[cell]
+        np.testing.assert_allclose(COLUMNS.sums(blue.x), expected @ COUNTED, atol=1e-8)
         for u, errors in enumerate(COLUMNS.variances(blue.variance)):
             one = counted * (geounit == u)[:, None]
             np.testing.assert_allclose(errors, (one * (inverse @ one)).sum(axis=0), rtol=1e-9, atol=1e-9)
@@ -126,14 +126,14 @@ def test_the_two_passes_are_the_dense_solution() -> None:
     entities(plan, told, of, alone)
     each = np.equal.outer(np.arange(3), of[block])
     for one, two in (("total", "total"), ("total", "adults of two races"), ("adults of two races",) * 2):
-        left, right = (COLUMNS.cells[cell, COLUMNS.names.index(name)] * each for name in (one, two))
+        left, right = (COUNTED[cell, COLUMNS.names.index(name)] * each for name in (one, two))
         dense = left @ inverse @ right.T
         np.testing.assert_allclose(covariances.of(COLUMNS, one, two), dense, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(alone.of(COLUMNS, one, two), dense.diagonal(), rtol=1e-8, atol=1e-9)
     with pytest.raises(ValueError, match="sum over all types"):
         covariances.of(COLUMNS, "total", "prisoners")
     for e in range(3):
-        one = COLUMNS.cells[cell] * (of[block] == e)[:, None]
+        one = COUNTED[cell] * (of[block] == e)[:, None]
         np.testing.assert_allclose(estimates[e], one.T @ x, atol=1e-8)
         np.testing.assert_allclose(errors[e] ** 2, (one * (inverse @ one)).sum(axis=0), rtol=1e-8, atol=1e-9)
 

@@ -14,12 +14,13 @@ from dense_gls import add_us_level, solve, write_product
 from e2e_runs import das
 from top_down_inputs import estimated, read
 
+from spine.redistricting import PERSON_TABLES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.top_down.check.release import checks
-from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.gls.pl94_cells import cell_titles, pl94_cells, table_of_cell
+from tasks.top_down.gls.margin_tables import counts_of
 from tasks.top_down.published.least_squares.compare import compare_with_bureau
+from tasks.top_down.run_plan import SCHEMAS
 
 LEVELS = {"US": 0, "State": 2, "County": 5, "Tract": 11}
 VARIANCES = {"Tract": 8.0, "County": 20.0}  # of the measurements that stand for the DHC's, of every cell
@@ -43,8 +44,9 @@ class Product:
     """A GLS product of the sample with further measurements, the variance of its z, and the release's own solution."""
 
     def __init__(self, folder: Path, data: Path, files: Path) -> None:
-        columns = columns_of("persons", True)
-        self.folder, self.names = folder, list(columns.names)
+        counts = counts_of("persons", True)
+        self.folder, self.names = folder, [count.name for count in counts]
+        counted = SCHEMAS["persons"].matrix(counts)
         self.own, self.spread, self.deviation = {}, {}, {}
         self.levels = [level for level in LEVELS if (files / f"{level}.parquet").exists()]
         truth = np.load(data / "truth.npz")
@@ -60,12 +62,12 @@ class Product:
                 noise = rng.normal(0, variance**0.5, (8, 252))
                 further.append((inside, (inside @ exact).reshape(8, 252) + noise, variance))
         after = solve(files, further)
-        cells = [name for name, *_ in pl94_cells()]
+        cells = [cell.name for table in PERSON_TABLES.values() for cell in table]
         of_pl94 = np.array([name in set(cells) for name in self.names])
         for level in self.levels:
             areas = self.areas(level, before.codes)
-            self.own[level], self.spread[level] = before.columns(columns.cells, areas)
-            estimate, spread = after.columns(columns.cells[:, of_pl94], areas)
+            self.own[level], self.spread[level] = before.columns(counted, areas)
+            estimate, spread = after.columns(counted[:, of_pl94], areas)
             shape = len(areas), len(cells)
             errors = np.sqrt(np.maximum(np.diag(spread), 0)).reshape(shape)
             for area, x, s in zip(areas, estimate.reshape(shape), errors, strict=True):
@@ -89,44 +91,6 @@ class Product:
 def product(tmp_path_factory: pytest.TempPathFactory, das_data: Path) -> Product:
     data, folder = das_data / "nmf-sample/noisy", tmp_path_factory.mktemp("gls")
     return Product(folder / "census-2020-pl94-gls", data, data / "nmf" / PERSONS)
-
-
-def test_the_298_cells_are_those_of_the_tables() -> None:
-    """Numbers and sums as the documentation of the tables has them."""
-    cells = {name: set(map(tuple, map(tuple, axes))) and axes for name, *axes in pl94_cells()}
-    assert [sum(name.startswith(f"P00{table}") for name in cells) for table in range(1, 6)] == [71, 73, 71, 73, 10]
-    columns = columns_of("persons", True)
-    count = dict(zip(columns.names, columns.cells.T, strict=True))
-    for table, first in (("P001", 1), ("P002", 3), ("P003", 1), ("P004", 3)):
-        total, one, more = (count[f"{table}{first + at:04d}"] for at in (0, 1, 8))
-        np.testing.assert_array_equal(total, one + more)
-        np.testing.assert_array_equal(one, sum(count[f"{table}{first + at:04d}"] for at in range(2, 8)))
-        groups = [first + at for at in (9, 25, 46, 62, 69)]
-        np.testing.assert_array_equal(more, sum(count[f"{table}{at:04d}"] for at in groups))
-        for at, number in zip(groups, (15, 20, 15, 6, 1), strict=True):
-            parts = [count[f"{table}{at + part:04d}"] for part in range(1, number + 1)]
-            np.testing.assert_array_equal(count[f"{table}{at:04d}"], sum(parts))
-            assert {int(part.sum()) for part in parts} == {
-                8 * 2 * 2 // {"P001": 1, "P002": 2, "P003": 2, "P004": 4}[table]
-            }
-    for number in (1, 2):
-        total, hispanic, other = (count[f"P00{2 * number}{at:04d}"] for at in (1, 2, 3))
-        np.testing.assert_array_equal(total, hispanic + other)
-        np.testing.assert_array_equal(total, count[f"P00{2 * number - 1}0001"])
-    titles = cell_titles()
-    words = {"P0010009": "two or more races", "P0020003": "not Hispanic", "P0040005": "not Hispanic: White alone"}
-    words |= {"P0030070": "six races", "P0050007": "noninstitutional", "P0050010": "other noninstitutional facilities"}
-    assert {name: titles[name] for name in words} == words
-    tables = [len({title for name, title in titles.items() if table_of_cell(name) == f"P{at}"}) for at in range(1, 6)]
-    assert tables == [71, 73, 71, 73, 10]  # no two cells of a table have the same words
-    assert table_of_cell("total") is None
-    np.testing.assert_array_equal(count["P0010003"], count["race: white"])
-    np.testing.assert_array_equal(count["P0030009"], count["voting age by race: two or more races"])
-    np.testing.assert_array_equal(count["P0020002"], count["Hispanic"])
-    np.testing.assert_array_equal(count["P0050001"], count["P0050002"] + count["P0050007"])
-    kinds = [count[f"group quarters: type {kind}"] for kind in range(1, 8)]
-    named = [count[f"P005{at:04d}"] for at in (3, 4, 5, 6, 8, 9, 10)]
-    np.testing.assert_array_equal(kinds, named)
 
 
 def assert_dense(release: Path, product: Product) -> None:

@@ -26,14 +26,14 @@ from top_down_inputs import HERE, damage, estimated, read
 from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
 from spine.production import allocation
-from spine.top_down import PRODUCTS, query_group
+from spine.top_down import query_group
 from tasks.inputs.findings import read_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate_from_release import release_estimate
-from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.gls.margin_tables import counts_of
 from tasks.top_down.import_files import import_files
 from tasks.top_down.published import moved_blocks
 from tasks.top_down.published.nmf import answers
@@ -43,6 +43,7 @@ from tasks.top_down.published.nmf.origin import ORIGIN, Origin, read_order, writ
 from tasks.top_down.published.nmf.request import Request
 from tasks.top_down.published.nmf.totals import US_TOTAL, totals_of_2020
 from tasks.top_down.run import TopDownRun
+from tasks.top_down.run_plan import SCHEMAS
 from tasks.top_down.user_areas.published import published_counts
 
 Row = dict[str, Any]
@@ -397,14 +398,14 @@ def assert_margins_of_dense(release: Path, sample: Path, parts: dict[str, int]) 
     """Assert that margins are those of the dense solution with the totals of these parts; tracts lie in both parts."""
     dense = solve(sample / "noisy/nmf" / PERSONS, zeros_from="Block")
     dense.with_totals(parts)
-    columns, widths = columns_of("persons"), {"County": 5, "Tract": 11}
+    counts, widths = counts_of("persons"), {"County": 5, "Tract": 11}
     for level, width in widths.items():
         margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
         areas: dict[str, list[str]] = {}
         for code in dense.codes:
             areas.setdefault(code[-16:][:width], []).append(code)
-        estimate, spread = dense.columns(columns.cells, areas)
-        key = [(area, name) for area in areas for name in columns.names]
+        estimate, spread = dense.columns(SCHEMAS["persons"].matrix(counts), areas)
+        key = [(area, name) for area in areas for name in (count.name for count in counts)]
         np.testing.assert_allclose(margins.loc[key, "estimate"], estimate, atol=0.0006)
         errors = np.sqrt(np.maximum(np.diag(spread), 0))
         np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
@@ -458,8 +459,8 @@ def test_a_part_of_one_block_is_measured_in_its_state_alone(tmp_path: Path, samp
     shutil.copytree(sample / "exact/nmf", nmf)
     gone = 0
     for folder, engine, product, key in (
-        (PERSONS, "pl94-persons", PRODUCTS["pl94-persons"], "person_codes"),
-        (UNITS, "pl94-units", PRODUCTS["pl94-units"], "unit_codes"),
+        (PERSONS, "pl94-persons", SCHEMAS["persons"], "person_codes"),
+        (UNITS, "pl94-units", SCHEMAS["units"], "unit_codes"),
     ):
         kept = next(code for code in truth[key].tolist() if code.endswith(KEPT))
         here = truth[key].tolist().index(kept)

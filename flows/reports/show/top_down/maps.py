@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from flows.reports.show.caveats import caveat
@@ -13,26 +12,19 @@ from flows.reports.show.maps.view import BY, MapRow, MapView, drawing_of, key_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.top_down.geounits import US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
-from tasks.pages.words import ALONE
+from spine.counts import Count
+from spine.top_down import PERSONS, UNITS
+from tasks.top_down.run_plan import ProductName
 
-
-@dataclass(frozen=True)
-class Subject:
-    """What a map counts: a part of a product's cells, by a condition on `cell`."""
-
-    words: str
-    product: str
-    condition: str = "true"
-
-
-SUBJECTS = {
-    "persons": Subject("persons", "persons"),
-    "adults": Subject("persons of 18 and over", "persons", "(cell // 126) % 2 = 1"),
-    "hispanic": Subject("Hispanic persons", "persons", "(cell // 63) % 2 = 1"),
-    **{f"race{at}": Subject(f"{race} alone", "persons", f"cell % 63 = {at}") for at, race in enumerate(ALONE)},
-    "races": Subject("two or more races", "persons", "cell % 63 > 5"),
-    "units": Subject("housing units", "units"),
-    "occupied": Subject("occupied housing units", "units", "cell = 1"),
+_RACES = [count for count in PERSONS.counts if count.quantity == "race"]
+SUBJECTS: dict[str, tuple[ProductName, Count]] = {  # what a map counts, by its name in addresses: product and count
+    "persons": ("persons", PERSONS.count("total")),
+    "adults": ("persons", PERSONS.count("voting age")),
+    "hispanic": ("persons", PERSONS.count("Hispanic")),
+    **{f"race{at}": ("persons", race) for at, race in enumerate(_RACES[:-1])},
+    "races": ("persons", _RACES[-1]),
+    "units": ("units", UNITS.count("total")),
+    "occupied": ("units", UNITS.count("occupied")),
 }
 READING = "Counts result from noisy answers. A map of small geounits shows mostly noise."
 WHOLE = {"persons", "units"}  # subjects whose share is of the containing geounit's; of others, of a geounit's whole
@@ -51,7 +43,7 @@ def geounit_map(
     page: int = 1,
 ) -> MapView:
     """Return the map of the geounits of a level, in the nation (`state` US), a state or a geounit of it."""
-    offered = {name: one for name, one in SUBJECTS.items() if one.product in release.products_of(kind)}
+    offered = {name: count for name, (product, count) in SUBJECTS.items() if product in release.products_of(kind)}
     subject, by = subject or next(iter(offered)), by or "count"
     states = [one for one in release.states if state in (US, one) and release.is_listed(kind, level, one)]
     if not states or subject not in offered or by not in BY or not mapped(places, kind, level, states[0]):
@@ -66,7 +58,7 @@ def geounit_map(
     place += f", {within}" if within not in ("", state) else ""
     whole = "of all those on the map"
     if subject not in WHOLE:
-        whole = f"among all {offered[subject].product} of each {title_of(level)}"
+        whole = f"among all {SUBJECTS[subject][0]} of each {title_of(level)}"
     around = {"in": within}
     shown = partial(link, f"map/{kind}/{level}/{state}", **around)
     other = by if by != "margin" else ""
@@ -97,11 +89,11 @@ def mapped(places: Places, kind: str, level: str, state: str) -> bool:
 def _rows(
     release: TopDownRelease, kind: str, level: str, states: list[str], within: str, subject: str
 ) -> Iterator[MapRow]:
-    what = SUBJECTS[subject]
+    product, count = SUBJECTS[subject]
     found = [
         (Geounit(kind, level, state, counted.code), counted)
         for state in states
-        for counted in release.parts(kind, what.product, level, state, within, what.condition)
+        for counted in release.parts(kind, product, level, state, within, count)
     ]
     everybody = sum(counted.whole for _, counted in found)
     for geounit, counted in found:

@@ -17,12 +17,23 @@ from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geou
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
+from spine.counts import Count, mask, sql_condition
+from spine.top_down import PERSONS, UNITS
 from tasks.inputs.names import names_of_2020, names_of_release
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.user_areas.intervals import interval
 
 Place = TypeVar("Place")  # a Geounit, or its row in a view
-QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, 8)))
+TOTALS: dict[ProductName, dict[str, Count]] = {  # the sums of `Totals`
+    "persons": {
+        "persons": PERSONS.count("total"),
+        "adults": PERSONS.count("voting age"),
+        "hispanic": PERSONS.count("Hispanic"),
+    },
+    "units": {"units": UNITS.count("total"), "occupied": UNITS.count("occupied")},
+}
 ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
 MARGIN = "count, released, margin, estimate, standard_error"
 DEVIATIONS = 1.96  # in a margin of the release's files, which are at 95%
@@ -202,19 +213,15 @@ class TopDownRelease:
     ) -> list[Totals[Geounit]]:
         """Return the geounits of a level in a state with their sums, including empty geounits."""
         codes = self._codes(kind, level, state)
-        sums = {
-            "persons": "sum(count)::BIGINT AS persons, (sum(count) FILTER ((cell // 126) % 2 = 1))::BIGINT AS adults, "
-            "(sum(count) FILTER ((cell // 63) % 2 = 1))::BIGINT AS hispanic",
-            "units": "sum(count)::BIGINT AS units, (sum(count) FILTER (cell = 1))::BIGINT AS occupied",
-        }
         columns, joins = [], []
-        for product, names in (("persons", ("persons", "adults", "hispanic")), ("units", ("units", "occupied"))):
+        for product, names in TOTALS.items():
             if product not in self.products_of(kind) or not self._is_there(kind, product, level, state):
                 columns += [f"NULL AS {name}" for name in names]
                 continue
             path, code = self._source(kind, product, level, state)
             condition = where.format(code=code)  # within the sums, to skip row groups
-            own = f"SELECT {code} AS code, {sums[product]} FROM {path} WHERE {condition} GROUP BY 1"
+            sums = ", ".join(f"{_sum(product, count)} AS {name}" for name, count in names.items())
+            own = f"SELECT {code} AS code, {sums} FROM {path} WHERE {condition} GROUP BY 1"
             joins.append(f"LEFT JOIN ({own}) USING (code)")
             columns += [f"coalesce({name}, 0) AS {name}" for name in names]
         columns.append("NULL AS margin")
@@ -231,10 +238,10 @@ class TopDownRelease:
             for code, *numbers in self._database.ask(query, list(given) * times)
         ]
 
-    def parts(self, kind: str, product: str, level: str, state: str, prefix: str, condition: str) -> list[Part]:
-        """Return the geounits of a level and code prefix with their sums of all cells and of those of a condition."""
+    def parts(self, kind: str, product: ProductName, level: str, state: str, prefix: str, count: Count) -> list[Part]:
+        """Return the geounits of a level and code prefix with their sums of all cells and of those of a count."""
         path, code = self._source(kind, product, level, state)
-        part = f"(sum(count) FILTER ({condition}))::BIGINT"
+        part = _sum(product, count)
         own = f"SELECT {code} AS code, sum(count)::BIGINT AS total, {part} AS part FROM {path} GROUP BY 1"
         joins, margin = f"LEFT JOIN ({own}) USING (code)", "NULL"
         if name := self._margins_of(kind, product, level, state):
@@ -248,15 +255,15 @@ class TopDownRelease:
         """Return the sums of one geounit."""
         if not geounit.nation:
             return self.rows(geounit.kind, geounit.level, geounit.state, "{code} = ?", [geounit.code])[0]
-        persons = adults = hispanic = units = occupied = None
-        if "persons" in self.products:
-            cells = self.cells(geounit, "persons")
-            persons = sum(cells.values())
-            adults, hispanic = (sum(count for cell, count in cells.items() if cell // size % 2) for size in (126, 63))
-        if "units" in self.products:
-            cells = self.cells(geounit, "units")
-            units, occupied = sum(cells.values()), cells.get(1, 0)
-        return Totals(geounit, persons, adults, hispanic, units, occupied)
+        found: dict[str, int | None] = {}
+        for product, names in TOTALS.items():
+            cells = self.cells(geounit, product) if product in self.products else None
+            masks = {name: mask(SCHEMAS[product].axes, count.where) for name, count in names.items()}
+            found |= {
+                name: None if cells is None else sum(count for cell, count in cells.items() if counted[cell])
+                for name, counted in masks.items()
+            }
+        return Totals(geounit, **found)
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
         """Return how many geounits of a level and code prefix a state has."""
@@ -379,6 +386,13 @@ class TopDownRelease:
 
     def _invariants(self, product: str, level: str, state: str) -> str:
         return self._database.source(f"invariants/{product}/{level}/{state}.parquet")
+
+
+def _sum(product: ProductName, count: Count) -> str:
+    """Return the SQL of a count of a histogram's rows."""
+    if not count.where:
+        return "sum(count)::BIGINT"
+    return f"(sum(count) FILTER ({sql_condition(SCHEMAS[product].axes, count.where)}))::BIGINT"
 
 
 def _wider() -> float:

@@ -10,12 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spine.top_down.histogram import PERSONS
-from tasks.pages.words import ALONE, COMBINATIONS, QUARTERS
+from spine.counts import Axis, Condition, matrix
+from spine.redistricting import CENRACE, HHGQ
+from spine.top_down import PERSONS, UNITS, Product
 
-PERSON_COLUMNS = ("all ages", "of them Hispanic", "18 and over", "of them Hispanic")
+_ADULT, _HISPANIC = (PERSONS.count(name).where for name in ("voting age", "Hispanic"))
+PERSON_COLUMNS: tuple[tuple[str, Condition], ...] = (
+    ("all ages", {}),
+    ("of them Hispanic", _HISPANIC),
+    ("18 and over", _ADULT),
+    ("of them Hispanic", {**_ADULT, **_HISPANIC}),
+)
 NAMES = {
     "race": "Race, Hispanic origin, voting age",
     "races": "All 63 combinations of races",
@@ -23,7 +29,6 @@ NAMES = {
     "housing": "Housing units",
 }
 OF_PRODUCT = {"persons": ("race", "quarters", "races"), "units": ("housing",)}
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -43,40 +48,40 @@ class CountTable:
 def tables_of(product: str, cells: Mapping[int, int], declared: Sequence[int] | None) -> list[CountTable]:
     """Return the tables of a product's histogram, given as cells; `declared`: housing units, and facilities by type."""
     if product == "units":
-        vacant, occupied = cells.get(0, 0), cells.get(1, 0)
-        rows: list[tuple[str, list[int | None]]] = [
-            ("housing units", [vacant + occupied]),
-            ("occupied", [occupied]),
-            ("vacant", [vacant]),
-        ]
-        return [CountTable("housing", NAMES["housing"], ["units"], rows)]
-    histogram = np.zeros(PERSONS.cells, np.int64)
-    histogram[list(cells)] = list(cells.values())
-    by_axes = histogram.reshape(PERSONS.shape)  # living quarters, voting age, Hispanic, race
-    by_race = _race_columns(by_axes.sum(0))
-    named = [f"{race} alone" for race in ALONE]
-    few: list[tuple[str, Sequence[int | None]]] = [("all persons", by_race.sum(1).tolist())]
-    few += [(name, by_race[:, number].tolist()) for number, name in enumerate(named)]
-    few.append(("two or more races", by_race[:, 6:].sum(1).tolist()))
-    every: list[tuple[str, Sequence[int | None]]] = [
-        (name, by_race[:, number].tolist()) for number, name in enumerate(COMBINATIONS)
-    ]
+        rows = [(cell.words, cell.where) for cell in UNITS.tables["H1"]]
+        return [_crossed("housing", UNITS, cells, rows, [("units", {})])]
+    races = [("all persons", {}), *((one.words, one.where) for one in PERSONS.counts if one.quantity == "race")]
+    quarters = _crossed("quarters", PERSONS, cells, _coordinates(HHGQ), [("persons", {}), PERSON_COLUMNS[2]])
     return [
-        CountTable("race", NAMES["race"], PERSON_COLUMNS, few),
-        _quarters(by_axes, declared),
-        CountTable("races", NAMES["races"], PERSON_COLUMNS, every),
+        _crossed("race", PERSONS, cells, races, PERSON_COLUMNS),
+        _with_declared(quarters, declared) if declared else quarters,
+        _crossed("races", PERSONS, cells, _coordinates(CENRACE), PERSON_COLUMNS),
     ]
 
 
-def _race_columns(counts: Counts) -> Counts:
-    """Return (4, 63) counts, all, Hispanic, adult, adult and Hispanic, of counts by (voting age, Hispanic, race)."""
-    return np.stack([counts.sum((0, 1)), counts[:, 1].sum(0), counts[1].sum(0), counts[1, 1]])
+def _coordinates(axis: Axis) -> list[tuple[str, Condition]]:
+    """Return label and condition of every coordinate of an axis."""
+    return [(label, {axis.name: {at}}) for at, label in enumerate(axis.labels)]
 
 
-def _quarters(by_axes: Counts, declared: Sequence[int] | None) -> CountTable:
-    columns = ["persons", "18 and over", *(["housing units or facilities"] if declared else [])]
-    rows: list[tuple[str, Sequence[int | None]]] = []
-    for number, name in enumerate(QUARTERS):
-        counts = [int(by_axes[number].sum()), int(by_axes[number, 1].sum())]
-        rows.append((name, [*counts, *([declared[number]] if declared else [])]))
-    return CountTable("quarters", NAMES["quarters"], columns, rows, columns[2:])
+def _crossed(
+    name: str,
+    product: Product,
+    cells: Mapping[int, int],
+    rows: Sequence[tuple[str, Condition]],
+    columns: Sequence[tuple[str, Condition]],
+) -> CountTable:
+    """Return a table that counts the cells which meet both a row's condition and a column's."""
+    histogram = np.zeros((product.cells, 1), np.int64)
+    histogram[list(cells), 0] = list(cells.values())
+    of_row, of_column = (matrix(product.axes, [where for _, where in side]) for side in (rows, columns))
+    counts = of_row.T @ (histogram * of_column)
+    labelled = [(label, values) for (label, _), values in zip(rows, counts.tolist(), strict=True)]
+    return CountTable(name, NAMES[name], [label for label, _ in columns], labelled)
+
+
+def _with_declared(table: CountTable, declared: Sequence[int]) -> CountTable:
+    """Return a table with a column of declared numbers."""
+    rows = [(label, [*values, number]) for (label, values), number in zip(table.rows, declared, strict=True)]
+    added = ["housing units or facilities"]
+    return CountTable(table.name, table.title, [*table.columns, *added], rows, added)

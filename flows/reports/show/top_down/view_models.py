@@ -10,8 +10,14 @@ from flows.reports.show.paging import Page
 from flows.reports.show.release_pages import Table, View
 from flows.reports.show.top_down.release import Answer, Margin, Totals
 from flows.reports.show.top_down.tables import CountTable
+from spine.redistricting import PERSON_TABLES, TABLE_TITLES
 from tasks.pages.words import count_title
-from tasks.top_down.gls.pl94_cells import TABLES, cell_titles, table_of_cell
+
+CELLS = {  # of P1 to P5: the table's title, and the cell in words
+    cell.name: (f"{table}. {TABLE_TITLES[table]}", cell.words)
+    for table, cells in PERSON_TABLES.items()
+    for cell in cells
+}
 
 
 @dataclass(frozen=True)
@@ -87,12 +93,7 @@ class GeounitView(View):
         """Return the margins with their counts in words, by table; first, without a title, those of no P1 to P5."""
         found: dict[str, list[tuple[str, Margin]]] = {"": []}
         for one in self.margins:
-            table = table_of_cell(one.count)
-            title, words = (
-                ("", count_title(one.count))
-                if table is None
-                else (f"{table}. {TABLES[table]}", cell_titles()[one.count])
-            )
+            title, words = CELLS.get(one.count) or ("", count_title(one.count))
             found.setdefault(title, []).append((words, one))
         return found
 

@@ -20,6 +20,7 @@ import duckdb
 import pandas as pd
 from scipy.stats import chi2
 
+from spine.redistricting import PERSON_TABLES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.new_folder import new_folder
@@ -27,7 +28,6 @@ from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
 from tasks.top_down.gls.margin_tables import MARGINS, PLACES
-from tasks.top_down.gls.pl94_cells import pl94_cells
 from tasks.top_down.published.least_squares.read_estimates import WIDTHS, find_product, list_files, load_estimates
 from tasks.top_down.published.moved_blocks import MOVED
 from tasks.top_down.run_plan import US
@@ -128,7 +128,7 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
 def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, states: list[str]) -> None:
     """Make the table of our margins of a level's tabulation geounits."""
     folder = FOLDERS.get(level.lower(), level)
-    names = ", ".join(quoted(name) for name, *_ in pl94_cells())
+    names = ", ".join(quoted(cell.name) for cells in PERSON_TABLES.values() for cell in cells)
     rows = [
         "SELECT geounit::VARCHAR AS geocode, count::VARCHAR AS query, estimate, standard_error "
         f"FROM {parquet(path_in(release, f'{MARGINS}/persons/{folder}/{state}.parquet'))}"

@@ -16,7 +16,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
-from spine.top_down.histogram import PERSONS, TYPES
+from spine.redistricting import TYPES
+from spine.top_down.histogram import PERSONS
 from tasks.inputs.block_codes import long_codes
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused

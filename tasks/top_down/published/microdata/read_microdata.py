@@ -22,7 +22,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
-from spine.top_down.histogram import PERSONS, TYPES
+from spine.redistricting import CENRACE, TYPES
+from spine.top_down.histogram import PERSONS
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.microdata.layout import NEEDED_GEOGRAPHY, Layout, recognize
@@ -301,9 +302,8 @@ def _person_cells(values: _Values, layout: Layout) -> IntArray:
     is_group = values.numbers(rtype, 3, 5) == 5
     values.refuse(rtype, f"contradicts {gq}", is_group != (kind > 0))
     adult = values.numbers(age, 1, 2) - 1 if age == "VOTING_AGE" else (values.numbers(age, 0, 130) >= 18).astype(int)
-    ethnicity, races = values.numbers(hispanic, 1, 2) - 1, values.numbers(race, 1, 63) - 1
-    cell: IntArray = ((kind * 2 + adult) * 2 + ethnicity) * 63 + races
-    return cell
+    ethnicity, races = values.numbers(hispanic, 1, 2) - 1, values.numbers(race, 1, len(CENRACE)) - 1
+    return np.ravel_multi_index((kind, adult, ethnicity, races), PERSONS.shape)
 
 
 def _unit_cells(values: _Values, layout: Layout) -> IntArray:

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from spine.geography import BoolArray, IntArray
 from spine.production import allocation
-from spine.top_down import PRODUCTS as ENGINE_PRODUCTS
+from spine.redistricting import HOUSEHOLD
 from spine.top_down import NoisyAnswers, query_group
-from spine.top_down.histogram import HOUSEHOLD
 from spine.top_down.queries import TOTAL
 from spine.workload import FloatArray
 from tasks.inputs.findings import Finding, has_errors
@@ -34,7 +33,7 @@ from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import LEVELS, Inventory, Part
 from tasks.top_down.published.nmf.rows import Codes, Rows, as_codes, read_rows
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ENGINE, PRODUCTS, US, ProductName
+from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US, ProductName
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -46,13 +45,13 @@ LARGEST_NATION = 10**9
 BLOCKS_AT_HAND = 400_000  # of a nation, whose answers are mapped at once: of persons 2 GB
 INVENTORY = "prepared/published_files"  # of a run that estimates from such files
 QUERIES: dict[ProductName, tuple[str, ...]] = {
-    name: tuple(allocation(ENGINE[name], "us").queries["Block"]) for name in PRODUCTS
+    name: tuple(allocation(SCHEMAS[name].name, "us").queries["Block"]) for name in PRODUCTS
 }
 
 
 def shapes(product: ProductName) -> dict[str, tuple[int, ...]]:
     """Return the shape of each query's values: 1 for an axis that is summed over."""
-    workload = ENGINE_PRODUCTS[ENGINE[product]].workload
+    workload = SCHEMAS[product].workload
     found = {}
     for query in QUERIES[product]:
         kept, grouping = workload.keeps(query)
@@ -65,7 +64,7 @@ def shapes(product: ProductName) -> dict[str, tuple[int, ...]]:
 
 def columns(product: ProductName) -> dict[str, slice]:
     """Return the columns of each query in the array of values."""
-    widths = [query_group(ENGINE_PRODUCTS[ENGINE[product]], query).width for query in QUERIES[product]]
+    widths = [query_group(SCHEMAS[product], query).width for query in QUERIES[product]]
     ends = list(accumulate(widths))
     return {query: slice(end - width, end) for query, width, end in zip(QUERIES[product], widths, ends, strict=True)}
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
-from spine.top_down.histogram import HOUSEHOLD, TYPES
+from spine.redistricting import HOUSEHOLD, TYPES
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import LEVELS, Inventory, Part
 from tasks.top_down.published.nmf.origin import read_order

@@ -22,7 +22,7 @@ from tasks.inputs.files import locate_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.origin import ORDER, ORIGIN, Origin, read_origin
-from tasks.top_down.run_plan import PRODUCTS, US, ProductName
+from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US, ProductName
 
 Rows = Literal["DPQuery", "Constraint"]
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")  # below the US
@@ -39,7 +39,7 @@ TYPES = {  # what a column holds, and pyarrow's names of the types that do
     **dict.fromkeys(("query_shape", "value"), _LISTS),
 }
 KNOWN = {"geocode", "query_name", "sign", "query_shape", "value", "variance", "plb", "State"}
-AXES: dict[ProductName, set[str]] = {"persons": {"hhgq", "votingage", "hispanic", "cenrace"}, "units": {"h1"}}
+AXES = {product: {axis.name for axis in schema.axes} for product, schema in SCHEMAS.items()}
 DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
 _PRODUCT: dict[str, ProductName] = {"Person": "persons", "Unit": "units"}
 _DATA_SET = re.compile(r"(US|PR)_(Person|Unit)_PL_PROD")

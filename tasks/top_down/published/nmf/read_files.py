@@ -41,7 +41,7 @@ from tasks.top_down.published.nmf.request import Request as Request
 from tasks.top_down.published.nmf.shares import Kinds, Shares, find_shares
 from tasks.top_down.published.nmf.totals import declared_totals
 from tasks.top_down.run import TopDownRun, Validated
-from tasks.top_down.run_plan import ENGINE, US, Design, ProductName, file_name
+from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName, file_name
 
 SOURCE = "prepared/source"
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
@@ -142,7 +142,7 @@ def _read_states(reading: Reading) -> list[StateRead]:
 
 def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation: bool) -> None:
     products = reading.inventory.products
-    settings = {product: settings_for(ENGINE[product], reading.jurisdiction) for product in products}
+    settings = {product: settings_for(SCHEMAS[product].name, reading.jurisdiction) for product in products}
     allocations = {product: shares[product].allocation for product in products}
     options = {"nation": nation, "measurements": "none", **reading.request.changes}
     design = Design(reading.jurisdiction, "optimized", products, settings, allocations, **options)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spine.geography import NO_AIANNH, NO_COUSUB, NO_PLACE, BadGeography, Geography, IntArray, checked, gq_pattern
-from spine.top_down.histogram import HOUSEHOLD
+from spine.redistricting import HOUSEHOLD
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.top_down.input.geography import codes_folder

@@ -24,7 +24,7 @@ from spine.settings import Jurisdiction
 from tasks.top_down.published.nmf.answers import QUERIES, Kind, Variances
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import LEVELS
-from tasks.top_down.run_plan import ENGINE, US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 CLOSE, ONE_RATIO = 1e-5, 1e-4
 GRID = 1 << 30  # of shares that are ratios
@@ -51,7 +51,7 @@ class Shares:
 
 def find_shares(product: ProductName, jurisdiction: Jurisdiction, kinds: list[Kinds], faults: Faults) -> Shares | None:
     """Return the shares; None where variances are those of no share."""
-    design = allocation(ENGINE[product], jurisdiction)
+    design = allocation(SCHEMAS[product].name, jurisdiction)
     expected = {level: _expected(design, level) for level in {part.level for part in kinds}}
     known = {
         (part.level, kind.variances): _match(kind.variances, expected[part.level], product)

@@ -21,10 +21,9 @@ from privacy.analyses.replicates import (
 from spine.workload import FloatArray
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import LEVELS, entities
-from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.published.replicates.read_replicates import load_counts
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 IN_PART = ("tract", "cbg", "obg", "block")  # compared where states are run without the US level
 SINGLE = ("state", "county", "tract", "place", "mcd", "aian")  # levels whose single counts are listed
@@ -104,8 +103,7 @@ def compare_with_replicates(
     """Return of a state sums by level and quantity, the samples of its levels, its single counts, and how many counts
     only some of the replicates have.
     """
-    names = np.array(columns_of(product).names)
-    quantities = np.array([name.split(":")[0] for name in names])
+    names, quantities = np.array([(count.name, count.quantity) for count in SCHEMAS[product].estimated]).T
     sums, single = [], [pd.DataFrame()]
     samples: dict[str, Sample] = {}
     incomplete = 0

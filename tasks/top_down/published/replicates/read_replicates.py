@@ -21,8 +21,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from spine.geography import IntArray
+from spine.redistricting import HOUSEHOLD
 from spine.top_down import TrueHistograms
-from spine.top_down.histogram import HOUSEHOLD, from_entries
+from spine.top_down.histogram import Histograms, from_entries
 from spine.workload import FloatArray
 from tasks.inputs.block_codes import short_codes
 from tasks.inputs.files import open_file, why
@@ -31,14 +32,13 @@ from tasks.lifecycle.files import atomic_path, complete, remove
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import WIDTHS, entities
 from tasks.top_down.estimate.descent import load_estimates
-from tasks.top_down.gls.margin_tables import RACES, columns_of, count_columns
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.published.microdata.make_inputs import COUNTS
 from tasks.top_down.published.microdata.read_microdata import VACANT, read_microdata
 from tasks.top_down.published.moved_blocks import into_universe
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run import TopDownRun, load_histograms
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 TRUTH, OURS, THEIRS = "truth", "ours-{:04d}", "theirs-{:04d}"
 NUMBER = re.compile(r"(\d{1,4})(?:\.[A-Za-z]+)*$")
@@ -49,16 +49,11 @@ COUNTS_FILE: dict[str, type | str] = {
     "ITERATION": "int64",
     "COUNT": "int64",
 }
-QUARTERS = {f"P00500{cell:02d}": f"group quarters: type {t}" for cell, t in ((3, 1), (4, 2), (5, 3), (6, 4))}
 CELLS: dict[str, tuple[ProductName, str]] = {  # the table cells that are columns of the error report
-    **dict.fromkeys(("P0010001", "P0020001"), ("persons", "total")),
-    "P0020002": ("persons", "Hispanic"),
-    **dict.fromkeys(("P0030001", "P0040001"), ("persons", "voting age")),
-    **{f"P001000{3 + at}": ("persons", f"race: {race}") for at, race in enumerate(RACES)},
-    **{f"P003000{3 + at}": ("persons", f"voting age by race: {race}") for at, race in enumerate(RACES)},
-    **{cell: ("persons", name) for cell, name in QUARTERS.items()},
-    **{f"P00500{6 + t - 3:02d}": ("persons", f"group quarters: type {t}") for t in (5, 6, 7)},
-    "H0010002": ("units", "occupied"),
+    cell: (product, count.name)
+    for product, schema in SCHEMAS.items()
+    for count in schema.estimated
+    for cell in schema.cells_like(count)
 }
 
 
@@ -94,8 +89,8 @@ def keep_ours(run: TopDownRun, product: ProductName, state: str, number: int) ->
     _keep(run, product, state, OURS.format(number), released)
 
 
-def _keep(run: TopDownRun, product: ProductName, state: str, name: str, histograms: object) -> None:
-    counts = count_columns(histograms, columns_of(product))  # type: ignore[arg-type]
+def _keep(run: TopDownRun, product: ProductName, state: str, name: str, histograms: Histograms) -> None:
+    counts = histograms.sums(SCHEMAS[product].matrix(SCHEMAS[product].estimated))
     for found in entities(run, product, state):
         _save(_folder(run, product, state, found.level) / name, found.sums(counts))
 
@@ -211,7 +206,7 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
     numbers = sorted(set(table["ITERATION"].tolist()))
     common, found_in = 0, dict.fromkeys(numbers, 0)
     for product, state in run.product_states:
-        columns = {name: at for at, name in enumerate(columns_of(product).names)}
+        columns = {count.name: at for at, count in enumerate(SCHEMAS[product].estimated)}
         names = table["QUERY"].map(lambda cell: CELLS[cell][1]).map(columns)
         mine = table[table["QUERY"].map(lambda cell, product=product: CELLS[cell][0] == product)].assign(column=names)
         for found in entities(run, product, state):

@@ -1,0 +1,104 @@
+"""Counts as sums of cells of a histogram: a count is a condition, the coordinates that it takes of each axis.
+
+A histogram's cells are numbered in C order of its axes. numpy, SQL, the words of pages and the names in tables follow
+from axes and conditions; no code elsewhere knows which number a cell has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+
+Condition = Mapping[str, Collection[int]]  # by axis the coordinates that are counted; an axis without an entry: all
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a histogram.
+
+    name: in queries. words: what it is. labels: what each coordinate is. column, codes: the column of records that the
+    axis is read from, and the value there of each coordinate.
+    """
+
+    name: str
+    words: str
+    labels: tuple[str, ...]
+    column: str
+    codes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+@dataclass(frozen=True)
+class Count:
+    """A sum of cells.
+
+    name: in files. words: on pages. where: the condition on cells. declared: whether it is known without noise.
+    """
+
+    name: str
+    words: str
+    where: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    declared: bool = False
+
+    @property
+    def quantity(self) -> str:
+        """Return the counts that it is one of, as errors are reported: `race` of `race: Asian`."""
+        return self.name.partition(":")[0]
+
+
+def sizes(axes: Sequence[Axis]) -> dict[str, int]:
+    """Return the number of coordinates of each axis, by name."""
+    return {axis.name: len(axis) for axis in axes}
+
+
+def mask(axes: Sequence[Axis], where: Condition) -> BoolArray:
+    """Return (cells,) whether a condition holds."""
+    held = [np.isin(np.arange(len(axis)), list(where.get(axis.name, range(len(axis))))) for axis in axes]
+    found: BoolArray = reduce(np.logical_and.outer, held).ravel()
+    return found
+
+
+def matrix(axes: Sequence[Axis], conditions: Sequence[Condition]) -> IntArray:
+    """Return (cells, conditions) 1 where a condition holds."""
+    return np.array([mask(axes, where) for where in conditions], np.int64).T
+
+
+def sums(row: IntArray, cell: IntArray, count: IntArray, rows: int, counted: IntArray) -> IntArray:
+    """Return the (rows, conditions) sums of the entries (row, cell, count) of a sparse table; counted: see `matrix`."""
+    from scipy.sparse import csr_array  # slow to import
+
+    table = csr_array((count.astype(np.int64), (row, cell)), (rows, len(counted)))
+    found: IntArray = (table @ csr_array(counted)).toarray()
+    return found
+
+
+def sql_condition(axes: Sequence[Axis], where: Condition) -> str:
+    """Return a condition as SQL on the column `cell`."""
+    terms, stride = [], prod(map(len, axes))
+    for axis in axes:
+        stride //= len(axis)
+        if axis.name in where:
+            terms.append(f"(cell // {stride}) % {len(axis)} IN ({', '.join(map(str, sorted(where[axis.name])))})")
+    return " AND ".join(terms) or "true"
+
+
+def cell_table(axes: Sequence[Axis]) -> dict[str, list[Any]]:
+    """Return a table of the cells by its columns: `cell`, and of each axis the code in records and the label.
+
+    The columns of an axis are its column in records, `GQTYPE_PL`, and its name, `hhgq`.
+    """
+    at = np.indices([len(axis) for axis in axes]).reshape(len(axes), -1).tolist()
+    table: dict[str, list[Any]] = {"cell": list(range(prod(map(len, axes))))}
+    for axis, coordinates in zip(axes, at, strict=True):
+        table[axis.column] = [axis.codes[coordinate] for coordinate in coordinates]
+        table[axis.name] = [axis.labels[coordinate] for coordinate in coordinates]
+    return table
