@@ -12,7 +12,7 @@ from prefect import flow, runtime
 from prefect.artifacts import create_table_artifact
 
 from flows.execution import states
-from flows.execution.policy import under_policy
+from flows.execution.policy import DRY_RUN, under_policy
 from flows.execution.run import Planned, flow_options, run_check, run_stages
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
@@ -30,7 +30,7 @@ else:  # the settings of a system have names that no other's have, by which they
     AnySettings = Union[tuple(system.settings for system in SYSTEMS.values())]  # noqa: UP007
 
 
-@flow(name="dry-run", **flow_options(4))
+@flow(name=DRY_RUN, **flow_options(4))
 def dry_run(settings: AnySettings) -> Any:
     """Check the whole input and the account, and show what a run would spend; nothing is reserved or drawn.
 
@@ -40,8 +40,8 @@ def dry_run(settings: AnySettings) -> Any:
     try:
         if settings.run_id:
             raise Refused(f"run_id is {settings.run_id!r}, but a dry run has an id of its own: leave it out")
-        settings = under_policy(settings, settings.SYSTEM).named(f"dry-{runtime.flow_run.id}-{settings.folder}")
-        found = _try(settings)
+        settings = under_policy(settings, settings.SYSTEM, DRY_RUN)
+        found = _try(settings.named(f"dry-{runtime.flow_run.id}-{settings.folder}"))
     except Refused as error:
         return states.refused(error)
     create_table_artifact(

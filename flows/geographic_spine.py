@@ -49,12 +49,7 @@ class SpineRun(BaseModel):
     marginals: tuple[str, ...] = Field(default=(), description="Cells whose standard errors are reported.")
     extra: Location | None = Field(default=None, description="A CSV of prims and living quarters by block.")
     county: str | None = Field(default=None, description="The county to draw, five digits.")
-
-
-class _Place(BaseModel):
-    """Where it is made, as a policy names it."""
-
-    cluster: ClusterSettings
+    cluster: ClusterSettings | None = Field(default=None, description="Dask workers, by state; none by default.")
 
 
 @task(name="geography", cache_policy=NO_CACHE, persist_result=False)
@@ -89,18 +84,17 @@ def join(prepared: Prepared, states: Sequence[StateSummary], map_states: StateMa
 one_at_a_time: dict[str, Any] = {"task_runner": ThreadPoolTaskRunner(max_workers=1)}
 
 
-@flow(name="geographic-spine", **one_at_a_time, persist_result=False)
-def geographic_spine(run: SpineRun, cluster: ClusterSettings | None = None) -> dict[str, Any]:
-    """Optimize the spine of a block table; states go to Dask workers where a cluster is given.
+@flow(name=SPINE, **one_at_a_time, persist_result=False)
+def geographic_spine(run: SpineRun) -> dict[str, Any]:
+    """Optimize the spine of a block table.
 
     Returns the summary that spine.json holds. Raises `tasks.lifecycle.errors.Refused` for bad input.
     """
     run = under_policy(run, SPINE)
     run = run.model_copy(update={"out": run.out.replace("{run}", str(runtime.flow_run.id))})
-    cluster = cluster and under_policy(_Place(cluster=cluster), "").cluster
     prepared = read.submit(run).result()
     paths = ((str(prepared.partial), os.R_OK | os.W_OK),)
-    with prepared.discarding(), open_cluster_if(cluster, paths) as workers:
+    with prepared.discarding(), open_cluster_if(run.cluster, paths) as workers:
         map_states = over(workers)
         states = build.submit(prepared, map_states).result()
         summary = join.submit(prepared, states, map_states).result()

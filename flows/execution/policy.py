@@ -1,65 +1,134 @@
-"""The policy of a worker: settings that whoever starts a run through Prefect's API must not choose.
+"""The policy of a worker: which settings whoever starts a run through Prefect's API may choose, and which are fixed.
 
-DAS_POLICY names a JSON file of settings by name. They hold for every run, those under a flow's own name for it alone (a
-spine, which charges nothing, is under its own and the common `cluster`):
+DAS_POLICY names a JSON file with a section for each flow that may be started. What "all" says holds for every flow that
+has the setting; a dry run is under the section of its system and its own.
 
-    {"ledger": "/srv/confidential/ledger.sqlite", "approval": true, "cluster": {"cluster_class": null},
-     "detailed-dhca": {"data": "/srv/census/data"}}
+    {"all": {"fixed": {"ledger": "/srv/confidential/ledger.sqlite", "cluster.memory_limit": "6GiB"}},
+     "detailed-dhca": {"may_set": ["jurisdiction"], "one_of": {"data": ["/srv/census/us", "/srv/census/pr"]}},
+     "dry-run": {}}
 
-A setting that the caller leaves out gets the policy's value; another value is refused. Without DAS_POLICY, as for `das`
-on the command line, settings stay as they are.
+A caller chooses what `may_set` lists, and among the values of `one_of`. Any other setting has its `fixed` value, else
+its default; another value is refused. Without DAS_POLICY, as for `das` on the command line, settings stay as they are.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Refused
 
 POLICY = "DAS_POLICY"
-SPINE = "geographic-spine"
+ALL, SPINE, DRY_RUN = "all", "geographic-spine", "dry-run"
 
 M = TypeVar("M", bound=BaseModel)
 
 
-def under_policy(settings: M, flow: str) -> M:
-    """Return the settings with what the worker's policy fixes for a flow; "" for what all flows have in common.
+@dataclass
+class _Rules:
+    """What a caller may set, and the values of other settings by name: one, or several to choose from."""
 
-    Raises Refused where they hold another value, or the policy cannot be read or is none.
+    may_set: set[str] = field(default_factory=set)
+    values: dict[str, Sequence[Any]] = field(default_factory=dict)
+
+    def add(self, section: Mapping[str, Any], names: set[str], known: set[str]) -> None:
+        """Add a section of the policy about the settings `names`; others that are `known` it may hold for others.
+
+        Raises ValueError for a section that cannot be meant so.
+        """
+        if unknown := section.keys() - {"may_set", "fixed", "one_of"}:
+            raise ValueError(f"there is no {', '.join(sorted(unknown))}: write may_set, fixed and one_of")
+        may_set, fixed, one_of = {*section.get("may_set", ())}, section.get("fixed", {}), section.get("one_of", {})
+        if unknown := (may_set | fixed.keys() | one_of.keys()) - known:
+            raise ValueError(f"there is no setting {', '.join(sorted(unknown))}")
+        if empty := [name for name, values in one_of.items() if not (isinstance(values, list) and values)]:
+            raise ValueError(f"one_of lists no values of {', '.join(empty)}")
+        self.may_set |= may_set & names
+        values = {name: [value] for name, value in fixed.items()}
+        for name, those in (*values.items(), *one_of.items()):
+            if name in names:
+                if name in self.values:
+                    raise ValueError(f"{name} is there twice")
+                self.values[name] = those
+        if both := self.may_set & self.values.keys():
+            raise ValueError(f"{', '.join(sorted(both))} is fixed and may be set")
+
+
+def under_policy(settings: M, *flows: str) -> M:
+    """Return the settings of a flow run, with what the worker's policy fixes.
+
+    flows: the names of the sections that it is under: of its flow, for a dry run that of its system first.
+
+    Raises Refused where the settings hold a value that the caller may not choose, where the policy does not name the
+    flow, or where the policy cannot be read or used.
     """
     path = os.environ.get(POLICY)
-    if not path:
+    if path is None:
         return settings
     try:
         with open(path) as file:
             policy = json.load(file)
-        own, fields = policy.get(flow, {}), type(settings).model_fields.keys()
-        common = {name: value for name, value in policy.items() if name not in {*SYSTEMS, SPINE}}
-        if unknown := (common.keys() - RunSettings.model_fields.keys()) | (own.keys() - fields):
-            raise ValueError(f"there is no setting {', '.join(sorted(unknown))}")
-        shared = {} if flow == SPINE else {name: common[name] for name in common.keys() & fields}
-        return _with(settings, shared | own)
+        if unknown := policy.keys() - {ALL, SPINE, DRY_RUN, *SYSTEMS}:
+            raise ValueError(f"there is no flow {', '.join(sorted(unknown))}")
+        if missing := [name for name in flows if name not in policy]:
+            raise Refused(f"the policy of this worker has no section {missing[0]}: that flow cannot be started")
+        rules, names = _Rules(), {*setting_names(type(settings))}
+        rules.add(policy.get(ALL, {}), names, {*setting_names(RunSettings)})
+        for name in flows:
+            rules.add(policy[name], names, names)
+        return _restricted(settings, rules)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise Refused(f"the policy of this worker, {path}, cannot be used: {why}") from None
 
 
-def _with(settings: M, fixed: Mapping[str, Any]) -> M:
-    """Return the settings with fixed values, which may be parts of one of them. Raises Refused, ValueError."""
-    values: dict[str, Any] = {}
-    for name, value in fixed.items():
-        now = getattr(settings, name)
-        values[name] = _with(now, value) if isinstance(now, BaseModel) else value
-    changed = type(settings).model_validate({**dict(settings), **values})
-    for name in sorted(values.keys() & settings.model_fields_set):
-        if getattr(settings, name) != getattr(changed, name) and not isinstance(getattr(settings, name), BaseModel):
-            given, right = getattr(settings, name), getattr(changed, name)
-            raise Refused(f"{name} is {given!r}, and the policy of this worker fixes it at {right!r}: leave it out")
-    return changed
+def setting_names(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Yield the names of settings; of one that has parts the names of the parts, as `cluster.workers`."""
+    for name, about in kind.model_fields.items():
+        if group := _group(about):
+            yield from setting_names(group, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _group(about: FieldInfo) -> type[BaseModel] | None:
+    """Return the model of a setting that has parts; it may be None itself."""
+    types = (about.annotation, *get_args(about.annotation))
+    return next((each for each in types if isinstance(each, type) and issubclass(each, BaseModel)), None)
+
+
+def _restricted(settings: M, rules: _Rules, prefix: str = "") -> M:
+    """Return the settings under rules. Raises Refused for a value that the caller may not choose, ValueError."""
+    changes: dict[str, Any] = {}
+    for name, about in type(settings).model_fields.items():
+        full, given = prefix + name, getattr(settings, name)
+        if _group(about):
+            changes[name] = given and _restricted(given, rules, f"{full}.")
+        elif full not in rules.may_set:
+            default = [] if about.is_required() else [about.get_default(call_default_factory=True)]
+            allowed = [_parsed(settings, name, value) for value in rules.values.get(full, default)]
+            if name in settings.model_fields_set and given not in allowed:
+                raise Refused(f"{full} is {given!r}, and the policy of this worker {_says(allowed)}")
+            changes[name] = given if name in settings.model_fields_set else allowed[0]
+    return settings.model_copy(update=changes)
+
+
+def _parsed(settings: BaseModel, name: str, value: Any) -> Any:
+    """Return a setting's value as its model reads it. Raises ValidationError."""
+    return getattr(type(settings).model_validate({**dict(settings), name: value}), name)
+
+
+def _says(allowed: Sequence[Any]) -> str:
+    if not allowed:
+        return "neither fixes it nor lets a caller set it"
+    if len(allowed) == 1:
+        return f"fixes it at {allowed[0]!r}: leave it out"
+    return f"allows only {' or '.join(map(repr, allowed))}"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -157,7 +157,7 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process", *template], check=True, **told)
         subprocess.run([*prefect, "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"], check=True, **told)
         policy = folder / "policy.json"
-        policy.write_text(json.dumps({"account": ACCOUNT, "state": str(folder), "cluster": {"cluster_class": None}}))
+        policy.write_text(json.dumps(own_policy(environment)))
         told["env"] = loud | {"DAS_POLICY": str(policy)}
         start("worker", "start", "--pool", "das")
         soon = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
@@ -166,6 +166,18 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             office.post(f"deployments/{deployment}/schedules", schedule)
             office.post(f"deployments/{deployment}/schedule", {})  # or the server may look at it too late, in a minute
         yield office
+
+
+def own_policy(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The policy of deploy/ for the places of an environment; approval is a caller's to ask for or not."""
+    own, example = environment, json.loads((ROOT / "deploy/policy.json").read_text())
+    fixed = {"account": own["DAS_ACCOUNT"], "state": own["DAS_STATE"], "ledger": f"{own['DAS_STATE']}/ledger.sqlite"}
+    fixed |= {"out": f"{own['DAS_OUT']}/{{run}}", "cluster.memory_limit": own["DAS_MEMORY"]}
+    del example["all"]["fixed"]["approval"]
+    assert fixed.keys() == example["all"]["fixed"].keys()
+    example["all"] = {"fixed": fixed, "may_set": ["approval"]}
+    example["detailed-dhca"] |= {"fixed": {"params": own["DAS_PARAMS"]}, "one_of": {"data": [own["DAS_INPUT_US"]]}}
+    return dict(example)
 
 
 def fill(persons: Path) -> None:

@@ -16,6 +16,7 @@ import yaml
 from e2e_runs import ACCOUNT, open_account, real_data, settings_for
 from top_down_inputs import country
 
+from flows.execution.policy import DRY_RUN, POLICY, under_policy
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 
@@ -45,6 +46,18 @@ def test_the_parameters_of_every_deployment_are_those_of_its_flow() -> None:
     assert systems["dry_run/dry-top-down-pr"] == systems["top_down/top-down-pr"] == "top-down"
     assert systems["dry_run/dry-bottom-up"] == systems["bottom_up/bottom-up"] == "bottom-up"
     assert systems["geographic_spine/spine-us"] == systems["geographic_spine/spine-pr"] == "no system"
+
+
+def test_the_example_of_a_policy_lets_every_deployment_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(POLICY, str(DEPLOY / "policy.json"))
+    for each in deployments(environment()).values():
+        path, _, function = each["entrypoint"].partition(":")
+        flow = resolve_name(f"{path.removesuffix('.py').replace('/', '.')}:{function}")
+        (settings,) = flow.validate_parameters(each["parameters"]).values()
+        system = [settings.SYSTEM] if flow.name == DRY_RUN else []
+        made = under_policy(settings, *system, flow.name)
+        assert made.cluster.memory_limit == environment()["DAS_MEMORY"]
+        assert getattr(made, "approval", True)
 
 
 def test_every_jurisdiction_has_its_own_input() -> None:

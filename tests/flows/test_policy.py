@@ -1,77 +1,204 @@
-"""A worker's policy: what a caller of Prefect's API must not choose, for every flow."""
+"""A worker's policy: what a caller of Prefect's API may choose, for every flow."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from e2e_runs import settings_for
+from pydantic import BaseModel
 
+from flows import geographic_spine as spine_flow
+from flows import prefect_flows
 from flows.dry_run import dry_run
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.policy import POLICY, under_policy
+from flows.execution.policy import DRY_RUN, POLICY, SPINE, setting_names, under_policy
+from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
 from flows.prefect_flows import bottom_up, detailed_dhca, top_down
 from tasks.lifecycle.errors import Refused
 
 Fix = Callable[..., None]
+EXAMPLE = Path(__file__).resolve().parents[2] / "deploy/policy.json"
+FLOWS = {"top-down": {}, "bottom-up": {}, SPINE: {}, DRY_RUN: {}}
 FIXED = "account is 'mine', and the policy of this worker fixes it at 'census': leave it out"
 
 
 @pytest.fixture
-def fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fix:
-    """Fix settings, in the policy that the environment names."""
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fix:
+    """Write the policy that the environment names: of the Detailed DHC-A, and sections in place of others."""
     monkeypatch.setenv(POLICY, str(tmp_path / "policy.json"))
-    return lambda **policy: (tmp_path / "policy.json").write_text(json.dumps(policy)) and None
+
+    def write(detailed: Any = None, **sections: Any) -> None:
+        own = {"detailed-dhca": detailed or {}}
+        (tmp_path / "policy.json").write_text(json.dumps(FLOWS | own | sections))
+
+    return write
 
 
-def test_a_setting_left_out_gets_the_value_and_another_is_refused(tmp_path: Path, fix: Fix) -> None:
-    settings = settings_for(tmp_path, cluster={"workers": 2})
-    fix(approval=True, account="census", cluster={"cluster_class": None, "memory_limit": "3GiB"}, **{"top-down": 1})
-    fixed = under_policy(settings, "detailed-dhca")
-    expected = {"approval": True, "cluster": ClusterSettings(workers=2, memory_limit="3GiB")}
-    assert fixed == settings.model_copy(update=expected)
-    for policy, said in (
-        ({"second_account": True, "account": "other"}, "account is 'census', and the policy of this worker fixes"),
-        ({"cluster": {"workers": None}}, "workers is 2, and the policy of this worker fixes it at None"),
-        ({"detailed-dhca": {"data": "/srv/data"}}, "data is .*, and the policy of this worker fixes it at '/srv/data'"),
+def only(folder: Path, **changes: Any) -> DetailedDhcaSettings:
+    """Settings with what a run must have, and changes; every other is left out."""
+    required = {name: str(folder / name) for name in ("params", "data", "out")}
+    return DetailedDhcaSettings.model_validate({**required, "jurisdiction": "us", **changes})
+
+
+REQUIRED = ["params", "data", "out", "jurisdiction"]
+
+
+def test_a_setting_is_as_fixed_or_as_by_default_unless_it_may_be_set(tmp_path: Path, policy: Fix) -> None:
+    fixed = {"approval": True, "account": "census", "cluster.memory_limit": "3GiB"}
+    policy({"fixed": fixed, "may_set": [*REQUIRED, "cluster.workers"]})
+    left_out = only(tmp_path, cluster={"workers": 2})
+    made = left_out.model_copy(
+        update={"approval": True, "account": "census", "cluster": ClusterSettings(workers=2, memory_limit="3GiB")}
+    )
+    assert under_policy(left_out, "detailed-dhca") == made
+    assert under_policy(made, "detailed-dhca") == made, "a caller may say what is so anyway"
+    for changes, said in (
+        ({"account": "mine"}, FIXED),
+        ({"approval": False}, "approval is False, and the policy of this worker fixes it at True: leave it out"),
+        ({"sign": "/key"}, "sign is '/key', and the policy of this worker fixes it at None: leave it out"),
+        ({"run_id": "a"}, "run_id is 'a', and the policy of this worker fixes it at None: leave it out"),
+        ({"cluster": {"tls_key": "/k"}}, "cluster.tls_key is '/k', and the policy of this worker fixes it at None: "),
+        ({"cluster": {"memory_limit": "9GiB"}}, "cluster.memory_limit is '9GiB', and the policy of this worker fixes"),
     ):
-        fix(**policy)
         with pytest.raises(Refused, match=said):
-            under_policy(settings, "detailed-dhca")
+            under_policy(only(tmp_path, **changes), "detailed-dhca")
 
 
-@pytest.mark.parametrize("policy", ["", "{", "[]", '{"acount": "x"}', '{"detailed-dhca": {"x": 1}}', '{"approval": 9}'])
-def test_a_policy_that_is_none_refuses_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+def test_a_setting_may_be_one_of_several(tmp_path: Path, policy: Fix) -> None:
+    data = [str(tmp_path / "data"), "/srv/pr"]
+    policy({"may_set": ["params", "out", "jurisdiction"], "one_of": {"data": data, "account": ["a", "b"]}})
+    for given in data:
+        assert under_policy(only(tmp_path, data=given), "detailed-dhca").data == given
+    assert under_policy(only(tmp_path), "detailed-dhca").account == "a", "left out, it is the first"
+    with pytest.raises(Refused, match=r"data is '/x', and the policy of this worker allows only '.*' or '/srv/pr'"):
+        under_policy(only(tmp_path, data="/x"), "detailed-dhca")
+    policy({"may_set": ["params", "out", "jurisdiction"]})
+    with pytest.raises(Refused, match=r"data is .*, and the policy of this worker neither fixes it nor lets a caller"):
+        under_policy(only(tmp_path), "detailed-dhca")
+
+
+def test_what_all_flows_share_is_in_one_section_and_a_dry_run_is_under_its_system(tmp_path: Path, policy: Fix) -> None:
+    shared = {"fixed": {"account": "census", "cluster.workers": 2}, "may_set": ["out"]}
+    policy({"may_set": ["params", "data", "jurisdiction"]}, all=shared, **{SPINE: {"may_set": ["geography"]}})
+    run = under_policy(only(tmp_path), "detailed-dhca", DRY_RUN)
+    assert (run.account, run.cluster.workers) == ("census", 2)
+    spine = SpineRun(geography="/g", out="/o", cluster=ClusterSettings())
+    assert under_policy(spine, SPINE) == spine.model_copy(update={"cluster": ClusterSettings(workers=2)})
+    alone = SpineRun(geography="/g", out="/o")
+    assert under_policy(alone, SPINE) == alone
+    (tmp_path / "policy.json").write_text(json.dumps({"all": shared, "detailed-dhca": {}}))
+    for flow in (SPINE, DRY_RUN):
+        with pytest.raises(Refused, match=f"the policy of this worker has no section {flow}: that flow cannot be star"):
+            under_policy(only(tmp_path), flow)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "No such file"),
+        ("{", "Expecting"),
+        ("[]", "no attribute"),
+        ('{"account": "x"}', "there is no flow account"),
+        ('{"detailed-dhca": {"acount": "x"}}', "there is no acount: write may_set, fixed and one_of"),
+        ('{"detailed-dhca": {"may_set": ["cluster"]}}', "there is no setting cluster"),
+        ('{"detailed-dhca": {"fixed": {"cluster.nanny": 1}}}', "there is no setting cluster.nanny"),
+        ('{"detailed-dhca": {}, "all": {"may_set": ["params"]}}', "there is no setting params"),
+        ('{"detailed-dhca": {"fixed": {"account": "a"}, "may_set": ["account"]}}', "account is fixed and may be set"),
+        (
+            '{"detailed-dhca": {"fixed": {"account": "a"}}, "all": {"fixed": {"account": "a"}}}',
+            "account is there twice",
+        ),
+        ('{"detailed-dhca": {"one_of": {"account": []}}}', "one_of lists no values of account"),
+        ('{"detailed-dhca": {"one_of": {"account": "ab"}}}', "one_of lists no values of account"),
+        ('{"detailed-dhca": {"fixed": {"approval": 9}, "may_set": ["params", "data", "out"]}}', "valid boolean"),
+        ('{"detailed-dhca": {"fixed": []}}', "no attribute"),
+    ],
+)
+def test_a_policy_that_is_none_refuses_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
     monkeypatch.setenv(POLICY, str(tmp_path / "policy.json"))
-    if policy:
-        (tmp_path / "policy.json").write_text(policy)
-    with pytest.raises(Refused, match=r"the policy of this worker, .*policy\.json, cannot be used: "):
-        under_policy(settings_for(tmp_path), "detailed-dhca")
+    if text:
+        (tmp_path / "policy.json").write_text(text)
+    with pytest.raises(Refused, match=rf"the policy of this worker, .*policy\.json, cannot be used: .*{why}"):
+        under_policy(only(tmp_path), "detailed-dhca")
 
 
-def test_the_example_of_a_policy_fixes_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(POLICY, str(Path(__file__).resolve().parents[2] / "deploy/policy.json"))
-    out, census = "/srv/releases/{run}", "/srv/census"
-    for settings in (
-        DetailedDhcaSettings(params=f"{census}/params", data=f"{census}/data", out=out, jurisdiction="us"),
-        TopDownSettings(data=f"{census}/top-down", out=out),
-        BottomUpSettings(table="/t", domain="/d", epsilon="1", out=out),
-    ):
-        fixed = under_policy(settings, settings.SYSTEM)
-        assert (fixed.approval, fixed.account, fixed.second_account) == (True, "census-2020", False)
-        assert fixed.ledger.startswith(fixed.state)
+def flows() -> dict[str, Any]:
+    """Every flow of the program, by name."""
+    modules = (prefect_flows, spine_flow)
+    found = [each for module in modules for each in vars(module).values() if hasattr(each, "flow_run_name")]
+    return {flow.name: flow for flow in (*found, dry_run)}
+
+
+CENSUS = "/srv/census"
+COMMON: dict[str, Any] = {"out": "/srv/releases/{run}"}
+ALLOWED: dict[str, BaseModel] = {  # with what the example fixes; whatever is left out has its default
+    "detailed-dhca": DetailedDhcaSettings(
+        params=f"{CENSUS}/params", data=f"{CENSUS}/data", jurisdiction="us", **COMMON
+    ),
+    "top-down": TopDownSettings(data=f"{CENSUS}/top-down", **COMMON),
+    "bottom-up": BottomUpSettings(
+        table=f"{CENSUS}/table.parquet", domain=f"{CENSUS}/domain.json", epsilon="1/2", **COMMON
+    ),
+    SPINE: SpineRun(geography=f"{CENSUS}/data/GRF-C.txt", cluster=ClusterSettings(), **COMMON),
+}
+
+
+def others(model: BaseModel, name: str) -> Iterator[BaseModel]:
+    """Yield the model with another value of one setting, by name, as a caller may send it: of every type that fits."""
+    first, _, rest = name.partition(".")
+    if rest:
+        for part in others(getattr(model, first), rest):
+            yield model.model_copy(update={first: part})
+        return
+    values = ("x", "/etc/passwd", 7, 0.5, True, False, ("x",), (7,), (("x",),), {"x": "y"}, "pr", "gls", "l1", "text")
+    more = ("nmf", "ratio", "puredp", "zcdp", "paper", "dhc-units", "aian", "1", ("units",))
+    for value in (*values, *more):
+        try:
+            given = {name: getattr(model, name) for name in model.model_fields_set}
+            changed = type(model).model_validate(given | {first: value})
+        except ValueError:
+            continue
+        if getattr(changed, first) != getattr(model, first):
+            yield changed
+
+
+@pytest.mark.parametrize("flow", ALLOWED)
+def test_under_the_example_a_caller_sets_only_what_it_lists(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(POLICY, str(EXAMPLE))
+    model, listed = under_policy(ALLOWED[flow], flow), set(json.loads(EXAMPLE.read_text())[flow].get("may_set", ()))
+    for name in setting_names(type(model)):
+        tried = list(others(model, name))
+        assert tried, f"no other value of {name} is known to this test"
+        for changed in tried:
+            if name in listed:
+                under_policy(changed, flow)
+            else:
+                with pytest.raises(Refused, match=f"^{name} is .*, and the policy of this worker fixes it at"):
+                    under_policy(changed, flow)
+
+
+def test_the_example_names_every_flow_and_every_parameter_of_a_flow_is_under_it() -> None:
+    """A parameter of its own would pass by the policy, as `cluster` of the spine did."""
+    found = flows()
+    assert found.keys() == json.loads(EXAMPLE.read_text()).keys() - {"all"} == {*SYSTEMS, SPINE, DRY_RUN}
+    parameters = {name: list(flow.parameters.properties) for name, flow in found.items()}
+    assert parameters == {name: ["run" if name == SPINE else "settings"] for name in found}
+    assert ALLOWED.keys() == found.keys() - {DRY_RUN}
 
 
 def settings_of(folder: Path) -> dict[Any, Any]:
     common: dict[str, Any] = {"out": str(folder / "out"), "state": str(folder / "state"), "account": "mine"}
-    detailed = settings_for(folder, account="mine")
+    detailed = settings_for(folder, account="mine").model_copy(update={"run_id": None})
     return {
         detailed_dhca: detailed,
         dry_run: detailed,
@@ -81,15 +208,19 @@ def settings_of(folder: Path) -> dict[Any, Any]:
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_every_flow_is_under_the_policy(tmp_path: Path, fix: Fix) -> None:
-    fix(account="census", cluster={"cluster_class": None})
+def test_every_flow_is_under_the_policy(tmp_path: Path, policy: Fix) -> None:
+    rest = {name: {"may_set": [*setting_names(type(model))]} for name, model in ALLOWED.items()}
+    for section in rest.values():
+        section["may_set"] = [name for name in section["may_set"] if name not in ("account", "cluster.cluster_class")]
+    rest[SPINE]["may_set"].remove("extra")
+    policy(rest.pop("detailed-dhca"), all={"fixed": {"account": "census"}}, **rest)
     for flow, settings in settings_of(tmp_path).items():
         state = flow(settings, return_state=True)
         assert (state.name, state.message) == ("Refused", f"refused: {FIXED}"), flow.name
     assert not (tmp_path / "state").exists(), "nothing was begun"
-    run = SpineRun(geography=str(tmp_path), out=str(tmp_path / "spine"))
-    with pytest.raises(Refused, match="cluster_class is 'os:system', and the policy"):
-        geographic_spine(run, ClusterSettings(cluster_class="os:system"))
-    fix(out="/srv/{run}", **{"geographic-spine": {"geography": "/srv/geography"}})
-    with pytest.raises(Refused, match=r"geography is .*, and the policy of this worker fixes it at '/srv/geography'"):
-        geographic_spine(run)
+    for changes, said in (
+        ({"cluster": ClusterSettings(cluster_class="os:system")}, "cluster.cluster_class is 'os:system', and the pol"),
+        ({"extra": "/etc/passwd"}, "extra is '/etc/passwd', and the policy"),
+    ):
+        with pytest.raises(Refused, match=said):
+            geographic_spine(SpineRun(geography=str(tmp_path), out=str(tmp_path / "spine"), **changes))

@@ -44,9 +44,8 @@ def test_the_flow_alone_and_on_a_cluster(grfc: Path, tmp_path: Path, prefect_ser
     from flows.geographic_spine import SpineRun, geographic_spine
 
     alone = geographic_spine(SpineRun(geography=str(grfc), out=str(tmp_path / "alone")))
-    spread = geographic_spine(
-        SpineRun(geography=str(grfc), out=str(tmp_path / "spread")), cluster=ClusterSettings(workers=2)
-    )
+    on = ClusterSettings(workers=2)
+    spread = geographic_spine(SpineRun(geography=str(grfc), out=str(tmp_path / "spread"), cluster=on))
     assert alone["geounits"] == spread["geounits"]
     assert (tmp_path / "alone" / "entities.csv").read_bytes() == (tmp_path / "spread" / "entities.csv").read_bytes()
     with pytest.raises(Refused, match="is not empty"):
