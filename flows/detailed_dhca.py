@@ -14,7 +14,7 @@ from typing import Any
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import Runner
-from tasks.detailed_dhca.all_or_none import all_or_none, validate_beside
+from tasks.detailed_dhca.all_or_none import all_or_none, validate_sibling
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
@@ -40,19 +40,20 @@ def check(settings: DetailedDhcaSettings) -> bool:
     Of a command that is charged for all or none, it refuses what one of them could not end with.
     """
     attempts = {settings.jurisdiction: partial(_check, settings)}
-    if beside := _not_charged_beside(settings):
-        attempts[beside.jurisdiction] = partial(_check_beside, beside)
+    if sibling := _not_charged_sibling(settings):
+        attempts[sibling.jurisdiction] = partial(_check_sibling, sibling)
     return all_or_none(attempts)[settings.jurisdiction] if settings.all_or_none else _check(settings)
 
 
-def _not_charged_beside(settings: DetailedDhcaSettings) -> DetailedDhcaSettings | None:
+def _not_charged_sibling(settings: DetailedDhcaSettings) -> DetailedDhcaSettings | None:
     """Return the run that has to pass before this one is charged; None where one of them is charged already."""
-    beside = settings.run_beside if settings.all_or_none else None
-    charged = beside is None or any((each / AUTHORIZATION).exists() for each in (settings.directory, beside.directory))
-    return None if charged else beside
+    sibling = settings.sibling if settings.all_or_none else None
+    if sibling is None or any((each.directory / AUTHORIZATION).exists() for each in (settings, sibling)):
+        return None
+    return sibling
 
 
-def _check_beside(settings: DetailedDhcaSettings) -> bool:
+def _check_sibling(settings: DetailedDhcaSettings) -> bool:
     check_out(settings.directory, Path(settings.out), settings.folder)
     return _check(settings)
 
@@ -116,14 +117,14 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
 
 
 def _validate(run: DetailedRun, settings: DetailedDhcaSettings, workers: Workers) -> Validated | None:
-    """Validate the run's input, and, where all or none are charged, the input of the run beside it."""
+    """Validate the run's input, and, where all or none are charged, the input of its sibling run."""
     inputs = (workers, settings.params, settings.data)
     own = partial(validate, run, *inputs, settings.jurisdiction, settings.next_run)
-    beside = settings.next_run if _not_charged_beside(settings) else None
-    if beside is None:
+    sibling = settings.next_run if _not_charged_sibling(settings) else None
+    if sibling is None:
         return own()
-    other = partial(validate_beside, beside, *inputs, settings.charging)
-    return all_or_none({settings.jurisdiction: own, beside.jurisdiction: other})[settings.jurisdiction]
+    other = partial(validate_sibling, sibling, *inputs, settings.charging)
+    return all_or_none({settings.jurisdiction: own, sibling.jurisdiction: other})[settings.jurisdiction]
 
 
 def _build_spine(_run: RunDirectory, **arguments: Any) -> str:

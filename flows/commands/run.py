@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,12 +92,7 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
     asked = configuration.jurisdictions
     err.print(spend_table({jurisdiction: planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
-    begun = jurisdiction_settings(options, base, asked, release, params=params, data=data, **chosen)
-    if len(begun) == 1:
-        return begun
-    first, last = begun
-    back = None if first.each_alone else first.run_id
-    return [first.model_copy(update={"beside": last.run_id}), last.model_copy(update={"beside": back})]
+    return jurisdiction_settings(options, base, asked, release, params=params, data=data, **chosen)
 
 
 def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,4 +103,13 @@ def _summary(facts: list[dict[str, Any]]) -> RenderableType:
     return Text.from_markup("\n".join(line for each in facts for line in summary_lines(each["region"].upper(), each)))
 
 
-COMMAND = FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary)
+def _siblings(runs: Sequence[DetailedDhcaSettings]) -> dict[str, str]:
+    """Join both runs; one that is charged whatever becomes of the first has nothing to ask it."""
+    if len(runs) == 1:
+        return {}
+    first, last = runs
+    ids = str(first.run_id), str(last.run_id)
+    return dict([ids]) if first.each_alone else dict([ids, ids[::-1]])
+
+
+COMMAND = FlowCommand(SYSTEMS["detailed-dhca"], _details, lambda facts: facts, _summary, _siblings)

@@ -31,12 +31,14 @@ class FlowCommand:
     details: the fields of --json that only this system has, from its manifest; empty where it released nothing.
     document: what --json prints, given the facts of all runs.
     summary: what the terminal shows of them.
+    siblings: returns the id of the run that each run is joined with, by its own id.
     """
 
     system: System
     details: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
     document: Callable[[list[dict[str, Any]]], Any]
     summary: Callable[[list[dict[str, Any]]], RenderableType]
+    siblings: Callable[[Sequence[Any]], Mapping[str, str]] = lambda _: {}
 
     def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[RunSettings]]) -> None:
         """Run what `begin` returns, or what --resume names, one after another.
@@ -50,11 +52,13 @@ class FlowCommand:
         Refused
             where a run was refused, and none stopped.
         """
+        from flows.execution.policy import under_policy
+
         if options.resume is None:
             _say_left_behind(options)
-            todo = begin()
+            todo = [under_policy(settings, settings.SYSTEM) for settings in begin()]
             _check_accounts(todo)
-            _keep(todo, options)
+            _keep(todo, options, self.siblings(todo))
         elif (again := resumed(context, options, self.system)) is not None:
             _say_left_behind(options)
             todo = [again]
@@ -206,7 +210,6 @@ def _say_left_behind(options: RunOptions) -> None:
 
 def _check_accounts(todo: Sequence[RunSettings]) -> None:
     """Refuse runs on unmarked data whose account is not named or not open, before a server and workers are there."""
-    from flows.execution.policy import under_policy
     from tasks.inputs.files import exists
     from tasks.inputs.marks import read_mark
     from tasks.lifecycle.reservation import check_open
@@ -215,10 +218,10 @@ def _check_accounts(todo: Sequence[RunSettings]) -> None:
         there = all(exists(place) for name in settings.DATA if (place := getattr(settings, name)))
         if there and read_mark(settings.marks) is None:  # validation names what is not there
             with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
-                check_open(under_policy(settings, settings.SYSTEM).charging)
+                check_open(settings.charging)
 
 
-def _keep(todo: Sequence[RunSettings], options: RunOptions) -> None:
+def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[str, str]) -> None:
     """Save the settings of new runs: from now on each can be resumed. Raises Refused."""
     from flows.execution.settings import keep_settings
     from tasks.lifecycle.commit import check_out
@@ -229,7 +232,7 @@ def _keep(todo: Sequence[RunSettings], options: RunOptions) -> None:
     try:
         for settings in todo:
             with locked(settings.directory):
-                keep_settings(settings.directory, settings)
+                keep_settings(settings.directory, settings, siblings.get(str(settings.run_id)))
     except OSError as error:
         raise Refused(f"{options.home} cannot be written: {error.strerror}") from None
 

@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.execution.certificate import own_security
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.run_directory import make_state_folder, state_home
+from tasks.lifecycle.private_folder import make_private
+from tasks.lifecycle.run_directory import state_home
 from tasks.lifecycle.workers import PATIENCE, Paths, Progress, Workers, silent
 
 # What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
@@ -204,7 +205,7 @@ def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iter
     if settings is None:
         yield None
     else:
-        make_state_folder(state_home())
+        make_private(state_home(), may_be_link=True)
         with open_cluster(settings, state_home() / "dask") as client:
             workers = workers_of(client, settings, paths)
             workers.check()

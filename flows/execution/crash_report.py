@@ -9,7 +9,8 @@ from pathlib import Path
 from tempfile import mkstemp
 
 from tasks.lifecycle.errors import Failed, Refused, not_imported
-from tasks.lifecycle.run_directory import make_state_folder, state_home
+from tasks.lifecycle.private_folder import make_private
+from tasks.lifecycle.run_directory import state_home
 
 _state: Path | None = None
 
@@ -32,8 +33,8 @@ def report_crash(error: Exception) -> Failed:
         return Failed(not_imported(error))
     folder = (_state or state_home()) / "errors"
     try:
-        make_state_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        make_private(folder.parent, may_be_link=True)
+        make_private(folder)
         handle, path = mkstemp(".txt", f"{datetime.now():%Y%m%d-%H%M%S}-", folder)  # its owner's alone
         with open(handle, "w") as copy:
             copy.write("".join(traceback.format_exception(error)))

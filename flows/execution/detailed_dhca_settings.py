@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
-from flows.execution.settings import Location, RunSettings, load_settings
+from flows.execution.settings import Location, RunSettings, load_settings, run_directory, sibling_run
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.shared_reading import NextRun
@@ -12,12 +14,14 @@ from tasks.inputs.files import digest_file
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
+SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
+
 
 class DetailedDhcaSettings(RunSettings):
     """What one run of the Detailed DHC-A reads, writes and may spend. It releases the US or Puerto Rico."""
 
     SYSTEM = "detailed-dhca"
-    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "beside", "each_alone"}
+    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "each_alone"}
 
     params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
     data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
@@ -27,8 +31,7 @@ class DetailedDhcaSettings(RunSettings):
     estimates: bool = Field(default=False, description="Release estimates from both noisy answers beside the counts.")
     spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
-    beside: str | None = Field(default=None, description="Run of the same command over the other jurisdiction.")
-    each_alone: bool = Field(default=False, description="Charge this run even if the one beside it is refused.")
+    each_alone: bool = Field(default=False, description="Charge this run even if its sibling run is refused.")
 
     @property
     def directory(self) -> DetailedRun:
@@ -36,26 +39,34 @@ class DetailedDhcaSettings(RunSettings):
         return DetailedRun(self.runs / str(self.run_id))
 
     @property
-    def run_beside(self) -> DetailedDhcaSettings | None:
-        """The settings of the run over the other jurisdiction of the same input; None where it is over."""
-        if self.beside is None:
+    def sibling(self) -> DetailedDhcaSettings | None:
+        """The settings of the sibling run, over the other jurisdiction of the same input; None where it is over.
+
+        Raises Refused where what its directory keeps is no such run.
+        """
+        sibling = sibling_run(self.directory)
+        kept = load_settings(run_directory(Path(self.state), sibling)) if sibling else None
+        if kept is None:
             return None
-        settings = load_settings(DetailedRun(self.runs / self.beside))
-        if not isinstance(settings, DetailedDhcaSettings) or settings.jurisdiction == self.jurisdiction:
-            return None
-        same = (settings.params, settings.data) == (self.params, self.data)
-        return settings if same else None
+        differs = [name for name in SHARED if getattr(kept, name, None) != getattr(self, name)]
+        if isinstance(kept, DetailedDhcaSettings) and kept.jurisdiction != self.jurisdiction and not differs:
+            return kept
+        what = f"another {', '.join(differs)}" if differs else "the same jurisdiction"
+        raise Refused(
+            f"run {sibling}, which was started together with run {self.run_id}, is now of {what}: give one of them up "
+            f"(das runs discard ID), then resume the other"
+        )
 
     @property
     def next_run(self) -> NextRun | None:
-        """The run beside this one, whose persons are read with these."""
-        beside = self.run_beside
-        return NextRun(beside.directory, beside.jurisdiction) if beside else None
+        """The sibling run, whose persons are read with these."""
+        sibling = self.sibling
+        return NextRun(sibling.directory, sibling.jurisdiction) if sibling else None
 
     @property
     def all_or_none(self) -> bool:
-        """Whether this run is charged only once the run beside it is known to pass too."""
-        return self.beside is not None and not self.each_alone
+        """Whether this run is charged only once its sibling run is known to pass too."""
+        return not self.each_alone and sibling_run(self.directory) is not None
 
     @property
     def folder(self) -> str:

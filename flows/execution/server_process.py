@@ -106,11 +106,11 @@ def _answer() -> None:
 def _prepare_database(database: Path, state: Path) -> None:
     """Make an empty, migrated database from a template; where there is none, migrate, and keep one if possible."""
     from tasks.lifecycle.files import atomic_path
-    from tasks.lifecycle.process import installation_folder
-    from tasks.lifecycle.run_directory import make_state_folder
+    from tasks.lifecycle.private_folder import make_private
+    from tasks.lifecycle.process import cache_folders
 
-    folders = [folder for folder in (installation_folder(), state) if folder]
-    if any(_copied(folder / TEMPLATES, database) for folder in folders):
+    folders = cache_folders(TEMPLATES, state)
+    if any(_copied(folder, database) for folder in folders):
         return
     from prefect.server.database import provide_database_interface
 
@@ -120,9 +120,9 @@ def _prepare_database(database: Path, state: Path) -> None:
     content = database.read_bytes()
     for folder in folders:
         with suppress(OSError, Refused):
-            if folder == state:
-                make_state_folder(state)
-            with atomic_path(folder / TEMPLATES / _name(content)) as template:
+            if folder == state / TEMPLATES:
+                make_private(state, may_be_link=True)
+            with atomic_path(folder / _name(content)) as template:
                 template.write_bytes(content)
             return
 

@@ -146,11 +146,34 @@ class RunSettings(BaseModel, ABC):
 
 
 def load_settings(run: RunDirectory) -> RunSettings | None:
-    """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed."""
-    if not (run / SETTINGS).exists():
+    """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
+
+    Raises Refused where they are not of this run id and state folder, or others could have changed them.
+    """
+    kept = _kept(run)
+    if kept is None:
         return None
-    kept = json.loads((run / SETTINGS).read_text())
-    return SYSTEMS[kept["system"]].settings.model_validate(kept["settings"])
+    settings = SYSTEMS[kept["system"]].settings.model_validate(kept["settings"])
+    if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
+        raise Refused(
+            f"{run / SETTINGS} is of run {settings.run_id} in the state folder {settings.state}: move it back there, "
+            f"or remove {run.path}"
+        )
+    return settings
+
+
+def sibling_run(run: RunDirectory) -> str | None:
+    """Return the id of the run that the same `das run` started over the other jurisdiction; None where there is none.
+
+    Only that command writes it, into the run's directory: no setting names it, so no caller of Prefect's API does.
+    """
+    kept = _kept(run)
+    return kept["sibling_run"] if kept else None
+
+
+def _kept(run: RunDirectory) -> dict[str, Any] | None:
+    run.check()
+    return json.loads((run / SETTINGS).read_text()) if (run / SETTINGS).exists() else None
 
 
 def check_version(run: RunDirectory) -> None:
@@ -162,8 +185,10 @@ def check_version(run: RunDirectory) -> None:
         )
 
 
-def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
+def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None = None) -> None:
     """Write the settings that a run is resumed with.
+
+    sibling: the run that the same command starts over the other jurisdiction. A run that goes on keeps the one it has.
 
     Raises
     ------
@@ -180,8 +205,9 @@ def keep_settings(run: RunDirectory, settings: RunSettings) -> None:
     if differs and may_draw(run):
         again = f"{settings.system.command} --resume {run.id}"
         raise Refused(f"run {run.id} began with another {', '.join(differs)}: continue with {again}")
+    kept = {"system": settings.SYSTEM, "sibling_run": sibling or (None if differs else sibling_run(run))}
     try:
-        text = json.dumps({"system": settings.SYSTEM, "settings": json.loads(settings.model_dump_json())})
+        text = json.dumps(kept | {"settings": json.loads(settings.model_dump_json())})
     except ValueError:  # a byte of the command line that is not UTF-8
         raise Refused("an option is not UTF-8 text: rename the file that it names") from None
     if differs:  # nothing was drawn: the run begins anew

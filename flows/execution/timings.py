@@ -17,8 +17,9 @@ from threading import Lock
 from typing import Any
 
 from tasks.lifecycle.costs import Cost, account, peak_memory
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
-from tasks.lifecycle.run_directory import make_state_folder
+from tasks.lifecycle.private_folder import make_private
 
 FOLDER = "timings"
 CLUSTER = "start of the workers"
@@ -104,9 +105,9 @@ def kept(state: Path, run: str) -> Iterator[Timings]:
     try:
         yield timings
     finally:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, Refused):
             tries = [*load_timings(state, run), timings.as_json()]
-            make_state_folder(state / FOLDER)
+            make_private(state / FOLDER)
             with atomic_path(timings_path(state, run)) as temporary:
                 temporary.touch(mode=0o600)
                 temporary.write_text(json.dumps({"run": run, "tries": tries}, indent=1))

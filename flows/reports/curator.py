@@ -17,6 +17,7 @@ from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
 from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.manifest import DELTA
+from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.run_directory import RunDirectory
 
 
@@ -112,6 +113,8 @@ def together_warning(spent: dict[str, Any]) -> str:
 
 
 def run_directories(state: Path) -> list[RunDirectory]:
-    """Return the confidential directories that earlier runs left."""
+    """Return the confidential directories that earlier runs left. Raises Refused as `check_private`."""
     runs = state / "runs"
+    check_private(state, may_be_link=True)
+    check_private(runs)
     return [RunDirectory(path) for path in sorted(runs.iterdir()) if path.is_dir()] if runs.is_dir() else []

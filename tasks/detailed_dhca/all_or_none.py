@@ -52,8 +52,10 @@ def _reasons(refusals: Mapping[Jurisdiction, str]) -> str:
     return "; ".join(f"{NAMES[jurisdiction]} was refused: {reason}" for jurisdiction, reason in refusals.items())
 
 
-def validate_beside(beside: NextRun, workers: Workers, params: str, data: str, charging: Charging) -> Validated | None:
-    """Validate the run beside this one, unless it is charged already, and check its account; charge nothing.
+def validate_sibling(
+    sibling: NextRun, workers: Workers, params: str, data: str, charging: Charging
+) -> Validated | None:
+    """Validate the sibling run, unless it is charged already, and check its account; charge nothing.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def validate_beside(beside: NextRun, workers: Workers, params: str, data: str, c
     Failed
         where another process holds that run, before it is charged.
     """
-    run = beside.run
+    run = sibling.run
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(run))
@@ -73,8 +75,8 @@ def validate_beside(beside: NextRun, workers: Workers, params: str, data: str, c
         if (run / AUTHORIZATION).exists():
             return None
         done = run.validated_path.exists()
-        validated = run.validated if done else validate(run, workers, params, data, beside.jurisdiction)
+        validated = run.validated if done else validate(run, workers, params, data, sibling.jurisdiction)
         if validated is not None:
             validated_for_another(run)
-            precheck_reservation(run, beside.jurisdiction, charging)
+            precheck_reservation(run, sibling.jurisdiction, charging)
     return validated

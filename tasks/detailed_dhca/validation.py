@@ -37,7 +37,7 @@ _validated_here: set[Path] = set()  # directories validated in this process befo
 
 
 def validated_for_another(run: DetailedRun) -> None:
-    """Note that a run was validated by the run beside it: its own, in this process, need not read the input again."""
+    """Note that a run was validated by its sibling run: its own, in this process, need not read the input again."""
     _validated_here.add(run.path)
 
 

@@ -20,7 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import tasks
-from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.private_folder import check_private, is_as_safe_as, make_private
 
 HOME = Path(tasks.__file__).resolve().parents[1]  # of the package, so that this file may move
 PACKAGES = ("flows", "tasks", "privacy", "spine")
@@ -107,26 +108,48 @@ def installation_folder() -> Path | None:
     return Path(sys.prefix) / ENVIRONMENT_FOLDER if sys.prefix != sys.base_prefix else None
 
 
+def cache_folders(name: str, state: Path) -> list[Path]:
+    """Return the folders of a cache, with the installation and below `state`, that nobody else can have changed.
+
+    What numba caches is code: it unpickles its index and runs what that names.
+    """
+    installed, folders = installation_folder(), list[Path]()
+    if installed and is_as_safe_as(Path(sys.prefix), installed / name):
+        folders.append(installed / name)
+    with suppress(Refused):
+        check_private(state, may_be_link=True)
+        if is_as_safe_as(state, state / name):
+            folders.append(state / name)
+    return folders
+
+
 def keep_kernels(state: Path) -> Path:
     """Set the folder where numba caches the kernels of this process and of those it starts; return it.
 
-    The folder is in the virtual environment, for every run from there. Where that may not be written it is below
-    `state`, and begins as a copy of the environment's: numba uses no folder that it cannot write. numba compares a
-    kernel's cache with the kernel's own file only, not with other files whose functions are compiled into it; so each
-    version of the kernels' sources has a folder of its own. Call it before anything imports a kernel: RuntimeError
-    after that, for numba reads the setting once.
+    The folder is in the virtual environment, for every run from there. Where that may not be written, or others can
+    have changed its kernels, it is below `state`, and begins as a copy of the environment's: numba uses no folder that
+    it cannot write. numba compares a kernel's cache with the kernel's own file only, not with other files whose
+    functions are compiled into it; so each version of the kernels' sources has a folder of its own. Call it before
+    anything imports a kernel: RuntimeError after that, for numba reads the setting once. Raises Refused where others
+    could have changed what is below `state`.
     """
     if "spine.compiled" in sys.modules:
         raise RuntimeError("keep_kernels comes before the import of spine.compiled")
     name = f"kernels/{_kernels_version()}"
-    folder, installed = state / name, installation_folder()
+    folder, caches = state / name, cache_folders(name, state)
+    installed = next((cache for cache in caches if cache != folder), None)
     if installed and os.access(sys.prefix, os.W_OK):
-        folder = installed / name
-    elif installed and not folder.exists():
-        from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
+        folder = installed
+    else:
+        with suppress(OSError):
+            make_private(state, may_be_link=True)
+        if folder not in caches:
+            raise Refused(f"another user could have changed the compiled kernels in {folder}: remove that folder")
+        if installed and not folder.exists():
+            from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
 
-        with suppress(OSError), atomic_path(folder) as copy:
-            shutil.copytree(installed / name, copy)
+            with suppress(OSError), atomic_path(folder) as copy:
+                shutil.copytree(installed, copy)
     os.environ[CACHE_VARIABLE] = str(folder)
     return folder
 

@@ -22,14 +22,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import RUNS_HERE, remove
+from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.process import code_digest, versions
 
 SETTINGS = "settings.json"
@@ -40,23 +40,6 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def state_home() -> Path:
     """Return `$XDG_STATE_HOME/das-flows`, where runs and the ledger are kept unless a command names another folder."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "das-flows"
-
-
-def make_state_folder(folder: Path) -> None:
-    """Make the state folder, open to its owner only from its first moment; its parents as `mkdir` does.
-
-    One that exists stays as it is: a group may share it. Raises Refused for one that every user may write: whoever
-    writes it can replace the ledger and the compiled kernels that a run executes.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    mode = folder.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise Refused(
-            f"every user of this machine may write the state folder {folder}, and so replace the ledger and the runs "
-            f"in it: take that right away (chmod o-w), or name a new folder with --state"
-        )
 
 
 @dataclass(frozen=True)
@@ -79,11 +62,18 @@ class RunDirectory:
         return self.path.parent.parent
 
     def create(self) -> None:
-        """Make the directory and those above it, open to their owner only. Raises Refused as `make_state_folder`."""
-        make_state_folder(self.state_folder)
-        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        """Make the directory and those above it, open to their owner only. Raises Refused as `check_private`."""
+        self.check()
+        make_private(self.state_folder, may_be_link=True)
+        make_private(self.path.parent)
         (self.path.parent / RUNS_HERE).touch()
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        make_private(self.path)
+
+    def check(self) -> None:
+        """Raise Refused where another user owns or may open the directory or those above it. Call it before reading."""
+        check_private(self.state_folder, may_be_link=True)
+        check_private(self.path.parent)
+        check_private(self.path)
 
     def drop_stale(self) -> None:
         """Remove what stages have written, unless it is known to be of this boot of the machine and of this code.

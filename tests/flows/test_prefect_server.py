@@ -146,6 +146,7 @@ def test_a_template_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
         "    print(*os.listdir(state / server_process.TEMPLATES))\n"
     )
     kept = tmp_path / "state" / TEMPLATES
+    kept.parent.mkdir(0o700)
     for folder in (kept, *homes):
         folder.mkdir(parents=True)
     foreign = kept / "3.0.0-0.db"

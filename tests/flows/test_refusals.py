@@ -503,7 +503,7 @@ def test_one_line_says_what_is_wrong(
     tmp_path: Path, refused: Refuse, state_home: Path, monkeypatch: pytest.MonkeyPatch, words: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (state_home / "runs/20260101-000000-abcd-us").mkdir(parents=True)
+    RunDirectory(state_home / "runs/20260101-000000-abcd-us").create()
     refused(message, *words.split(" "))
     assert list(tmp_path.iterdir()) == [state_home.parent]
     assert (state_home / "runs/20260101-000000-abcd-us").is_dir()

@@ -98,7 +98,8 @@ def test_a_run_that_nobody_knows_is_refused(refused: Refuse, state: Path) -> Non
 def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "runs/r1")
     run.create()
-    first = BottomUpSettings(table="table", domain="domain", out=str(tmp_path / "out"), epsilon="1", run_id="r1")
+    common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "r1"}
+    first = BottomUpSettings(table="table", domain="domain", epsilon="1", **common)
     keep_settings(run, first)
     (run / "counts").mkdir()
     half = first.model_copy(update={"epsilon": "1/2"})

@@ -14,7 +14,7 @@ from spine.gls.siblings import STATES, SiblingSums
 from spine.workload import FloatArray
 from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.files import complete, remove, save_arrays, save_object
-from tasks.lifecycle.run_directory import make_state_folder
+from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import all_batches
 from tasks.top_down.gls.margin_tables import columns_of
@@ -43,9 +43,9 @@ def pass_up(run: TopDownRun, workers: Workers) -> None:
 
 def keep(run: TopDownRun, home: Path, digests: dict[str, str]) -> None:
     """Keep the states of a run that were passed up; digests: by state."""
-    make_state_folder(home)
     folder = home / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_private(home, may_be_link=True)
+    make_private(folder)
     for state, digest in digests.items():
         levels = {product: run.spine(product, state).levels for product in run.design.products}
         total = run.state(state).totals[int(state)]

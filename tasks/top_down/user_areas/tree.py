@@ -27,6 +27,7 @@ from spine.geography import BoolArray, IntArray
 from spine.gls.siblings import STATES, Blue, SiblingSums
 from spine.workload import FloatArray
 from tasks.lifecycle.files import complete, load_object, open_array
+from tasks.lifecycle.private_folder import check_private
 from tasks.top_down.run_plan import ProductName
 
 FOLDER = "areas"
@@ -89,6 +90,9 @@ class Tree:
 def find_tree(home: Path, digest: str) -> Tree | None:
     """Return a state that is kept, None where it is not."""
     folder = home / FOLDER / digest
+    check_private(home, may_be_link=True)
+    check_private(home / FOLDER)
+    check_private(folder)
     if not (folder / "about").exists():
         return None
     os.utime(folder)

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from flows.execution import crash_report
+from flows.execution.settings import load_settings, sibling_run
+from flows.reports.curator import run_directories
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle import files
 from tasks.lifecycle.authorization import SECRET, make_secret
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, remove
-from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked, make_state_folder
+from tasks.lifecycle.private_folder import check_private, make_private
+from tasks.lifecycle.run_directory import STAGES, RunDirectory, locked
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(
         "run": RunDirectory(state_home / "runs/run-us").create,
         "crash": lambda: crash_report.report_crash(ValueError()),
         "ledger": lambda: Ledger(state_home / "ledger.sqlite").open_account(Account("a", "zcdp", Fraction(1))),
-        "spine": lambda: make_state_folder(state_home),
+        "spine": lambda: make_private(state_home),
     }
     make[first]()
     assert state_home.parent.stat().st_mode & 0o777 == 0o777  # as mkdir makes it
@@ -50,18 +53,54 @@ def test_the_state_folder_is_its_owners_alone_whatever_makes_it_first(
         assert path.name == ".run-directories" or not path.stat().st_mode & 0o077, path
 
 
-@pytest.mark.parametrize(("mode", "allowed"), [(0o777, False), (0o1777, True), (0o2770, True), (0o755, True)])
-def test_a_state_folder_that_everybody_may_write_is_refused(state_home: Path, mode: int, allowed: bool) -> None:
-    state_home.mkdir(parents=True)
-    state_home.chmod(mode)
-    run = RunDirectory(state_home / "runs/run-us")
-    if allowed:
-        run.create()
-        assert (run.path.stat().st_mode & 0o777, state_home.stat().st_mode & 0o7777) == (0o700, mode)
+READERS: dict[str, Callable[[RunDirectory], object]] = {
+    "lock": lambda run: locked(run).__enter__(),
+    "settings": load_settings,
+    "sibling": sibling_run,
+    "list": lambda run: run_directories(run.state_folder),
+}
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("place", ["state", "runs", "run"])
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o2770, 0o755, 0o701, 0o710, 0o2700, 0o700])
+def test_a_folder_that_others_may_open_is_refused_before_it_is_read(
+    run: RunDirectory, place: str, mode: int, read: str
+) -> None:
+    folder = {"state": run.state_folder, "runs": run.path.parent, "run": run.path}[place]
+    folder.chmod(mode)
+    before = {path: path.stat().st_mtime_ns for path in run.state_folder.rglob("*")}
+    if mode & 0o077 and (place, read) != ("run", "list"):
+        with pytest.raises(Refused, match=rf"{folder} is open to other users \(mode {mode:04o}\).*chmod 700 {folder}"):
+            READERS[read](run)
+        assert {path: path.stat().st_mtime_ns for path in run.state_folder.rglob("*")} == before
     else:
-        with pytest.raises(Refused, match="chmod o-w"):
-            run.create()
-        assert list(state_home.iterdir()) == []
+        READERS[read](run)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+@pytest.mark.parametrize("place", ["state", "runs", "run"])
+def test_a_folder_of_another_user_is_refused(run: RunDirectory, place: str) -> None:
+    folder = {"state": run.state_folder, "runs": run.path.parent, "run": run.path}[place]
+    os.chown(folder, 4321, 4321)
+    for read in ("lock", "settings", "sibling"):
+        with pytest.raises(Refused, match=rf"{folder} belongs to another user \(uid 4321\)"):
+            READERS[read](run)
+
+
+def test_a_link_is_no_run_directory_but_a_state_folder_may_be_one(run: RunDirectory, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run.state_folder)
+    make_private(tmp_path / "link", may_be_link=True)
+    with pytest.raises(Refused, match="is a link"):
+        check_private(tmp_path / "link")
+    (run.path.parent / "linked").symlink_to(run.path)
+    with pytest.raises(Refused, match="is a link"):
+        load_settings(RunDirectory(run.path.parent / "linked"))
+    elsewhere = run.path.parent.rename(tmp_path / "elsewhere")
+    run.path.parent.symlink_to(elsewhere)
+    for read in READERS.values():
+        with pytest.raises(Refused, match="is a link"):
+            read(run)
 
 
 def stages_left(run: RunDirectory) -> set[str]:

@@ -1,0 +1,124 @@
+"""Two users of one machine: neither reads what the other keeps, and neither reads back what the other prepared."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from flows.execution.settings import load_settings
+from tasks.lifecycle import process
+from tasks.lifecycle.private_folder import is_as_safe_as, make_private
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes other users' parts")
+CURATOR, ATTACKER = 4321, 4322
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder in which every user may make files, and remove their own."""
+    folder = Path(mkdtemp())
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def as_user(user: int, act: Callable[[], object]) -> str:
+    """What a user gets: the result, as text, or the error."""
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+            said = str(act())
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    with open(read) as answer:
+        said = answer.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def hold(run: RunDirectory) -> list[str]:
+    with locked(run):
+        return sorted(path.name for path in run.path.iterdir())
+
+
+@pytest.mark.parametrize("made", ["state", "state/runs", "state/runs/r1-us"])
+@pytest.mark.parametrize("mode", [0o777, 0o700, 0o755])
+def test_what_another_user_prepared_is_not_read(shared: Path, made: str, mode: int) -> None:
+    run = RunDirectory(shared / "state/runs/r1-us")
+
+    def prepare() -> None:
+        """A run directory that the curator's next run is to take for its own."""
+        folder = shared / made
+        folder.mkdir()
+        run.path.mkdir(parents=True, exist_ok=True)
+        (run / SETTINGS).write_text("{")
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(mode)
+
+    above = (shared / made).parent
+    if above != shared:  # a state folder that its owner made before, open to all
+        above.mkdir(parents=True)
+        for path in (above, *above.parents[: len(Path(made).parts) - 2]):
+            os.chown(path, CURATOR, CURATOR)
+            path.chmod(0o777)
+    assert as_user(ATTACKER, prepare) == "None"
+    for act in (load_settings, hold):
+        said = as_user(CURATOR, lambda act=act: act(run))  # type: ignore[misc]
+        assert said.startswith("Refused: ")
+        assert "belongs to another user" in said or "is open to other users" in said
+    assert {path.name for path in run.path.iterdir()} == {SETTINGS}
+
+
+def test_a_run_directory_is_closed_to_others(shared: Path) -> None:
+    run = RunDirectory(shared / "state/runs/r1-us")
+    assert "lock" in as_user(CURATOR, lambda: hold(run))
+    for folder in (run.path, run.path.parent, run.state_folder):
+        assert as_user(ATTACKER, lambda folder=folder: list(folder.iterdir())).startswith("PermissionError")  # type: ignore[misc]
+    assert as_user(ATTACKER, lambda: hold(run)).startswith("Refused: ")
+
+
+def test_caches_that_another_user_could_change_are_not_used(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of compiled kernels are unpickled: nobody else may write them who cannot change the program too."""
+    environment, state = shared / "environment", shared / "state"
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    cache = environment / process.ENVIRONMENT_FOLDER / "kernels"
+    (cache / "spine").mkdir(parents=True)
+    index = cache / "spine/kernel.nbi"
+    index.touch()
+
+    def used() -> list[Path]:
+        return process.cache_folders("kernels", state)
+
+    assert used() == [cache, state / "kernels"]
+    for path in (cache.parent, cache, index.parent, index):
+        path.chmod(0o777)
+        assert used() == [state / "kernels"]
+        path.chmod(0o755)
+        os.chown(path, ATTACKER, ATTACKER)
+        assert used() == [state / "kernels"]
+        os.chown(path, 0, 0)
+    (cache / "link").symlink_to("/tmp")
+    assert used() == [state / "kernels"]
+    (cache / "link").unlink()
+    make_private(state)
+    (state / "kernels").mkdir()
+    assert used() == [cache, state / "kernels"]
+    os.chown(state / "kernels", ATTACKER, ATTACKER)
+    assert used() == [cache]
+    os.chown(state / "kernels", 0, 0)
+    state.chmod(0o755)
+    assert used() == [cache]
+    assert is_as_safe_as(environment, cache)
