@@ -30,11 +30,10 @@ def resumed(context: typer.Context, options: RunOptions, system: System) -> RunS
     typer.BadParameter
         where an option is given that a resumed run would ignore.
     """
-    from flows.execution.settings import check_version, load_settings, run_directory
+    from flows.execution.settings import load_settings, run_directory
 
     refuse(context, given(context).keys() - BESIDE, "a resumed run keeps the options that it began with")
     run = run_directory(options.home, str(options.resume))
-    check_version(run)
     settings = load_settings(run)
     if settings is None:
         _say_released(run.id, options)

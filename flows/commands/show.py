@@ -30,9 +30,6 @@ def show(
     iteration: Annotated[
         str | None, typer.Option(help="In the terminal: a characteristic iteration by name or code.")
     ] = None,
-    params: Annotated[
-        Path | None, typer.Option(help="The run's parameters directory, for a release that names no iterations.")
-    ] = None,
     boundaries: Annotated[
         list[Path] | None,
         typer.Option(
@@ -68,7 +65,7 @@ def show(
     from flows.reports.show.release_pages import NotThere
     from flows.reports.show.scope import Scope
 
-    shown = open_release(release, params, Scope.named(scope) if scope else None, boundaries or ())
+    shown = open_release(release, Scope.named(scope) if scope else None, boundaries or ())
     check = Check(release, shown.manifest["files"])
     printed = any(option is not None for option in (region, iteration, table))
     try:
@@ -85,9 +82,7 @@ def show(
         raise Refused(str(error)) from None
 
 
-def open_release(
-    folder: Path, params: Path | None = None, scope: Scope | None = None, boundaries: Sequence[Path] = ()
-) -> ReleasePages:
+def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
     from flows.reports.show.maps.places import places_of
@@ -100,7 +95,7 @@ def open_release(
         raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
     opener = system.part("page")
     with anybodys(folder):
-        pages: ReleasePages = opener(folder, manifest, params, scope or Scope())
+        pages: ReleasePages = opener(folder, manifest, scope or Scope())
         pages.places = places_of(folder, manifest, boundaries)
     return pages
 

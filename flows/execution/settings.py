@@ -21,7 +21,6 @@ from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
-SETTINGS_BEFORE = ("run.json", "bottom-up.json", "top-down.json")  # as version 0.1 called them
 
 
 def new_run_id(*parts: str) -> str:
@@ -176,15 +175,6 @@ def _kept(run: RunDirectory) -> dict[str, Any] | None:
     return json.loads((run / SETTINGS).read_text()) if (run / SETTINGS).exists() else None
 
 
-def check_version(run: RunDirectory) -> None:
-    """Raise Refused for a run that began under version 0.1, whose settings and stages this version cannot read."""
-    if any((run / name).exists() for name in SETTINGS_BEFORE):
-        raise Refused(
-            f"run {run.id} began under das-flows 0.1: resume it with that version, unless this one has opened its "
-            f"ledger; else give it up (das runs discard {run.id}) and start a new run, which spends budget again"
-        )
-
-
 def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None = None) -> None:
     """Write the settings that a run is resumed with.
 
@@ -193,10 +183,8 @@ def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None 
     Raises
     ------
     Refused
-        where the directory is that of a run of another system or of version 0.1, or the run may draw noise and began
-        with other settings.
+        where the directory is that of a run of another system, or the run may draw noise and began with other settings.
     """
-    check_version(run)
     earlier = load_settings(run)
     if earlier and earlier.SYSTEM != settings.SYSTEM:
         raise Refused(f"{run.id} is a run of another system: give another run id")

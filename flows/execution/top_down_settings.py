@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
 from privacy.noise.laws import Definition
@@ -66,12 +66,6 @@ class TopDownSettings(RunSettings):
         default="parquet",
         description="Release the noisy measurements: parquet, our layout; nmf, the Census Bureau's; both; or none.",
     )
-
-    @field_validator("measurements", mode="before")
-    @classmethod
-    def _as_begun(cls, value: Any) -> Any:
-        """Read the settings of a run that began when there was one layout."""
-        return {True: "parquet", False: "none"}.get(value, value) if isinstance(value, bool) else value
 
     @property
     def directory(self) -> TopDownRun:

@@ -128,28 +128,6 @@ class Entries:
         self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
         return Act(when, line_digest(line))
 
-    def take_over(self) -> None:
-        """Enter what a ledger of 0.1 held, as one act."""
-        database, states = self._database, dict[str, list[str]]()
-        for run, state in database.execute("SELECT run, us_state FROM charge_0_1 ORDER BY us_state"):
-            states.setdefault(run, []).append(state)
-        opened = database.execute("SELECT name, definition, total, opened FROM account_0_1 ORDER BY rowid")
-        accounts = {name: account for name, *account in opened}
-        runs = {
-            run: [account, amount, states.get(run, []), *status]
-            for run, account, amount, *status in database.execute(
-                "SELECT id, account, amount, state, release_digest, reserved FROM run_0_1 ORDER BY rowid"
-            )
-        }
-        act = self.note("taken over", accounts=accounts, runs=runs)
-        database.execute("INSERT INTO account SELECT * FROM account_0_1 ORDER BY rowid")
-        database.execute("INSERT INTO run SELECT *, ? FROM run_0_1 ORDER BY rowid", (act.digest,))
-        database.execute("INSERT INTO charge SELECT * FROM charge_0_1 ORDER BY rowid")
-        database.execute("INSERT INTO data SELECT id, 0, reserved FROM run ORDER BY rowid")
-        database.execute("INSERT INTO data_digest SELECT id, input_digest FROM run")
-        for table in ("charge", "run", "account"):
-            database.execute(f"DROP TABLE {table}_0_1")
-
     def enter(self, lines: Sequence[str]) -> list[str]:
         """Enter lines of the journal's file and what follows from them; return the runs whose digests are lost."""
         for line in lines:
@@ -291,7 +269,7 @@ class Entries:
         """Return when each run on marked data was entered, and the mark; oldest first."""
         marks = replay(self.lines).marks
         rows = self._database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid")
-        return {run: (entered, marks.get(run, "SYNTHETIC")) for run, entered in rows}
+        return {run: (entered, marks[run]) for run, entered in rows}
 
     def has_data(self, digests: Set[str], *, marked: bool) -> bool:
         """Return whether a run had data with one of these digests, and took it for marked or not as asked."""

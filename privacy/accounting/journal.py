@@ -50,14 +50,13 @@ class Books:
     """What the tables of a ledger hold, or what must be in them by its journal.
 
     accounts: definition, total and time of opening by name. marked: when a run on marked data was entered.
-    digests: of every line, in order. taken_over: the runs of a ledger of 0.1. marks: of the runs on marked data.
+    digests: of every line, in order. marks: of the runs on marked data.
     """
 
     accounts: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     runs: dict[str, JournalRun] = field(default_factory=dict)
     marked: dict[str, str] = field(default_factory=dict)
     digests: list[str] = field(default_factory=list)
-    taken_over: set[str] = field(default_factory=set)
     marks: dict[str, MarkName] = field(default_factory=dict)
 
     def faults(self, tables: Books) -> Iterator[str]:
@@ -156,14 +155,6 @@ def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
     elif act in MARKED:
         follows = run not in books.marked
         books.marked[run], books.marks[run] = entry["when"], MARKED[act]
-    elif act == "taken over":
-        follows = len(books.digests) == 1
-        books.accounts |= {name: tuple(account) for name, account in entry["accounts"].items()}
-        books.taken_over |= entry["runs"].keys()
-        books.runs |= {
-            run: JournalRun(account, amount, tuple(states), status, release, reserved, digest)
-            for run, (account, amount, states, status, release, reserved) in entry["runs"].items()
-        }
     else:  # they change nothing
         follows = act in ("approved", "refused", "restored")
     return follows

@@ -61,8 +61,7 @@ __all__ = [
 ]
 LONGEST_NAME = 100  # of an account: tables and messages show it
 LONGEST_REASON = 1000  # of an approval
-SCHEMA = 4  # kept as the file's user_version; 0.1 kept none
-TABLES_0_1 = {"account", "run", "charge"}
+SCHEMA = 4  # kept as the file's user_version
 
 
 class LedgerUnusable(LedgerError):
@@ -325,9 +324,7 @@ class Ledger:
         LedgerError
             where there is nothing to mend, or the two are not of one ledger.
         """
-        with self._connected(create=self.exists()) as (database, entries, old), _unusable():
-            if old:
-                raise LedgerError(f"{self.path} is the ledger of version 0.1: put it away, and restore again")
+        with self._connected(create=self.exists()) as (database, entries), _unusable():
             held = read_file(self.journal)
             filed = (held or b"").decode("ascii", "replace").split("\n")[:-1]
             common = min(len(filed), len(entries.lines))
@@ -354,9 +351,7 @@ class Ledger:
 
         Raises LedgerError where the ledger cannot be read at all.
         """
-        with self._connected() as (database, entries, old), _unusable():
-            if old:
-                raise LedgerError(f"{self.path} is the ledger of version 0.1: das ledger show takes it over")
+        with self._connected() as (database, entries), _unusable():
             damage = [text for (text,) in database.execute("PRAGMA integrity_check") if text != "ok"]
             try:
                 catch_up(self.journal, self.path, entries.lines)
@@ -387,11 +382,9 @@ class Ledger:
     @contextmanager
     def _transaction(self, *, create: bool = False) -> Iterator[Entries]:
         """Yield the tables for one act, of a ledger that agrees with its journal."""
-        with self._connected(create=create) as (database, entries, old):
+        with self._connected(create=create) as (database, entries):
             self._check_journal(entries)
             held = len(entries.lines)
-            if old:
-                entries.take_over()
             yield entries
             database.execute("COMMIT")
             if len(entries.lines) > held:  # under the lock again: another process may have come between
@@ -399,8 +392,8 @@ class Ledger:
                 self._check_journal(Entries(database, self.code, self.sign))
 
     @contextmanager
-    def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, Entries, bool]]:
-        """Yield the database under its write lock, its tables, and whether it has those of 0.1 to be taken over."""
+    def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, Entries]]:
+        """Yield the database under its write lock, and its tables."""
         if not create and not self.path.exists():
             self._check_not_lost()
             raise LedgerError(f"there is no ledger {self.path}: open an account first (das ledger open)")
@@ -415,8 +408,8 @@ class Ledger:
                 for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
                     database.execute(f"PRAGMA {pragma}")
                 database.execute("BEGIN IMMEDIATE")  # closing without COMMIT rolls back
-                old = self._prepare(database, create=create)
-                yield database, Entries(database, self.code, self.sign), old
+                self._prepare(database, create=create)
+                yield database, Entries(database, self.code, self.sign)
         except sqlite3.Error as error:
             raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
 
@@ -429,7 +422,7 @@ class Ledger:
     def _check_journal(self, entries: Entries) -> None:
         """Let the journal's file catch up with the ledger, and compare both with the ledger's tables.
 
-        The file of a new ledger, or of one of 0.1, is made before the first commit: later on, none is made.
+        The file of a new ledger is made before the first commit: later on, none is made.
         """
         with _unusable():
             if not entries.lines and read_file(self.journal) is None:
@@ -448,33 +441,28 @@ class Ledger:
                     "check finds whole"
                 )
 
-    def _prepare(self, database: sqlite3.Connection, *, create: bool) -> bool:
-        """Make the tables in an empty file if `create`, or beside those of 0.1; refuse any other schema.
+    def _prepare(self, database: sqlite3.Connection, *, create: bool) -> None:
+        """Make the tables in an empty file if `create`; refuse any other schema.
 
         A ledger that has lost a table stays as it is: an empty one in its place would forget what was spent.
-        Returns whether there are tables of 0.1, under other names, to be taken over.
         """
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         if schema == SCHEMA:
-            return False
+            return
         if schema > SCHEMA:
             raise LedgerUnusable(
                 f"{self.path} is the ledger of a later version of das-flows (its schema is {schema}): use that version"
             )
-        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        old = sorted(TABLES_0_1) if schema == 0 and tables == TABLES_0_1 else []
-        if not old and (schema or tables or not create):
+        if schema or not create or database.execute("SELECT 1 FROM sqlite_schema").fetchone():
             self._check_not_lost()
             raise LedgerUnusable(
-                f"{self.path} is not a ledger of this version of das-flows or of 0.1 (its schema is {schema}): use the "
-                "version that made it, or open the accounts in another file (--ledger)"
+                f"{self.path} is not a ledger of this version of das-flows (its schema is {schema}, not {SCHEMA}): use "
+                "the version that made it. Another file (--ledger) knows nothing of what was spent: open an account "
+                "there with what is left of its total"
             )
-        for table in old:
-            database.execute(f"ALTER TABLE {table} RENAME TO {table}_0_1")
         for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {SCHEMA}")
-        return bool(old)
 
 
 @contextmanager

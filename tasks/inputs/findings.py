@@ -94,10 +94,8 @@ def write_findings(path: Path, findings: Iterable[Finding]) -> None:
 
 
 def read_findings(path: Path) -> list[Finding]:
-    """Read what `write_findings` wrote; version 0.1 kept of each finding the first line."""
-    findings = []
-    for item in json.loads(path.read_text()):
-        first = item.pop("first", None)
-        lines = item.pop("lines", [first] if first else [])
-        findings.append(Finding(**item | {"lines": tuple(lines), "values": tuple(item["values"])}))
-    return findings
+    """Read what `write_findings` wrote."""
+    return [
+        Finding(**item | {"lines": tuple(item["lines"]), "values": tuple(item["values"])})
+        for item in json.loads(path.read_text())
+    ]

@@ -37,10 +37,7 @@ def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
 
 
 def read_authorization(run: RunDirectory) -> Authorization | None:
-    """Return the run's authorization; None where there is none, or one of an older version, which was not JSON.
-
-    When such a run is resumed, `authorize` checks it against its row and its secret, and writes it again.
-    """
+    """Return the run's authorization; None where there is none that can be read: `authorize` then writes it again."""
     try:
         return Authorization(**json.loads((run / AUTHORIZATION).read_bytes()))
     except (FileNotFoundError, ValueError, TypeError):

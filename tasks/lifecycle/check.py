@@ -67,13 +67,8 @@ def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def check_made_by(manifest: Mapping[str, Any]) -> Check:
-    """Check that the manifest names its code and, where budget was charged, the head of the ledger's journal.
-
-    Manifests of version 0.1 name neither.
-    """
+    """Check that the manifest names its code and, where budget was charged, the head of the ledger's journal."""
     code, charged = manifest.get("code"), bool(manifest["spent"]) and not mark_of(manifest)
-    if code is None and "journal" not in manifest:
-        return Check("code", "not named, as by version 0.1")
     named = code is not None and DIGEST.fullmatch(code["digest"])
     faults = [] if named else ["the code is not named"]
     if charged and not DIGEST.fullmatch(manifest.get("journal", "")):
@@ -117,10 +112,8 @@ def check_charge(release: Path, examined: Examined) -> Check:
         "release_digest": release_digest(release),
         "amount": amount,
         "states": tuple(sorted(_charged(manifest, row.states))),
-        "journal": manifest.get("journal", None if run in examined.books.taken_over else ""),
+        "journal": manifest.get("journal", ""),
     }
-    if stated["journal"] is None:  # of version 0.1
-        del stated["journal"]
     faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))

@@ -81,25 +81,6 @@ def test_every_group_has_its_count_or_the_reason_why_not(release, counts):
     assert set(seen) == {"published", "suppressed", "not tabulated"}
 
 
-def test_a_release_that_does_not_say_what_it_tabulates_is_not_known_better_than_it_tells(released, tmp_path, counts):
-    older = tmp_path / "older"
-    shutil.copytree(released, older)
-    manifest = json.loads((older / "manifest.json").read_text())
-    manifest["files"] = {name: digest for name, digest in manifest["files"].items() if "tabulated" not in name}
-    (older / "manifest.json").write_text(json.dumps(manifest))
-    release = Release(older, read_manifest(older))
-    for region in release.regions:
-        for code, iteration in release.iterations.items():
-            told = views.group(release, region, code).group
-            if told.status == "suppressed":
-                assert tabulated(region, code)
-            elif told.status == "not tabulated":
-                assert not tabulated(region, code)
-            assert (told.status == "published") == ((region.type, region.id, code) in counts)
-            assert iteration.name == f"Iteration {code}"
-    assert views.group(release, COUNTY, "2007").group.status in ("not tabulated", "not known")  # a TotalOnly iteration
-
-
 def test_margins_and_laws_are_those_of_the_published_rows(release):
     published = [row for level in release.levels for row in release.totals(region_type=level.region_type, level=level)]
     assert {row.shape for row in published} == {"total", "age4", "age9", "age23"}

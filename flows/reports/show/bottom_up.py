@@ -78,9 +78,9 @@ class BottomUpPages(ReleasePages):
 
     any_confidence = False
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], params: Path | None, scope: Scope) -> None:
-        if scope != Scope() or params:
-            raise Refused("--params and --scope are for releases of the Detailed DHC-A")
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
+        if scope != Scope():
+            raise Refused("--scope is for releases of the Detailed DHC-A and the TopDown Algorithm")
         super().__init__(folder, manifest, scope)
         self._database = Database(folder, manifest["files"])
         stems = (PurePosixPath(name).stem for name in manifest["files"])

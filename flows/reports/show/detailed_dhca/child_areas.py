@@ -24,7 +24,7 @@ def groups_inside(
     level = Level(region_type, iteration.level)
     regions = release.regions_in(region_type, within.child_prefix)
     tabulated = iteration.tabulated(nation_or_state=level.nation_or_state)
-    if not release.scope.complete_in(within) or level not in release.levels or tabulated is False or not regions:
+    if not release.scope.complete_in(within) or level not in release.levels or not tabulated or not regions:
         return None
     rows = release.totals(region_type=region_type, prefix=within.child_prefix, code=iteration.code)
     rows.sort(key=lambda row: (-row.count, row.region.id))
@@ -35,8 +35,7 @@ def groups_inside(
         rows=[present_group(release, row.region, iteration, row) for row in rows[:FEW]],
         published=len(rows),
         regions=len(regions),
-        all_listed=release.lists_all_regions(region_type),
-        sums=_sums(release, level, parent, rows, regions) if parent and tabulated else None,
+        sums=_sums(release, level, parent, rows, regions) if parent else None,
     )
 
 
@@ -54,7 +53,6 @@ def _sums(
         margin = margin_of_cells(_noise_in(parent, rows, facts, missing))
     else:
         margin = margin_of_difference(parent.noise, *(row.noise for row in rows))
-    all_listed = release.lists_all_regions(level.region_type)
     return SumOfChildren(
         sum=total,
         difference=difference,
@@ -63,7 +61,7 @@ def _sums(
         missing=missing,
         at_most=facts.suppressed_up_to,
         missing_at_most=missing_at_most,
-        verdict=_verdict(difference, margin, missing, missing_at_most, all_listed),
+        verdict=_verdict(difference, margin, missing, missing_at_most),
     )
 
 
@@ -76,16 +74,16 @@ def _noise_in(
     yield facts.laws["total"], missing
 
 
-def _verdict(difference: int, margin: int, missing: int, missing_at_most: int, all_listed: bool) -> str:
-    if missing == 0 and all_listed:
+def _verdict(difference: int, margin: int, missing: int, missing_at_most: int) -> str:
+    if missing == 0:
         differ = f"The parent and the sum of its parts differ by {abs(difference):,}"
         if abs(difference) <= margin:
             return f"{differ}; noise alone explains up to {margin:,}."
         return f"{differ}. In {confidence().percent} of 100 runs noise alone explains no more than {margin:,}."
     side = "less" if difference >= 0 else "more"
-    some = f"{missing:,} of the parts {'is' if missing == 1 else 'are'}" if missing else "some parts may be"
-    up_to = f" The suppressed parts can add up to {missing_at_most:,} more." if missing else ""
+    are = "is" if missing == 1 else "are"
     return (
-        f"The published parts sum to {abs(difference):,} {side} than the parent, but {some} missing from the sum. "
-        f"If all were published, noise alone would explain a difference of up to {margin:,}.{up_to}"
+        f"The published parts sum to {abs(difference):,} {side} than the parent, but {missing:,} of the parts {are} "
+        f"missing from the sum. If all were published, noise alone would explain a difference of up to {margin:,}. "
+        f"The suppressed parts can add up to {missing_at_most:,} more."
     )

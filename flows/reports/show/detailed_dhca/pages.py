@@ -24,9 +24,9 @@ from tasks.lifecycle.errors import Refused
 class DetailedDhcaPages(ReleasePages):
     """The views of a Detailed DHC-A release by their addresses."""
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], params: Path | None, scope: Scope) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
-        self.release = Release(folder, manifest, params, scope)
+        self.release = Release(folder, manifest, scope)
         if any(level.region_type == "USA" for level in self.release.facts):
             self.nation = manifest["geography"]["states"]
 

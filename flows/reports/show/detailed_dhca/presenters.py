@@ -14,21 +14,12 @@ from tasks.detailed_dhca.details import TABLE_NAMES
 from tasks.detailed_dhca.report import SHAPES
 from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, Level
 
-NOTHING_OF_REGION = "Nothing was published for this region: all its groups were suppressed, or it was not in the run."
-
 
 def known_iteration(release: Release, code: str) -> Iteration:
     """Return the iteration of a code. Raises NotThere where the release has none."""
     if code not in release.iterations:
         raise NotThere(f"{code!r} is not an iteration of this release")
     return release.iterations[code]
-
-
-def explain_no_region(release: Release, region: Region) -> str:
-    """Return why the release has nothing for a region."""
-    if release.lists_all_regions(region.type):
-        return f"{region.key} is not a region of this release"
-    return f"{region.key} has no published count: all its groups were suppressed, or the run did not include it"
 
 
 def regions_above(release: Release, region: Region) -> list[Region]:
@@ -73,20 +64,16 @@ def present_group(release: Release, region: Region, iteration: Iteration, publis
 
 
 def explain_missing(release: Release, region: Region, iteration: Iteration) -> tuple[Status, str]:
-    """Return why a group has no count, as far as it is known from the release: its status and a sentence."""
+    """Return why a group has no count: its status and a sentence."""
     level = Level(region.type, iteration.level)
     facts = release.levels.get(level)
     kinds = title(region.type, several=True)
     if facts is None:
         return "not tabulated", f"The run did not measure {level.iterations} iterations for {kinds}."
-    tabulated = iteration.tabulated(nation_or_state=level.nation_or_state)
-    if tabulated is False:
+    if not iteration.tabulated(nation_or_state=level.nation_or_state):
         return "not tabulated", f"This iteration is not tabulated for {kinds}."
     if region not in release.regions:
-        return "not known", NOTHING_OF_REGION
-    if tabulated is None:
-        where = "the nation or any state" if level.nation_or_state else "any area below the state"
-        return "not known", f"This iteration was not published for {where}: suppressed everywhere, or not tabulated."
+        return "not tabulated", f"{region.key} is not a region of this release."
     if facts.suppressed_up_to is None:
         return "not tabulated", f"Nothing is suppressed for {kinds}, so this group was not measured."
     return "suppressed", f"Suppressed: its noisy total was at most {facts.suppressed_up_to:,}."

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -18,7 +17,7 @@ from typing import Any
 
 from flows.reports.show.confidence import RELEASED, Confidence, confidence
 from flows.reports.show.database import Database
-from flows.reports.show.detailed_dhca.iterations import Iteration, from_tables, read_parameters, read_tabulated
+from flows.reports.show.detailed_dhca.iterations import Iteration, read_tabulated
 from flows.reports.show.detailed_dhca.noise import Noise, margin_of_cells, read_law
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
 from flows.reports.show.scope import Scope
@@ -92,19 +91,11 @@ class Release:
     ----------
     folder : Path
         The release.
-    params : Path, optional
-        The parameters directory of the run, for the iterations' names.
     scope : Scope, optional
         The part of the release that is read; all of it by default.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        manifest: Mapping[str, Any],
-        params: Path | None = None,
-        scope: Scope | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope | None = None) -> None:
         self.scope = scope or Scope()
         self.folder, self.manifest = folder, manifest
         self.facts = {LEVELS[name]: _facts(LEVELS[name], facts) for name, facts in manifest["levels"].items()}
@@ -116,7 +107,7 @@ class Release:
         }
         self._set_of = {
             region: (number, members)
-            for number, members in enumerate(_sets(manifest.get("coterminous_sets", [])))
+            for number, members in enumerate(_sets(manifest["coterminous_sets"]))
             for region in members
         }
         self._database = Database(folder, manifest["files"])
@@ -124,13 +115,9 @@ class Release:
             for table in ("t1", "t2", *(("estimates/t1", "estimates/t2") if self.estimated else ())):
                 self._database.columns(_file(table, level))
         self._widest = lru_cache(maxsize=4096)(self._find_widest)
-        everywhere = set(self._regions())
-        numbers = Counter(region.type for region in everywhere)
-        self.all_listed = {
-            level.region_type: facts.regions == numbers[level.region_type] for level, facts in self.facts.items()
-        }
-        self.regions = {region for region in everywhere if self.scope.holds(region)}
-        self.iterations: dict[str, Iteration] = self._iterations(params)
+        self.regions = {region for region in self._regions() if self.scope.holds(region)}
+        tables = (self._database.path(name, LARGEST_READ) for name in (ITERATIONS_FILE, HIERARCHY_FILE))
+        self.iterations: dict[str, Iteration] = read_tabulated(*tables)
 
     def _table(self, table: str, level: Level) -> str:
         """Return the SQL source for a table (t1, t2, estimates/t1, estimates/t2) of a level."""
@@ -365,42 +352,10 @@ class Release:
             by_type.setdefault(region.type, []).append(region)
         return by_type
 
-    def lists_all_regions(self, region_type: str) -> bool:
-        """Return whether the release lists every region of a type."""
-        return self.all_listed.get(region_type, False)
-
     def _regions(self) -> Iterator[Region]:
-        """Return the regions of the release's own list; without one, those with a published count."""
-        if REGIONS_FILE in self.manifest["files"]:
-            with self._database.path(REGIONS_FILE, LARGEST_READ).open(newline="") as file:
-                for row in csv.DictReader(file, delimiter="|"):
-                    yield Region(intern(row["REGION_TYPE"]), row["REGION_ID"])
-            return
-        for level in self.facts:
-            for (region_id,) in self._database.ask(f"SELECT DISTINCT REGION_ID FROM {self._table('t1', level)}"):
-                yield Region(level.region_type, region_id)
-
-    def _iterations(self, params: Path | None) -> dict[str, Iteration]:
-        if ITERATIONS_FILE in self.manifest["files"]:
-            tables = [name for name in (ITERATIONS_FILE, HIERARCHY_FILE) if name in self.manifest["files"]]
-            return read_tabulated(*(self._database.path(name, LARGEST_READ) for name in tables))
-        if params is not None:
-            return read_parameters(params, self.manifest["parameter_files"])
-        seen: dict[tuple[int, bool], set[str]] = {}
-        numbers: dict[tuple[int, bool], int] = {}
-        total_only: set[str] = set()
-        for level, facts in self.facts.items():
-            key = level.iteration_level, level.nation_or_state
-            margins = self._database.ask(
-                f"SELECT ITERATION_CODE, min(MOE), max(MOE) FROM {self._table('t1', level)} GROUP BY 1"
-            )
-            seen.setdefault(key, set()).update(code for code, *_ in margins)
-            numbers[key] = facts.iterations
-            alone = facts.margins["total_only"]
-            if level.nation_or_state and alone not in (facts.margins[shape] for shape in SHAPES):
-                total_only.update(code for code, least, most in margins if least == most == alone)
-        complete = {key: len(seen[key]) == number for key, number in numbers.items()}
-        return from_tables(seen, complete, total_only)
+        with self._database.path(REGIONS_FILE, LARGEST_READ).open(newline="") as file:
+            for row in csv.DictReader(file, delimiter="|"):
+                yield Region(intern(row["REGION_TYPE"]), row["REGION_ID"])
 
 
 def _facts(level: Level, facts: Mapping[str, Any]) -> LevelFacts:

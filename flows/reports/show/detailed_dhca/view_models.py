@@ -13,7 +13,7 @@ from flows.reports.show.release_pages import Table, View
 from tasks.detailed_dhca.pyramid import Pyramid
 from tasks.detailed_dhca.report import SHAPES
 
-Status = Literal["published", "suppressed", "not tabulated", "not known"]
+Status = Literal["published", "suppressed", "not tabulated"]
 GROUP_KEYS = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME"]
 AGES_COLUMNS = [*GROUP_KEYS, "SEX", "AGE", "AGESTART", "AGEEND", "TABLE", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
 GROUP_COUNTS = ["STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"]
@@ -97,7 +97,6 @@ class Inside:
     rows: Sequence[GroupItem]
     published: int
     regions: int
-    all_listed: bool
     sums: SumOfChildren | None
 
 

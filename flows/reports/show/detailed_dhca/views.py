@@ -16,7 +16,6 @@ from flows.reports.show.detailed_dhca.child_areas import groups_inside
 from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.presenters import (
     describe_law,
-    explain_no_region,
     explain_table,
     known_iteration,
     present_group,
@@ -85,7 +84,7 @@ def region(
 ) -> RegionView:
     """Return the published groups of a region whose iteration matches a query, the largest first or by code."""
     if region not in release.regions:
-        raise NotThere(explain_no_region(release, region))
+        raise NotThere(f"{region.key} is not a region of this release")
     rows = release.totals(region_type=region.type, region_id=region.id)
     level_of = {row.code: release.iterations[row.code].level for row in rows}
     counts = [
@@ -147,7 +146,7 @@ def iteration(
     for measured, facts in release.levels.items():
         kind = measured.region_type
         if measured.iteration_level == iteration.level and (within is None or kind in within.child_types):
-            listed = len(release.regions_in(kind, prefix)) if release.lists_all_regions(kind) else None
+            listed = len(release.regions_in(kind, prefix))
             regions = listed if prefix or release.scope.state else facts.regions
             by_type.append((kind, regions, f"iteration/{code}&type={kind}{inside}"))
     if not by_type:
@@ -222,8 +221,8 @@ def group(release: Release, region: Region, code: str) -> GroupView:
     """Return one group: its count, its table, and the same iteration in other regions."""
     iteration = known_iteration(release, code)
     published = release.group(region, code)
-    if published is None and region not in release.regions and region not in release.names:
-        raise NotThere(explain_no_region(release, region))
+    if region not in release.regions:
+        raise NotThere(f"{region.key} is not a region of this release")
     parent = region.parent if region.parent in release.regions else None
     inside = [
         groups_inside(release, region, iteration, kind, published if kind == region.adds_up_from else None)

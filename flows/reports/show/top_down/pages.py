@@ -21,9 +21,7 @@ from tasks.lifecycle.errors import Refused
 class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], params: Path | None, scope: Scope) -> None:
-        if params:
-            raise Refused("--params is for releases of the Detailed DHC-A")
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         if scope.level is not None:
             raise Refused("--scope of a TopDown release is a state: 44, Rhode Island")
         super().__init__(folder, manifest, scope)
