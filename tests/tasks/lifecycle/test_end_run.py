@@ -100,8 +100,9 @@ def test_stages_of_a_run_that_may_draw_are_not_dropped_for_other_settings(
 @pytest.mark.parametrize("name", [SECRET, AUTHORIZATION])
 def test_a_run_is_not_removed_because_the_other_of_its_command_was_refused(tmp_path: Path, name: str) -> None:
     """It was charged in an earlier command, as `--each-alone` allows."""
-    other, own = (settings_for(tmp_path, f"run-{each}", beside="run-us") for each in ("us", "pr"))
+    other, own = (settings_for(tmp_path, f"run-{each}") for each in ("us", "pr"))
     own.directory.create()
+    keep_settings(own.directory, own, other.run_id)
     (own.directory / name).touch()
     held = _held_back(own, [Outcome(other, problem=Refused("no"))], as_json=True)
     assert held is not None
