@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from flows.execution.systems import released_by
 from spine.counts import sums
 from spine.top_down import Product
+from tasks.detailed_dhca.details import SEXES
 from tasks.inputs.names import names_of_2020, names_of_release
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
@@ -22,7 +23,6 @@ from tasks.lifecycle.received import path_in, read_in, reason_of
 from tasks.population_groups.levels import named_level
 from tasks.top_down.run_plan import ProductName
 
-SEXES = {"1": "male", "2": "female"}
 GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
 CELL = [*GROUP, "SEX", "AGESTART", "AGEEND"]
 
@@ -86,7 +86,7 @@ def _detailed_dhca(folder: Path, manifest: Mapping[str, Any], levels: Collection
         "region": pd.Categorical(regions),
         "iteration_code": frame["ITERATION_CODE"],
         "iteration": frame["ITERATION_CODE"].map(iterations).astype("category"),
-        "sex": frame["SEX"].map(SEXES).astype("category"),
+        "sex": frame["SEX"].map({str(code): sex for code, sex in SEXES.items()}).astype("category"),
         "age_start": ages["AGESTART"],
         "age_end": ages["AGEEND"],
         "count": frame["COUNT"],

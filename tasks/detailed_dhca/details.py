@@ -17,6 +17,12 @@ AGES = {
 }
 WIDTHS = np.array([2 * len(AGES[detail]) if detail in AGES else 1 for detail in range(len(DETAILS))])  # cells measured
 LAST_AGE = 115
+AGE_RANGES = {  # first and last ages of a detail's bins; the last is open
+    detail: list(zip(starts, [*(start - 1 for start in starts[1:]), LAST_AGE], strict=True))
+    for detail, starts in AGES.items()
+}
+SEXES = {1: "male", 2: "female"}  # by their code; cells are those of males by age, then those of females
+SHAPES = DETAILS[:TOTAL_ONLY]  # of a published table: what is TotalOnly is published as a total
 TABLE_NAMES = {DETAILS[TOTAL]: "total"} | {DETAILS[at]: f"sex by {len(bins)} ages" for at, bins in AGES.items()}
 AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES.items()}  # where "sex by" is said
 
@@ -24,6 +30,13 @@ AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES
 for _starts in AGES.values():
     if _starts[0] != 0 or not set(_starts) <= set(AGE23_BINS) or list(_starts) != sorted(set(_starts)):
         raise ValueError(f"the ages {_starts} must begin at 0, rise, and be first ages of AGE23_BINS: cells add up")
+
+
+def age_label(start: int, end: int) -> str:
+    """Return an age range in words: `0–4`, `20`, `85 and over`."""
+    if end >= LAST_AGE:
+        return f"{start} and over"
+    return f"{start}" if start == end else f"{start}–{end}"
 
 
 def in_bins(cells: NDArray[np.int64], detail: int) -> NDArray[np.int64]:

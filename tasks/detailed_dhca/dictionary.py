@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.detailed_dhca.details import LAST_AGE
+from tasks.detailed_dhca.details import LAST_AGE, SEXES
 from tasks.inputs.names import NAME_COLUMNS, NAMES_FILE
 from tasks.inputs.points import POINTS_FILE
 from tasks.lifecycle.dictionary import LATITUDE, LONGITUDE, Column
@@ -30,7 +30,7 @@ ITERATION = Column("ITERATION_CODE", "code", "the characteristic iteration: 4 di
 AGES = (
     Column("AGESTART", "years", "the first age of the cell; * in the row of a sex's sum"),
     Column("AGEEND", "years", f"the last age of the cell, inclusive; {LAST_AGE} is the open end; * in a sex's sum"),
-    Column("SEX", "code", "the sex of the cell", {"1": "male", "2": "female"}),
+    Column("SEX", "code", "the sex of the cell", {str(code): sex for code, sex in SEXES.items()}),
 )
 COUNT = Column("COUNT", "persons", "the published count, with noise")
 ESTIMATE = Column("ESTIMATE", "persons", "the unbiased estimate from all noisy answers about the group, rounded")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, hypot, sqrt
 
-from tasks.detailed_dhca.details import LAST_AGE
+from tasks.detailed_dhca.details import LAST_AGE, age_label
 from tasks.pages import end_of_axis
 
 DRAWN_TO = 100  # the age at which the last, open group ends in the picture
@@ -240,13 +240,6 @@ def pyramid(cells: Iterable[Cell]) -> Pyramid:
             by_age.setdefault((cell.start, cell.end), {})[cell.sex] = cell
     ages = [AgeRow(age_label(*age), by_sex[1], by_sex[2]) for age, by_sex in sorted(by_age.items())]
     return Pyramid(ages, sums[1], sums[2], all(cell.estimate is not None for cell in sums.values()))
-
-
-def age_label(start: int, end: int) -> str:
-    """Return an age range in words: `0–4`, `20`, `85 and over`."""
-    if end >= LAST_AGE:
-        return f"{start} and over"
-    return f"{start}" if start == end else f"{start}–{end}"
 
 
 def _height(age: float) -> float:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES_NAMES, DETAILS, WIDTHS
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES_NAMES, SHAPES, WIDTHS
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
@@ -27,7 +27,6 @@ from tasks.pages.dots import dots
 from tasks.population_groups.levels import Level
 
 REPORT = "report.html"
-SHAPES = DETAILS[:4]  # of a published table; TotalOnly is a total
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}

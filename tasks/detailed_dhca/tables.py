@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.estimation.allocation import sex_margin
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE, WIDTHS
+from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGE_RANGES, AGES, SEXES, WIDTHS
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
@@ -22,8 +22,6 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.population_groups.domain import Domain
 from tasks.population_groups.levels import Level
 from tasks.population_groups.tables import batches, group_columns
-
-SEXES = ("1", "2")
 
 
 @dataclass(frozen=True)
@@ -107,17 +105,16 @@ def t2_tables(
             sex[place] = np.arange(width + 2) % 2
         columns = group_columns(domain, np.repeat(part.group, rows))
         start, end = (pa.array(labels).take(pa.array(age)) for labels in zip(*_AGE_RANGES, strict=True))
-        columns |= {"AGESTART": start, "AGEEND": end, "SEX": pa.array(SEXES).take(pa.array(sex))}
+        columns |= {"AGESTART": start, "AGEEND": end, "SEX": pa.array(map(str, SEXES)).take(pa.array(sex))}
         yield pa.table({**columns, column: np.maximum(count, 0) if clip else count, "MOE": margin})
 
 
 # (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.
 _AGE_RANGES = [("*", "*")]
 _FIRST_RANGE = {}
-for _detail, _starts in AGES.items():
+for _detail, _ranges in AGE_RANGES.items():
     _FIRST_RANGE[_detail] = len(_AGE_RANGES)
-    _ends = [start - 1 for start in _starts[1:]] + [LAST_AGE]
-    _AGE_RANGES += [(str(start), str(end)) for start, end in zip(_starts, _ends, strict=True)]
+    _AGE_RANGES += [(str(start), str(end)) for start, end in _ranges]
 
 
 def _age_labels(detail: int) -> NDArray[np.int32]:

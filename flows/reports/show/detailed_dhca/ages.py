@@ -7,20 +7,17 @@ from dataclasses import replace
 from math import hypot
 
 from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
-from flows.reports.show.detailed_dhca.release import SEXES, Published
+from flows.reports.show.detailed_dhca.release import Published
 from flows.reports.show.detailed_dhca.view_models import DifferenceRow
-from tasks.detailed_dhca.details import AGES, DETAILS, LAST_AGE
+from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, LAST_AGE, SEXES, SHAPES
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
-from tasks.detailed_dhca.report import SHAPES
-
-STARTS = {DETAILS[detail]: starts for detail, starts in AGES.items()}
 
 
 def common_pyramids(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence[Cell]) -> list[Pyramid]:
     """Return the pyramids of two groups in the ages that both tables have."""
     if not of_a or not of_b:
         return []
-    ages = ages_of(min(a.shape, b.shape, key=SHAPES.index))
+    ages = AGE_RANGES[DETAILS.index(min(a.shape, b.shape, key=SHAPES.index))]
     return [pyramid(_summed(one, cells, ages)) for one, cells in ((a, of_a), (b, of_b))]
 
 
@@ -32,12 +29,6 @@ def _summed(group: Published, cells: Sequence[Cell], ages: Sequence[tuple[int, i
             count, number = _between(cells, sex, start, end)
             found.append(Cell(start, end, sex, count, margin_of_cells([(group.noise.law, number)])))
     return found
-
-
-def ages_of(shape: str) -> list[tuple[int, int]]:
-    """Return the age ranges of a table's shape."""
-    starts = STARTS[shape]
-    return list(zip(starts, [*(one - 1 for one in starts[1:]), LAST_AGE], strict=True))
 
 
 def total_difference(a: Published | None, b: Published | None) -> DifferenceRow | None:
@@ -56,7 +47,9 @@ def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence
     shape = min(a.shape, b.shape, key=SHAPES.index)
     pair = common_pyramids(a, b, of_a, of_b)
     rows = []
-    for (start, end), *beside in zip([(0, LAST_AGE), *ages_of(shape)], *(one.rows() for one in pair), strict=True):
+    for (start, end), *beside in zip(
+        [(0, LAST_AGE), *AGE_RANGES[DETAILS.index(shape)]], *(one.rows() for one in pair), strict=True
+    ):
         for sex in SEXES:
             (one, cells), (other, more) = (_between(cells, sex, start, end) for cells in (of_a, of_b))
             margin = 0 if same else margin_of_cells([(a.noise.law, cells), (b.noise.law, more)])

@@ -10,8 +10,7 @@ from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Rele
 from flows.reports.show.detailed_dhca.view_models import GroupItem, IterationItem, LevelRow, RegionItem, Status
 from flows.reports.show.geography import Region, title
 from flows.reports.show.release_pages import NotThere
-from tasks.detailed_dhca.details import TABLE_NAMES
-from tasks.detailed_dhca.report import SHAPES
+from tasks.detailed_dhca.details import SHAPES, TABLE_NAMES
 from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, Level
 
 

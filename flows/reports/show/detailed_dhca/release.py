@@ -23,16 +23,14 @@ from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, pl
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import DETAILS, WIDTHS
+from tasks.detailed_dhca.details import DETAILS, SEXES, SHAPES, WIDTHS
 from tasks.detailed_dhca.pyramid import Cell
-from tasks.detailed_dhca.report import SHAPES
 from tasks.inputs.names import Names, names_of_release
 from tasks.lifecycle.received import LARGEST_READ
 from tasks.population_groups.levels import ALL_LEVELS, Level
 from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
 
 CELL_COLUMNS = ", AGESTART, AGEEND, SEX"
-SEXES = {1: "male", 2: "female"}
 CELLS = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))
 SHAPE_OF_ROWS = {CELLS[shape] + 2: shape for shape in SHAPES[1:]}  # of T2: a row a cell, and one for each sex
 LEVELS = {str(level): level for level in ALL_LEVELS}

@@ -7,15 +7,14 @@ from operator import itemgetter
 from typing import Any
 
 from flows.reports.show.confidence import confidence
-from flows.reports.show.detailed_dhca.ages import ages_of
 from flows.reports.show.detailed_dhca.caveats import caveat
 from flows.reports.show.detailed_dhca.noise import margin_of_cells
 from flows.reports.show.detailed_dhca.presenters import present_iteration, present_region
-from flows.reports.show.detailed_dhca.release import CELLS, SEXES, Published, Release
+from flows.reports.show.detailed_dhca.release import CELLS, Published, Release
 from flows.reports.show.detailed_dhca.search import index_of
 from flows.reports.show.geography import Region
-from tasks.detailed_dhca.pyramid import age_label
-from tasks.detailed_dhca.report import SHAPES
+from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, TABLE_NAMES, age_label
+from tasks.detailed_dhca.pyramid import SIDES
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import Level
 
@@ -59,7 +58,9 @@ def single_file_data(release: Release) -> dict[str, Any]:
         "named": {key.replace("/", "-"): [order[row[0]] for row in own] for key, own in rows.items()},
         "margins": list(margins),
         "errors": list(errors),
-        "shapes": {shape: [(age_label(*age), *age) for age in ages_of(shape)] for shape in SHAPES if shape != "total"},
+        "sides": SIDES,
+        "tables": TABLE_NAMES,
+        "shapes": {DETAILS[at]: [(age_label(*age), *age) for age in ages] for at, ages in AGE_RANGES.items()},
         "reading": caveat(release, "group"),
         "moe": "MOE" if confidence().is_released else f"MOE_{confidence().percent}",
     }

@@ -7,11 +7,10 @@ from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 from flows.reports.show.detailed_dhca.age_measures import Measure
-from flows.reports.show.detailed_dhca.release import SEXES
 from flows.reports.show.paging import Page
 from flows.reports.show.release_pages import Table, View
+from tasks.detailed_dhca.details import SEXES, SHAPES
 from tasks.detailed_dhca.pyramid import Pyramid
-from tasks.detailed_dhca.report import SHAPES
 
 Status = Literal["published", "suppressed", "not tabulated"]
 GROUP_KEYS = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME"]

@@ -25,7 +25,7 @@ from flows.reports.show.detailed_dhca.presenters import (
     present_region,
     regions_above,
 )
-from flows.reports.show.detailed_dhca.release import SEXES, Release
+from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import groups_named, index_of, iterations_named, regions_named
 from flows.reports.show.detailed_dhca.view_models import (
     AgesView,
@@ -43,8 +43,8 @@ from flows.reports.show.geography import Region, title
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
-from tasks.detailed_dhca.details import TABLE_NAMES
-from tasks.detailed_dhca.pyramid import age_label, pyramid
+from tasks.detailed_dhca.details import SEXES, TABLE_NAMES, age_label
+from tasks.detailed_dhca.pyramid import pyramid
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
 KINDS = {

@@ -74,12 +74,12 @@ const pyramid = (ages, sexes, label) => {
 };
 
 const start = (data) => {
-  const { regions, iterations, margins, errors, shapes, groups } = data;
+  const { regions, iterations, margins, errors, shapes, groups, sides, tables } = data;
   const numbers = new Map(regions.map(([type, id], at) => [`${type}/${id}`, at]));
   const codes = new Map(iterations.map(([code], at) => [code, at]));
   const title = (at) => regions[at][2];
   const listed = (found) => found.sort((a, b) => b[1] - a[1]);
-  const tableOf = (shape) => (shape === "total" ? "total" : `sex by ${shapes[shape].length} ages`);
+  const tableOf = (shape) => tables[shape];
   const line = (heading, hash, [, count, margin]) => {
     const [total, , , shape] = margins[margin];
     return [link(heading, hash), number(count), `± ${number(total)}`, tableOf(shape)];
@@ -135,9 +135,9 @@ const start = (data) => {
     const ages = shapes[shape], half = ages.length + 1;
     const ofSexAt = (place, row) => [cells[place], row ? ofCell : ofSex, ...(error === undefined ? [] : [cells[place] + apart[place], errors[error][place + 1]])];
     const rows = ["all ages", ...ages.map(([label]) => label)].map((label, row) => [label, ...ofSexAt(row, row), ...ofSexAt(half + row, row)]);
-    const columns = (margin) => ["male", "female"].flatMap((sex) => [sex, margin, ...(error === undefined ? [] : ["estimate", margin])]);
+    const columns = (margin) => Object.keys(sides).flatMap((sex) => [sex, margin, ...(error === undefined ? [] : ["estimate", margin])]);
     const side = (from) => ({ cells: cells.slice(from + 1, from + half), margin: ofCell, estimates: error === undefined ? null : cells.slice(from + 1, from + half).map((own, row) => own + apart[from + 1 + row]) });
-    const sexes = [{ name: "male", zero: 206, way: -1, ...side(0) }, { name: "female", zero: 274, way: 1, ...side(half) }];
+    const sexes = Object.entries(sides).map(([name, [zero, way]], at) => ({ name, zero, way, ...side(at * half) }));
     return [heading, where, figure, ...estimate, pyramid(ages, sexes, "Population pyramid; the table below it has the numbers"),
       make("p", `Bars are age groups, as long as they have persons per year of age; the last is open and drawn to age 100. Whiskers are margins${error === undefined ? "" : ", diamonds estimates"}.`, { className: "fine" }),
       table("Persons by sex and age", ["age", ...columns("margin")], rows.map(([label, ...cells]) => [label, ...cells.map((value, place) => (place % 2 ? `± ${number(value)}` : number(value)))])),
