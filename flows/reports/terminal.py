@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from flows.execution.leftovers import remove_leftovers
+from flows.reports.leftovers import remove_leftovers
 from tasks.lifecycle.errors import Refused
 
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
