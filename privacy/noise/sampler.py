@@ -97,7 +97,7 @@ def boundaries(law: Law) -> Words:
 
 
 def check_law(law: Law) -> None:
-    """Raise ValueError where the noise of a law could not be drawn. It takes less than a second.
+    """Raise ValueError where the noise of a law could not be drawn, within some seconds.
 
     Call it for every law of a release before a budget is spent. It refuses a law whose table would pass 2^22
     boundaries, and one so narrow that its tail cannot be told from 0 (`decide` ends at 2^15 bits).

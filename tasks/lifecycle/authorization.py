@@ -49,8 +49,8 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
 
     Raises
     ------
-    Failed
-        where the run has no secret, or not the one it was authorized with.
+    Refused
+        where the run has no secret, or not the one it was authorized with: it cannot be resumed.
     """
     try:
         secret = RunSecret((run / SECRET).read_bytes())
@@ -58,9 +58,9 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
     except (FileNotFoundError, ValueError):
         authorization = None
     if authorization is None:
-        raise Failed("reserve budget: the run has no secret, so it cannot draw noise; start a new run")
+        raise Refused("the secret of the run is gone, so its noise cannot be drawn; a new run spends budget again")
     if secret.digest() != authorization.secret_digest:
-        raise Failed("reserve budget: the secret is not the one that the run was authorized with; start a new run")
+        raise Refused("the secret is not the one that the run was authorized with; a new run spends budget again")
     return secret, authorization
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sqlite3
+import struct
 import zipfile
 from pathlib import Path
 
@@ -261,3 +263,15 @@ def test_a_layer_without_an_end_is_refused(tmp_path, boundary_files, monkeypatch
     monkeypatch.setattr(boundaries, "SECONDS", 5)
     with pytest.raises(Refused, match="was not read within 5 seconds"):
         read_boundaries([path])
+
+
+def test_a_coordinate_that_is_no_number_is_refused(tmp_path):
+    shape = [
+        shapely.to_wkb(shapely.box(-87, 32, -86, 33)).replace(struct.pack("<d", 33.0), struct.pack("<d", math.nan))
+    ]
+    codes = [np.array(["01001"], object)]
+    pyogrio.raw.write(
+        tmp_path / "n.gpkg", np.array(shape, object), codes, ["GEOID"], geometry_type="Polygon", crs="EPSG:4269"
+    )
+    with pytest.raises(Refused, match=r"n\.gpkg has a coordinate that is no number"):
+        read_boundaries([tmp_path / "n.gpkg"])

@@ -142,14 +142,15 @@ def targeted(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return error measures by product, level, quantity, size, spine and estimator.
 
-    Means over the seeds; `sd` is the standard deviation of the mean absolute error from seed to seed. ratio, ratio_sd:
-    the same of the mean absolute error over topdown's on the same noise; empty where that was not run, or is 0.
-    mape, within_5_percent, within_5, outliers: as `Closeness.shares`, of all counts of all seeds.
+    Means over the seeds, those of rmse over its squares; `sd` is the standard deviation of the mean absolute error from
+    seed to seed. ratio, ratio_sd: the same of the mean absolute error over topdown's on the same noise; empty where
+    that was not run, or is 0. mape, within_5_percent, within_5, outliers: as `Closeness.shares`, of all counts of all
+    seeds.
     """
     rows = []
     for kind, table in tables.items():
         sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
-        by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, rmse=sums.rmse)
+        by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, square=sums.rmse**2)
         noise = ["seed", "product", "level", "quantity", "size"]
         program = by_seed[by_seed["estimator"] == "topdown"].set_index(noise)["mae"].replace(0.0, np.nan)
         by_seed["ratio"] = by_seed["mae"] / program.reindex(pd.MultiIndex.from_frame(by_seed[noise])).to_numpy()
@@ -158,8 +159,10 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         totals = groups[["n", *Closeness._fields]].sum()
         shares = Closeness(*(totals[name] for name in Closeness._fields)).shares(totals["n"])
         spread = groups[["mae", "ratio"]].std(ddof=1)
-        means = groups[["mae", "bias", "rmse", "ratio"]].mean()
-        means = means.assign(n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"], **shares)
+        means = groups[["mae", "bias", "square", "ratio"]].mean()
+        means = means.assign(
+            rmse=np.sqrt(means["square"]), n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"], **shares
+        )
         rows.append(means.reset_index().assign(spine=kind))
     found = pd.concat(rows, ignore_index=True)
     ends = (*SIZES[1:], None)

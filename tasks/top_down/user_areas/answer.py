@@ -167,7 +167,7 @@ def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
 
 
 def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
-    """Return notes on blocks without living quarters; universe: sorted codes of those with.
+    """Return notes on codes of no block with living quarters; universe: sorted codes of those with.
 
     Raises
     ------
@@ -186,10 +186,13 @@ def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
         raise _no_blocks(strange, "tract", len(file.code))
     notes = []
     if len(other):
-        notes.append(f"blocks without living quarters, which have 0 persons by declaration: {len(other):,}")
+        notes.append(
+            f"codes of no block with living quarters: {len(other):,} ({_shown(other)}), counted as 0 persons; a block "
+            "without living quarters has none, and a block that does not exist is not told from it"
+        )
     if len(strange):
         notes.append(
-            f"of these in tracts without living quarters: {len(strange):,} ({_shown(strange)}); are they of 2020?"
+            f"of these in tracts that have no such block: {len(strange):,} ({_shown(strange)}); are they of 2020?"
         )
     return notes
 

@@ -421,7 +421,8 @@ def test_blocks_without_living_quarters_are_a_note(tree: Tree) -> None:
     found = answer([tree], file, "", None)
     assert found.names == ("one", UNASSIGNED)
     assert found.plan is None
-    assert [note.rpartition(":")[2].split(",")[0].strip() for note in found.notes] == ["2", str(len(codes) - 3)]
+    assert [note.partition(": ")[2].split(" ")[0].strip(",") for note in found.notes] == ["2", str(len(codes) - 3)]
+    assert "a block that does not exist is not told from it" in found.notes[0]
     assert found.estimated["persons"].blocks.tolist() == [3, len(codes) - 3]
 
 

@@ -145,8 +145,11 @@ def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
     column = next((name for name in CODES if name in table.column_names), None)
     if column is None or GEOMETRY not in table.column_names:
         return
-    shapes = shapely.from_wkb(table[GEOMETRY].to_numpy(), on_invalid="ignore")
-    areas = np.isin(shapely.get_type_id(shapes), (3, 6))  # polygons and multipolygons
+    with np.errstate(invalid="ignore"):
+        shapes = shapely.from_wkb(table[GEOMETRY].to_numpy(), on_invalid="ignore")
+    areas = np.isin(shapely.get_type_id(shapes), (3, 6)) & ~shapely.is_empty(shapes)  # polygons and multipolygons
+    if not np.isfinite(shapely.get_coordinates(shapes[areas])).all():
+        raise Refused(f"{path} has a coordinate that is no number: {REMEDY}")
     west, south, east, north = shapely.total_bounds(shapes[areas])
     if west < -180 or east > 180 or south < -90 or north > 90:
         raise Refused(f"{path} is not in degrees of longitude and latitude: convert it (EPSG:4269 or EPSG:4326)")
