@@ -32,6 +32,7 @@ from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.estimate import estimate as estimate_tda
 from flows.commands.tda.import_files import import_ as import_tda
+from flows.commands.tda.inventory import inventory as inventory_tda
 from flows.commands.tda.public import public as public_tda
 from flows.commands.tda.run import run as run_tda
 from flows.commands.tda.synth import synth as synth_tda
@@ -120,6 +121,7 @@ _group(
     public=public_tda,
     validate=validate_tda,
     run=run_tda,
+    inventory=inventory_tda,
     **{"import": import_tda},
     estimate=estimate_tda,
     areas=areas_tda,

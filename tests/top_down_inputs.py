@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.files import digest_file
 from tasks.inputs.marks import MARK_FILE, Mark, save_mark
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate_from_release import release_from_files
-from tasks.top_down.published.nmf.inventory import take_inventory
-from tasks.top_down.published.nmf.read_files import Request
+from tasks.top_down.published.estimate import Write, end_sources, write_estimate, write_sources
+from tasks.top_down.published.nmf.source import Request
+from tasks.top_down.published.places import find_published
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, Tables
 from tasks.top_down.synth import synthesize
@@ -125,23 +126,25 @@ def finish(run: TopDownRun, folder: Path, workers: Workers = HERE) -> Path:
 
 def estimated(
     folder: Path,
-    nmf: Path,
-    totals: Path | None,
+    measurements: Path,
+    totals: Path | None = None,
     geography: Path | None = None,
     workers: Workers = HERE,
-    check_spine: bool = False,
-    part_totals: bool = False,
+    write: Write = write_estimate,
+    asked: Mapping[str, Any] | None = None,
     **changes: object,
 ) -> list[Path]:
-    """The releases of an estimate from noisy measurement files."""
-    inventory, notes = take_inventory(nmf)
-    runs = [TopDownRun(folder / "runs" / f"run-{name}") for name in inventory.jurisdictions or ("us",)]
-    for run in runs:
-        run.create()
-    request = Request(
-        totals and str(totals), geography and str(geography), changes, check_spine, part_totals=part_totals
-    )
-    return release_from_files(runs, workers, inventory, notes, request, folder / "out")
+    """The releases of an estimate from published measurements, as FOLDER/out/us. asked: more of the Bureau's files."""
+    request = Request(totals and str(totals), geography and str(geography), **(asked or {}))
+    published = find_published(measurements, request)
+    directories = [RunDirectory(folder / f"runs/estimate-{number}") for number in range(len(published))]
+    for directory in directories:
+        directory.create()
+    places = zip(published, directories, strict=True)
+    sources = [each.open(directory.path, workers, changes) for each, directory in places]
+    releases = write_sources(sources, workers, folder / "out", write)
+    end_sources(directories, folder / "out")
+    return releases
 
 
 def read(folder: Path, pattern: str) -> pd.DataFrame:

@@ -8,20 +8,26 @@ from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import FIRST, descend
 from tasks.top_down.gls.descent import estimate_by_gls
+from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.source import Source
 
 
 def estimate(run: TopDownRun, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product."""
+    """Estimate the histograms of every geounit of every product of a run."""
     if is_truth(run):
         levels = [(*pair, level) for pair in run.product_states for level in run.spine(*pair).levels]
         levels += [(product, US, US) for product in run.design.products] * run.validated.nation
         workers.map("estimate states", run, take_exact, levels)
-    elif run.design.estimator == "gls":
-        estimate_by_gls(run, workers)
     else:
-        descend(run, workers)
+        estimate_from(Measured(run.path), workers)
+
+
+def estimate_from(source: Source, workers: Workers) -> None:
+    """Estimate the histograms of every geounit from measurements, a run's or published ones."""
+    estimator = estimate_by_gls if source.design.estimator == "gls" else descend
+    estimator(source, workers)
 
 
 def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:

@@ -22,21 +22,27 @@ from tasks.top_down.estimate.descent import FIRST, load_estimates
 from tasks.top_down.gls.margin_tables import describe_margins, write_margins
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.measure.description import FOLDER
+from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.source import Source
 
 
 def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
-    """Write the whole release into its staging folder, beside the measurements; the manifest last."""
+    """Write the whole release into its staging folder, next to the measurements."""
     clear_staging(run, out, folder, but=(FOLDER, BUREAU_FOLDER))
-    products = run.design.products
     if is_truth(run):  # exact counts: open to their owner only, as the release will be
         for path in (staged, drafts(staged)):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_release(run, workers, staged)
+
+
+def write_release(run: Source, workers: Workers, staged: Path) -> None:
+    """Write histograms, invariants, margins and microdata of estimates, then names, report and manifest."""
+    products = run.design.products
     if run.validated.nation:
         workers.map("release", run, write_nation, [(product, staged) for product in products])
     workers.map("release", run, write_state, [(*pair, staged) for pair in run.product_states])
@@ -48,7 +54,7 @@ def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, sta
     describe_release(run, staged, {product: describe_margins(run, product) for product in products})
 
 
-def write_nation(run: TopDownRun, product: ProductName, staged: Path) -> None:
+def write_nation(run: Source, product: ProductName, staged: Path) -> None:
     """Write the histogram of the nation, its margins and invariants."""
     nation = load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
     codes, name = np.zeros((1, 0), np.uint8), f"{product}/{US}/{US}.parquet"
@@ -57,7 +63,7 @@ def write_nation(run: TopDownRun, product: ProductName, staged: Path) -> None:
     _write_quarters(staged, name, codes, plan_of(run, product, US).invariants.quarters[0])
 
 
-def write_state(run: TopDownRun, product: ProductName, state: str, staged: Path) -> None:
+def write_state(run: Source, product: ProductName, state: str, staged: Path) -> None:
     """Write the histograms, invariants, margins and microdata of a state."""
     plan = plan_of(run, product, state)
     for number, (level, codes) in enumerate(zip(plan.spine.levels, codes_of(run, product, state), strict=True)):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from distributed import Client
 from e2e_runs import ACCOUNT, arm, digest, open_account
-from top_down_inputs import HERE, begin, country, design, finish
+from top_down_inputs import HERE, begin, country, design, estimated, finish
 
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.ledger import Ledger
@@ -21,8 +21,6 @@ from privacy.noise.randomness import RunSecret
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate_from_release import release_estimate
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import PRODUCTS, Estimator
 from tests.flows.conftest import Das, Refuse
 
@@ -194,16 +192,14 @@ def test_a_flow_on_several_workers_is_estimated_again_from_what_it_published(
 
     cluster = ClusterSettings(workers=2)
     place = Path(str(top_down(settings_for(tmp_path, data, estimator="gls", nation=True, cluster=cluster))))
-    run = TopDownRun(tmp_path / "state/runs/again")
-    run.create()
-    again = release_estimate(run, HERE, place / "measurements", tmp_path / "again", {})
+    (again,) = estimated(tmp_path / "again", place / "measurements")
     for folder in ("histograms", "margins", "mdf", "invariants"):
         files = sorted(path.relative_to(place) for path in (place / folder).rglob("*.parquet"))
         assert files
         assert all((place / name).read_bytes() == (again / name).read_bytes() for name in files)
     options = ("--state", tmp_path / "state", "--workers", 1)
-    message = "give the folder measurements/ of a TopDown release"
-    refused(message, "tda", "estimate", data, tmp_path / "none", *options, findings=True)
+    message = "holds no noisy measurements: name a TopDown release, its folder measurements/"
+    refused(message, "tda", "estimate", data, tmp_path / "none", *options)
     refused("is not empty", "tda", "estimate", place, again, *options)
     assert not list((tmp_path / "state/runs").glob("tda-estimate*"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
-    from tasks.top_down.user_areas.sources import Source
+    from tasks.top_down.published.places import Published
     from tasks.top_down.user_areas.tree import Tree
 
 
@@ -70,20 +71,22 @@ def areas(
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
     from tasks.inputs.blocks.area_file import read_areas
+    from tasks.top_down.published.nmf.source import Request
+    from tasks.top_down.published.places import find_published
     from tasks.top_down.user_areas.answer import answer, check_states
     from tasks.top_down.user_areas.published import published_counts
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
-    from tasks.top_down.user_areas.sources import open_source
 
     if out is not None:
         check_empty(out)
     file = read_areas(blocks, area_column, pad=pad)
-    measured = open_source(source, totals)
-    states = check_states(file, measured.states)
-    beside = published or (str(measured.release) if measured.release else None)
-    counts_beside = published_counts(beside) if beside else None
-    trees = _trees(measured, states, options)
-    found = answer(trees, file, measured.name, counts_beside, measured.banners)
+    measured = find_published(source, Request(totals))
+    states = check_states(file, sorted(state for each in measured for state in each.states))
+    first = next(each for each in measured if states[0] in each.states)
+    shown = published or (str(first.release) if first.release else None)
+    counts_shown = published_counts(shown) if shown else None
+    trees = [tree for each in measured for tree in _trees(each, [s for s in states if s in each.states], options)]
+    found = answer(trees, file, first.origin.name, counts_shown, first.banners)
     counts = [name.strip() for name in count.split(",")] if count else []
     chosen = found.only(counts) if counts else found
     written = write_files(out.resolve(), chosen) if out is not None else []
@@ -93,25 +96,30 @@ def areas(
         typer.echo("\n".join(map(str, written)))
 
 
-def _trees(measured: Source, states: tuple[str, ...], options: WorkOptions) -> list[Tree]:
+def _trees(published: Published, states: Sequence[str], options: WorkOptions) -> list[Tree]:
     """Return the states as they are kept; read those that are not."""
     from tasks.top_down.user_areas.tree import find_tree
 
-    digests = {state: measured.digest(state) for state in states}
-    missing = [state for state in states if find_tree(options.home, digests[state]) is None]
+    digests = {state: published.digest(state) for state in states}
+    missing = {state: digest for state, digest in digests.items() if find_tree(options.home, digest) is None}
     if missing:
-        from flows.execution.settings import new_run_id
-        from tasks.top_down.run import TopDownRun
-        from tasks.top_down.user_areas.keep import keep, pass_up
-
-        run = TopDownRun(options.home / "runs" / new_run_id("tda-areas"))
-        with options.leaving_nothing(run, "Areas") as workers:
-            measured.open(run, workers, missing)
-            pass_up(run, workers)
-            if any(measured.digest(state) != digests[state] for state in missing):
-                raise Refused("the measurements changed while they were read: ask again")
-            keep(run, options.home, {state: digests[state] for state in missing})
-    trees = [find_tree(options.home, digests[state]) for state in states]
+        _keep(published, missing, options)
+    trees = [find_tree(options.home, digest) for digest in digests.values()]
     if None in trees:
         raise Refused("the kept states were removed while they were read: ask again")
     return [tree for tree in trees if tree is not None]
+
+
+def _keep(published: Published, digests: dict[str, str], options: WorkOptions) -> None:
+    """Read states, and keep what questions about their areas need."""
+    from flows.execution.settings import new_run_id
+    from tasks.lifecycle.run_directory import RunDirectory
+    from tasks.top_down.user_areas.keep import keep, pass_up
+
+    directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))
+    with options.leaving_nothing(directory, "Areas") as workers:
+        source = published.open(directory.path, workers, {}, list(digests))
+        pass_up(source, workers)
+        if any(published.digest(state) != digest for state, digest in digests.items()):
+            raise Refused("the measurements changed while they were read: ask again")
+        keep(source, options.home, digests)

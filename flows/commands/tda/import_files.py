@@ -9,10 +9,8 @@ import typer
 
 from flows.commands.options import WorkOptions, with_options
 from flows.commands.spine import StateOption
-from flows.commands.tda.estimate import leaving_nothing
+from flows.commands.tda.published import Geography, Totals, write_published
 from flows.reports.terminal import show
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.new_folder import check_empty
 
 
 @with_options
@@ -22,12 +20,8 @@ def import_(
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the measurements go, as DIR/us, DIR/pr.")],
     states: StateOption = None,
-    totals: Annotated[
-        str | None, typer.Option(help="Declared population, state,pop.", show_default="April 1, 2020")
-    ] = None,
-    geography: Annotated[
-        str | None, typer.Option(help="Block tables with places, county subdivisions, AIAN areas.")
-    ] = None,
+    totals: Totals = None,
+    geography: Geography = None,
     *,
     options: WorkOptions,
 ) -> None:
@@ -38,15 +32,10 @@ def import_(
 
     **Example:** `das tda import nmf/ ri-measurements/ --only-state 44`
     """
-    from tasks.top_down.import_files import import_files
-    from tasks.top_down.published.nmf.inventory import is_published_files, take_inventory
-    from tasks.top_down.published.nmf.request import Request
+    from tasks.top_down.published.nmf.source import Request
+    from tasks.top_down.published.places import find_published
+    from tasks.top_down.release.measurements import write_own_layout
 
-    if not is_published_files(files):
-        raise Refused(f"{files}: no folder such as US_Person_PL_PROD is in it, or one to three levels below")
-    check_empty(folder)
-    inventory, notes = take_inventory(files, tuple(states or ()))
-    with leaving_nothing(options, folder.resolve(), "Import", *inventory.jurisdictions) as (runs, workers):
-        request = Request(totals, geography, {})
-        places = import_files(runs, workers, inventory, notes, request, folder.resolve())
+    published = find_published(files, Request(totals, geography, as_tabulated=False), states or ())
+    places = write_published(options, "Import", published, folder, write_own_layout)
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)

@@ -20,11 +20,10 @@ from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
 from tasks.top_down.check.counts import check_paths, differing, has_measurements, spine_files
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.measure.description import FOLDER
-from tasks.top_down.published.nmf.geounits import LOWER, TOTAL, UNITS_OF_BOUND, UPPER
-from tasks.top_down.published.nmf.inventory import data_set_name
+from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.measurement_files import PART
+from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, data_set_name
 from tasks.top_down.run_plan import US, ProductName
 
 KINDS = ("DPQuery", "Constraint")

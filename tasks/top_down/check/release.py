@@ -28,7 +28,7 @@ from tasks.top_down.check.counts import (
     spine_files,
 )
 from tasks.top_down.check.measurement_files import check_measurement_files, measurement_files
-from tasks.top_down.measure.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
+from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
 from tasks.top_down.run_plan import US
 
 

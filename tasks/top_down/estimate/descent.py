@@ -20,10 +20,9 @@ from spine.top_down import Estimates, joined
 from tasks.lifecycle.files import complete, load_object, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import summaries
-from tasks.top_down.measure.measuring import open_measuring
-from tasks.top_down.published.nmf.answers import states_at_hand
-from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
+from tasks.top_down.run import load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.source import Source
 
 BATCH = {"Tract": 150, "Block": 4096}  # geounits of a lower level in a batch
 SOLVES = "solves"
@@ -35,9 +34,9 @@ Found = tuple[Estimates, "list[engine.Solve]"]
 class Descent:
     """The steps of one batch by the program of 2020: the top of the spine, and one level below some parents."""
 
-    def __init__(self, run: TopDownRun, product: ProductName, state: str) -> None:
-        self.run, self.product, self.state = run, product, state
-        self.measure = open_measuring(run, product, state)
+    def __init__(self, source: Source, product: ProductName, state: str) -> None:
+        self.source, self.product, self.state = source, product, state
+        self.measure = source.answers(product, state)
         self.plan = self.measure.plan
 
     def answers(self, parents: Estimates | None) -> engine.Answers:
@@ -53,19 +52,19 @@ class Descent:
         return engine.estimate_children(self.plan, parents, self.answers(parents))
 
 
-def descend(run: TopDownRun, workers: Workers, descent: type[Descent] = Descent) -> None:
+def descend(source: Source, workers: Workers, descent: type[Descent] = Descent) -> None:
     """Estimate the histograms of every geounit of every product, by the program of 2020 or another descent."""
-    if run.validated.nation:
-        nations = [(product, descent) for product in run.design.products]
-        workers.map("estimate states", run, estimate_nation, nations)
-    for states in states_at_hand(run, workers):
-        pairs = [(product, state) for product, state in run.product_states if state in states]
-        workers.map("estimate states", run, estimate_state, [(*pair, descent) for pair in pairs])
+    if source.validated.nation:
+        nations = [(product, descent) for product in source.design.products]
+        workers.map("estimate states", source, estimate_nation, nations)
+    for states in source.at_hand(workers):
+        pairs = [(product, state) for product, state in source.product_states if state in states]
+        workers.map("estimate states", source, estimate_state, [(*pair, descent) for pair in pairs])
         for stage, level, lowest in (("estimate tracts", "County", "Tract"), ("estimate blocks", "Tract", "Block")):
             calls = [
-                (*batch, level, lowest, descent) for batch in all_batches(run, level, lowest) if batch[1] in states
+                (*batch, level, lowest, descent) for batch in all_batches(source, level, lowest) if batch[1] in states
             ]
-            workers.map(stage, run, estimate_below, calls)
+            workers.map(stage, source, estimate_below, calls)
 
 
 def batches(spine: Spine, level: str, lower: str) -> list[tuple[int, int]]:
@@ -79,46 +78,46 @@ def batches(spine: Spine, level: str, lower: str) -> list[tuple[int, int]]:
     return list(zip(cuts, [*cuts[1:], len(first)], strict=True))
 
 
-def all_batches(run: TopDownRun, level: str, lower: str) -> list[tuple[ProductName, str, int, int]]:
+def all_batches(source: Source, level: str, lower: str) -> list[tuple[ProductName, str, int, int]]:
     """Return the batches of every product and state: product, state, first geounit, last + 1."""
     return [
         (product, state, first, last)
-        for product, state in run.product_states
-        for first, last in batches(run.spine(product, state), level, lower)
+        for product, state in source.product_states
+        for first, last in batches(source.spine(product, state), level, lower)
     ]
 
 
-def estimate_nation(run: TopDownRun, product: ProductName, descent: type[Descent]) -> None:
+def estimate_nation(source: Source, product: ProductName, descent: type[Descent]) -> None:
     """Estimate the nation and the states' parts below it."""
 
     def make(steps: Descent) -> list[Found]:
         nation = steps.roots()
         return [nation, steps.children(nation[0])]
 
-    _unless_done(run, product, US, "State", 0, descent, make)
+    _unless_done(source, product, US, "State", 0, descent, make)
 
 
-def estimate_state(run: TopDownRun, product: ProductName, state: str, descent: type[Descent]) -> None:
+def estimate_state(source: Source, product: ProductName, state: str, descent: type[Descent]) -> None:
     """Estimate the parts of a state, or read them where the nation is measured, and their counties."""
 
     def make(steps: Descent) -> list[Found]:
-        parts = (_parts_of_nation(run, product, state), []) if run.validated.nation else steps.roots()
+        parts = (_parts_of_nation(source, product, state), []) if source.validated.nation else steps.roots()
         return [parts, steps.children(parts[0])]
 
-    _unless_done(run, product, state, "County", 0, descent, make)
+    _unless_done(source, product, state, "County", 0, descent, make)
 
 
-def _parts_of_nation(run: TopDownRun, product: ProductName, state: str) -> Estimates:
+def _parts_of_nation(source: Source, product: ProductName, state: str) -> Estimates:
     """Read a state's parts from the estimates below the nation."""
-    parts = load_histograms(run.estimates_folder(product, US, "State") / FIRST, Estimates)
-    number = run.validated.states.index(state)
-    ends = np.cumsum([0, *(len(summary.shares) for summary in summaries(run, product))])
+    parts = load_histograms(source.estimates_folder(product, US, "State") / FIRST, Estimates)
+    number = source.validated.states.index(state)
+    ends = np.cumsum([0, *(len(summary.shares) for summary in summaries(source, product))])
     own = parts.only(*ends[[number, number + 1]].tolist())
     return Estimates(0, 0, own.starts, own.cell, own.count)
 
 
 def estimate_below(
-    run: TopDownRun,
+    source: Source,
     product: ProductName,
     state: str,
     first: int,
@@ -130,18 +129,18 @@ def estimate_below(
     """Estimate the levels below the geounits first ... last - 1 of a level, down to the lowest."""
 
     def make(steps: Descent) -> list[Found]:
-        parents = load_estimates(run, product, state, level, first, last)
+        parents = load_estimates(source, product, state, level, first, last)
         found: list[Found] = []
         while steps.plan.spine.levels[parents.level] != lowest:
             found.append(steps.children(parents))
             parents = found[-1][0]
         return found
 
-    _unless_done(run, product, state, lowest, first, descent, make)
+    _unless_done(source, product, state, lowest, first, descent, make)
 
 
 def _unless_done(
-    run: TopDownRun,
+    source: Source,
     product: ProductName,
     state: str,
     lowest: str,
@@ -152,29 +151,29 @@ def _unless_done(
     """Save the estimates of a batch by level, and last of all how its parents were solved."""
 
     def save() -> None:
-        steps = descent(run, product, state)
+        steps = descent(source, product, state)
         found = make(steps)
         for estimates, _ in found:
-            folder = run.estimates_folder(product, state, steps.plan.spine.levels[estimates.level])
+            folder = source.estimates_folder(product, state, steps.plan.spine.levels[estimates.level])
             save_histograms(folder / f"{estimates.first:07d}", estimates)
         save_object(done, [solve for _, solves in found for solve in solves])
 
-    done = run.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
+    done = source.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
     unless_done(done, save)
 
 
-def load_solves(run: TopDownRun, product: ProductName, state: str) -> list[engine.Solve]:
+def load_solves(source: Source, product: ProductName, state: str) -> list[engine.Solve]:
     """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
-    folder = run.estimates_folder(product, state, SOLVES)
+    folder = source.estimates_folder(product, state, SOLVES)
     return [solve for path in complete(folder) for solve in load_object(path)] if folder.exists() else []
 
 
 def load_estimates(
-    run: TopDownRun, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
+    source: Source, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
 ) -> Estimates:
     """Read the estimates of the geounits first ... last - 1 of a level, or of all of them."""
-    paths = complete(run.estimates_folder(product, state, level))
-    spine = run.spine(product, state)
+    paths = complete(source.estimates_folder(product, state, level))
+    spine = source.spine(product, state)
     number = len(spine.starts[spine.levels.index(level)])
     starts = [int(path.name) for path in paths]
     parts = []

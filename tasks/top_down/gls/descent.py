@@ -11,19 +11,19 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import Descent, Found, all_batches, descend
 from tasks.top_down.gls.margins import find_margins, save_states
 from tasks.top_down.gls.pass_up import above_counties, above_parts, load_information, pass_up
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.gls import Information
     from spine.top_down import Answers
 
 
-def estimate_by_gls(run: TopDownRun, workers: Workers) -> None:
+def estimate_by_gls(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit of every product, and the margins of error."""
-    workers.map("pass up", run, pass_up, all_batches(run, "County", "Block"))
-    descend(run, workers, GlsDescent)
-    find_margins(run, workers)
+    workers.map("pass up", source, pass_up, all_batches(source, "County", "Block"))
+    descend(source, workers, GlsDescent)
+    find_margins(source, workers)
 
 
 class GlsDescent(Descent):
@@ -37,15 +37,15 @@ class GlsDescent(Descent):
     def roots(self) -> Found:
         """Estimate the nation, or the parts of a state."""
         if self.state == US:
-            save_states(self.run, self.product, self.plan, self._top)
+            save_states(self.source, self.product, self.plan, self._top)
         return super().roots()
 
     @cached_property
     def _top(self) -> tuple[Information, ...]:
         """Return the information of the nation and all states' parts, or of a state's parts and counties."""
         if self.state == US:
-            return above_parts(self.run, self.product, self.plan, self.measure)
-        return above_counties(self.run, self.product, self.state, self.plan, self.measure)
+            return above_parts(self.source, self.product, self.plan, self.measure)
+        return above_counties(self.source, self.product, self.state, self.plan, self.measure)
 
     def _children_information(self, parents: Estimates) -> tuple[Information, ...]:
         """Return the children's information; below the tracts none is saved, and it is passed up again."""
@@ -56,4 +56,4 @@ class GlsDescent(Descent):
             return ()
         first, last = self.plan.first_child[parents.level][[parents.first, parents.last]].tolist()
         level = spine.levels[parents.level + 1]
-        return (load_information(self.run, self.product, self.state, level, first, last),)
+        return (load_information(self.source, self.product, self.state, level, first, last),)

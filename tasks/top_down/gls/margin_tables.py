@@ -31,8 +31,8 @@ from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
 from tasks.top_down.areas import FOLDERS
 from tasks.top_down.input.geography import geounits
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.gls.blue import Blue
@@ -74,19 +74,19 @@ def columns_of(product: ProductName, pl94: bool = False) -> Columns:
     return columns(SCHEMAS[product], counts_of(product, pl94))
 
 
-def margins_folder(run: TopDownRun, product: ProductName, state: str, name: str) -> Path:
+def margins_folder(source: Source, product: ProductName, state: str, name: str) -> Path:
     """Return the folder of the margins of a level or family."""
-    return run / f"noisy/{product}/{state}/{MARGINS}/{name}"
+    return source / f"noisy/{product}/{state}/{MARGINS}/{name}"
 
 
 def save_level(
-    run: TopDownRun, product: ProductName, state: str, level: str, found: Blue, batch: int | None = None
+    source: Source, product: ProductName, state: str, level: str, found: Blue, batch: int | None = None
 ) -> None:
     """Save the margins of a batch of geounits, under its first geounit or the number of the batch."""
-    columns = columns_of(product, run.design.pl94)
+    columns = columns_of(product, source.design.pl94)
     arrays = {"estimate": columns.sums(found.x), "error": np.sqrt(columns.variances(found.variance))}
     number = found.first if batch is None else batch
-    save_arrays(margins_folder(run, product, state, level) / f"{number:07d}", arrays)
+    save_arrays(margins_folder(source, product, state, level) / f"{number:07d}", arrays)
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ class Margins:
         return Margins(area, self.estimate[rows], self.error[rows], self.cut[rows])
 
 
-def load_margins(run: TopDownRun, product: ProductName, state: str, name: str) -> Margins | None:
+def load_margins(source: Source, product: ProductName, state: str, name: str) -> Margins | None:
     """Read the margins of a level or family; None where there are none."""
-    folder = margins_folder(run, product, state, name)
+    folder = margins_folder(source, product, state, name)
     if not folder.exists():
         return None
     paths = complete(folder)
@@ -122,7 +122,7 @@ def load_margins(run: TopDownRun, product: ProductName, state: str, name: str) -
 
 
 def write_margins(
-    run: TopDownRun,
+    source: Source,
     product: ProductName,
     state: str,
     level: str,
@@ -135,10 +135,10 @@ def write_margins(
 
     codes, released: their codes and histograms.
     """
-    margins = load_margins(run, product, state, level)
+    margins = load_margins(source, product, state, level)
     if margins is None:
         return
-    counts, (n, width) = counts_of(product, run.design.pl94), margins.estimate.shape
+    counts, (n, width) = counts_of(product, source.design.pl94), margins.estimate.shape
     rows = np.arange(n) if margins.area is None else margins.area
     column = pa.array(np.tile(np.arange(width, dtype=np.int8 if width < 128 else np.int16), n))
     margin = pa.array(np.round(Z * margins.error, PLACES).ravel(), mask=~is_covered(counts, margins.cut).ravel())
@@ -155,25 +155,25 @@ def write_margins(
     write_table(staged, f"margins/{name}", table)
 
 
-def describe_margins(run: TopDownRun, product: ProductName) -> dict[str, Any]:
+def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
     """Return the manifest's entry: by level and family the mean standard errors, and how many have their margin.
 
     Empty where the run found no margins.
     """
-    levels = run.spine(product, run.validated.states[0]).levels
+    levels = source.spine(product, source.validated.states[0]).levels
     rows = []
     for name in (US, *levels[:-1], *FOLDERS):
-        states = (US,) if name == US else run.validated.states
-        parts = [load_margins(run, product, state, name) for state in states]
+        states = (US,) if name == US else source.validated.states
+        parts = [load_margins(source, product, state, name) for state in states]
         found = [part for part in parts if part is not None]
         if found:
             error = np.concatenate([part.error for part in found])
             cut = np.concatenate([part.cut for part in found])
             mean = np.round(error.mean(axis=0), PLACES).tolist()
             row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
-            names = [count.name for count in counts_of(product, run.design.pl94)]
+            names = [count.name for count in counts_of(product, source.design.pl94)]
             rows.append({**row, "mean_standard_error": dict(zip(names, mean, strict=True))})
-    return {"law": LAW + FREE * run.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
+    return {"law": LAW + FREE * source.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
 def is_covered(counts: Sequence[Count], cut: IntArray) -> BoolArray:

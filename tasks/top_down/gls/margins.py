@@ -25,9 +25,8 @@ from tasks.top_down.areas import areas
 from tasks.top_down.estimate.descent import all_batches, batches
 from tasks.top_down.gls.margin_tables import AREAS, columns_of, margins_folder, save_level
 from tasks.top_down.gls.pass_up import above_counties, load_information
-from tasks.top_down.measure.measuring import open_measuring
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.gls import Information
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 
-def find_margins(run: TopDownRun, workers: Workers) -> None:
+def find_margins(source: Source, workers: Workers) -> None:
     """Save the margins of every product and state; information is passed up already."""
-    workers.map("margins", run, below_tracts, all_batches(run, "Tract", "Block"))
-    workers.map("margins of states", run, above_tracts, run.product_states)
+    workers.map("margins", source, below_tracts, all_batches(source, "Tract", "Block"))
+    workers.map("margins of states", source, above_tracts, source.product_states)
 
 
-def save_states(run: TopDownRun, product: ProductName, nation: Plan, information: tuple[Information, ...]) -> None:
+def save_states(source: Source, product: ProductName, nation: Plan, information: tuple[Information, ...]) -> None:
     """Save the estimates of whole states, with the nation's measurement, and the margins of the nation if asked for.
 
     information: of the nation and the parts.
@@ -51,24 +50,24 @@ def save_states(run: TopDownRun, product: ProductName, nation: Plan, information
 
     whole = blue_nation(nation, information[0])
     states = blue_states(nation, information[1], whole)
-    if run.design.pl94:
-        save_level(run, product, US, US, whole)
-    save_arrays(_states_path(run, product), {"x": states.x, "variance": states.variance})
+    if source.design.pl94:
+        save_level(source, product, US, US, whole)
+    save_arrays(_states_path(source, product), {"x": states.x, "variance": states.variance})
 
 
-def _states_path(run: TopDownRun, product: ProductName) -> Path:
-    return run / f"noisy/{product}/{US}/states"
+def _states_path(source: Source, product: ProductName) -> Path:
+    return source / f"noisy/{product}/{US}/states"
 
 
-def _meets_folder(run: TopDownRun, product: ProductName, state: str, family: str) -> Path:
-    return run / f"noisy/{product}/{state}/meets/{family}"
+def _meets_folder(source: Source, product: ProductName, state: str, family: str) -> Path:
+    return source / f"noisy/{product}/{state}/meets/{family}"
 
 
-def _families(run: TopDownRun, product: ProductName, state: str) -> Iterator[tuple[str, IntArray]]:
+def _families(source: Source, product: ProductName, state: str) -> Iterator[tuple[str, IntArray]]:
     """Yield every family with the area of each block in the spine's order (-1 outside all)."""
-    order = run.spine(product, state).order
-    design = run.design
-    for family in areas(run.state(state).geography, design.settings[product], whole_state=design.pl94):
+    order = source.spine(product, state).order
+    design = source.design
+    for family in areas(source.state(state).geography, design.settings[product], whole_state=design.pl94):
         yield family.family, family.of_block[order]
 
 
@@ -85,13 +84,13 @@ class _Upper(NamedTuple):
     of_counties: Information
 
 
-def _upper(run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure) -> _Upper:
+def _upper(source: Source, product: ProductName, state: str, plan: Plan, measure: Measure) -> _Upper:
     from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states
 
-    of_parts, of_counties = above_counties(run, product, state, plan, measure)
-    if run.validated.nation:
-        row = run.validated.states.index(state)
-        x, variance = (np.array(open_array(_states_path(run, product), name)) for name in ("x", "variance"))
+    of_parts, of_counties = above_counties(source, product, state, plan, measure)
+    if source.validated.nation:
+        row = source.validated.states.index(state)
+        x, variance = (np.array(open_array(_states_path(source, product), name)) for name in ("x", "variance"))
         whole = Blue(STATES, 0, x[row : row + 1], variance[row : row + 1])
     else:
         whole = blue_states(plan, of_parts)
@@ -99,23 +98,23 @@ def _upper(run: TopDownRun, product: ProductName, state: str, plan: Plan, measur
     return _Upper(whole, parts, blue_children(plan, parts, of_counties), of_parts, of_counties)
 
 
-def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
+def below_tracts(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
     """Save the margins of the tracts first ... last - 1 and their block groups, and the sums over areas in them."""
 
     def make() -> None:
-        measure = open_measuring(run, product, state)  # before what imports numba
+        measure = source.answers(product, state)  # before what imports numba
         from spine.gls.blue import blue_children, sibling_sums
         from spine.gls.entity_sums import joined, of_blocks, of_children
         from spine.gls.information import information_joined
         from spine.gls.upward import above, measured
 
-        plan, columns = measure.plan, columns_of(product, run.design.pl94)
-        levels, families = plan.spine.levels, dict(_families(run, product, state))
+        plan, columns = measure.plan, columns_of(product, source.design.pl94)
+        levels, families = plan.spine.levels, dict(_families(source, product, state))
         tract, group, block = (levels.index(name) for name in ("Tract", "Block_Group", "Block"))
-        counties = _upper(run, product, state, plan, measure).counties
+        counties = _upper(source, product, state, plan, measure).counties
         county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
         tracts_of_counties = plan.first_child[tract - 1][county]
-        of_tracts = load_information(run, product, state, "Tract", *tracts_of_counties.tolist())
+        of_tracts = load_information(source, product, state, "Tract", *tracts_of_counties.tolist())
         tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
 
         first_group, last_group = plan.first_child[tract][[first, last]].tolist()
@@ -132,30 +131,32 @@ def below_tracts(run: TopDownRun, product: ProductName, state: str, first: int, 
         siblings = sibling_sums(plan, tract, first, last, of_groups)
         for family, parts in meets.items():
             found = of_children(columns, siblings, first, first_group, joined(parts))
-            save_arrays(_meets_folder(run, product, state, family) / f"{first:07d}", found.arrays)
-        save_level(run, product, state, "Tract", tracts)
-        save_level(run, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
+            save_arrays(_meets_folder(source, product, state, family) / f"{first:07d}", found.arrays)
+        save_level(source, product, state, "Tract", tracts)
+        save_level(source, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
 
-    unless_done(margins_folder(run, product, state, "Block_Group") / f"{first:07d}", make)
+    unless_done(margins_folder(source, product, state, "Block_Group") / f"{first:07d}", make)
 
 
-def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
+def above_tracts(source: Source, product: ProductName, state: str) -> None:
     """Save the margins of a state's parts and counties, and of its areas."""
 
     def make() -> None:
-        measure = open_measuring(run, product, state)  # before what imports numba
+        measure = source.answers(product, state)  # before what imports numba
         from spine.gls.blue import STATES, sibling_sums
         from spine.gls.entity_sums import entity_estimates, joined, of_children
 
-        plan, columns = measure.plan, columns_of(product, run.design.pl94)
+        plan, columns = measure.plan, columns_of(product, source.design.pl94)
         county = plan.spine.levels.index("County")
-        upper = _upper(run, product, state, plan, measure)
-        of_tracts = {family: _load_meets(run, product, state, family) for family, _ in _families(run, product, state)}
+        upper = _upper(source, product, state, plan, measure)
+        of_tracts = {
+            family: _load_meets(source, product, state, family) for family, _ in _families(source, product, state)
+        }
         meets: dict[str, list[Regressed]] = {family: [] for family in of_tracts}
         for first, last in batches(plan.spine, "County", "Tract"):
             start, end = plan.first_child[county][[first, last]].tolist()
             siblings = sibling_sums(
-                plan, county, first, last, load_information(run, product, state, "Tract", start, end)
+                plan, county, first, last, load_information(source, product, state, "Tract", start, end)
             )
             for family, found in of_tracts.items():
                 meets[family].append(of_children(columns, siblings, first, start, found.only(start, end)))
@@ -165,15 +166,15 @@ def above_tracts(run: TopDownRun, product: ProductName, state: str) -> None:
             top = of_children(columns, of_state, 0, 0, of_children(columns, of_parts, 0, 0, joined(parts)))
             area, estimate, error, cut = entity_estimates(columns, upper.whole, top)
             arrays = {"area": area, "estimate": estimate, "error": error, "cut": cut}
-            save_arrays(margins_folder(run, product, state, family) / AREAS, arrays)
-        save_level(run, product, state, "State", upper.parts)
-        save_level(run, product, state, "County", upper.counties)
+            save_arrays(margins_folder(source, product, state, family) / AREAS, arrays)
+        save_level(source, product, state, "State", upper.parts)
+        save_level(source, product, state, "County", upper.counties)
 
-    unless_done(margins_folder(run, product, state, "County") / "0000000", make)
+    unless_done(margins_folder(source, product, state, "County") / "0000000", make)
 
 
-def _load_meets(run: TopDownRun, product: ProductName, state: str, family: str) -> Regressed:
+def _load_meets(source: Source, product: ProductName, state: str, family: str) -> Regressed:
     from spine.gls.entity_sums import NAMES, from_arrays, joined
 
-    paths = complete(_meets_folder(run, product, state, family))
+    paths = complete(_meets_folder(source, product, state, family))
     return joined([from_arrays({name: np.array(open_array(path, name)) for name in NAMES}) for path in paths])

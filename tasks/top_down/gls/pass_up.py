@@ -18,49 +18,48 @@ import numpy as np
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Measure
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
-from tasks.top_down.measure.measuring import open_measuring
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.gls import Information
     from spine.top_down import Plan
 
 
-def information_folder(run: TopDownRun, product: ProductName, state: str, level: str) -> Path:
+def information_folder(source: Source, product: ProductName, state: str, level: str) -> Path:
     """Return where the information of a level is saved, in batches by their first geounit."""
-    return run / f"noisy/{product}/{state}/up/{level}"
+    return source / f"noisy/{product}/{state}/up/{level}"
 
 
-def pass_up(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
+def pass_up(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
     """Save the information of the counties first ... last - 1 and down to their tracts; the counties' last."""
 
     def make() -> None:
-        measuring = open_measuring(run, product, state)
+        measuring = source.answers(product, state)
         levels = measuring.plan.spine.levels
         passed = engine.pass_up(measuring.plan, measuring, levels.index("County"), first, last)
         for information in reversed([part for part in passed if part.level <= levels.index("Tract")]):
-            folder = information_folder(run, product, state, levels[information.level])
+            folder = information_folder(source, product, state, levels[information.level])
             arrays = {"linear": information.linear, "precision": information.precision}
             save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
 
-    unless_done(information_folder(run, product, state, "County") / f"{first:07d}", make)
+    unless_done(information_folder(source, product, state, "County") / f"{first:07d}", make)
 
 
 def above_counties(
-    run: TopDownRun, product: ProductName, state: str, plan: Plan, measure: Measure
+    source: Source, product: ProductName, state: str, plan: Plan, measure: Measure
 ) -> tuple[Information, ...]:
     """Return the information of a state's parts and of its counties."""
     number = len(plan.spine.starts[plan.spine.levels.index("County")])
-    return engine.pass_up_above(plan, measure, load_information(run, product, state, "County", 0, number))
+    return engine.pass_up_above(plan, measure, load_information(source, product, state, "County", 0, number))
 
 
-def above_parts(run: TopDownRun, product: ProductName, nation: Plan, measure: Measure) -> tuple[Information, ...]:
+def above_parts(source: Source, product: ProductName, nation: Plan, measure: Measure) -> tuple[Information, ...]:
     """Return the information of the nation and of all states' parts."""
     linear, precision = [], []
-    for state in run.validated.states:
-        measuring = open_measuring(run, product, state)
-        parts = above_counties(run, product, state, measuring.plan, measuring)[0]
+    for state in source.validated.states:
+        measuring = source.answers(product, state)
+        parts = above_counties(source, product, state, measuring.plan, measuring)[0]
         linear.append(parts.linear)
         precision.append(parts.precision)
     level = nation.spine.levels.index("State")
@@ -69,11 +68,11 @@ def above_parts(run: TopDownRun, product: ProductName, nation: Plan, measure: Me
 
 
 def load_information(
-    run: TopDownRun, product: ProductName, state: str, level: str, first: int, last: int
+    source: Source, product: ProductName, state: str, level: str, first: int, last: int
 ) -> Information:
     """Read the information of the geounits first ... last - 1 of a level."""
     parts = []
-    for path in complete(information_folder(run, product, state, level)):
+    for path in complete(information_folder(source, product, state, level)):
         start = int(path.name)
         linear, precision = open_array(path, "linear"), open_array(path, "precision")
         low, high = max(first, start), min(last, start + len(linear))

@@ -23,8 +23,8 @@ from spine.top_down import Invariants, invariants
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -63,31 +63,33 @@ def make_spine(geography: Geography, design: Design, product: ProductName) -> Sp
     return bypass(spine, settings) if design.kind == "optimized" else spine
 
 
-def build_spines(run: TopDownRun, workers: Workers) -> None:
+def build_spines(source: Source, workers: Workers) -> None:
     """Build the spine of every state for every product."""
-    workers.map("spine", run, build_state, run.product_states)
-    for product in run.design.products:
-        states = summaries(run, product)
+    workers.map("spine", source, build_state, source.product_states)
+    for product in source.design.products:
+        states = summaries(source, product)
         counts = np.array([state.geounits for state in states])
         before = map(tuple, (np.cumsum(counts, axis=0) - counts).tolist())
-        save_object(run / OFFSETS.format(product), dict(zip(run.validated.states, before, strict=True)))
+        save_object(source / OFFSETS.format(product), dict(zip(source.validated.states, before, strict=True)))
 
 
-def build_state(run: TopDownRun, product: ProductName, state: str) -> None:
+def build_state(source: Source, product: ProductName, state: str) -> None:
     """Save the spine of a state and its summary."""
 
     def build() -> None:
-        blocks = run.state(state)
-        spine = make_spine(blocks.geography, run.design, product)
-        save_spine(run, product, state, spine, largest_numbers(spine, blocks.geography, run.design.settings[product]))
+        blocks = source.state(state)
+        spine = make_spine(blocks.geography, source.design, product)
+        save_spine(
+            source, product, state, spine, largest_numbers(spine, blocks.geography, source.design.settings[product])
+        )
 
-    unless_done(_summary_path(run, product, state), build)
+    unless_done(_summary_path(source, product, state), build)
 
 
-def save_spine(run: TopDownRun, product: ProductName, state: str, spine: Spine, numbers: tuple[int, ...] = ()) -> None:
+def save_spine(source: Source, product: ProductName, state: str, spine: Spine, numbers: tuple[int, ...] = ()) -> None:
     """Save the spine of a state, and its summary last; numbers: as in `StateSummary`."""
-    blocks = run.state(state)
-    save_object(run.spine_path(product, state), spine)
+    blocks = source.state(state)
+    save_object(source.spine_path(product, state), spine)
     summary = StateSummary(
         tuple(map(len, spine.starts)),
         numbers,
@@ -97,27 +99,27 @@ def save_spine(run: TopDownRun, product: ProductName, state: str, spine: Spine, 
         np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
         blocks.part_totals if product == "persons" else (),
     )
-    save_object(_summary_path(run, product, state), summary)
+    save_object(_summary_path(source, product, state), summary)
 
 
-def _summary_path(run: TopDownRun, product: str, state: str) -> Path:
-    return run / f"prepared/spine/{product}/{state}.summary"
+def _summary_path(source: Source, product: str, state: str) -> Path:
+    return source / f"prepared/spine/{product}/{state}.summary"
 
 
-def offsets(run: TopDownRun, product: str, state: str) -> tuple[int, ...]:
+def offsets(source: Source, product: str, state: str) -> tuple[int, ...]:
     """Return the number of a state's first geounit among those of the run, by level: the address of its noise."""
-    of_state: tuple[int, ...] = load_object(run / OFFSETS.format(product))[state]
+    of_state: tuple[int, ...] = load_object(source / OFFSETS.format(product))[state]
     return of_state
 
 
-def summaries(run: TopDownRun, product: str) -> list[StateSummary]:
+def summaries(source: Source, product: str) -> list[StateSummary]:
     """Return the summary of every state's spine."""
-    return [load_object(_summary_path(run, product, state)) for state in run.validated.states]
+    return [load_object(_summary_path(source, product, state)) for state in source.validated.states]
 
 
-def spine_digest(run: TopDownRun) -> str:
+def spine_digest(source: Source) -> str:
     """Return one digest of the spines of all states and products, which the addresses of the noise refer to."""
-    digests = {product: [state.digest for state in summaries(run, product)] for product in run.design.products}
+    digests = {product: [state.digest for state in summaries(source, product)] for product in source.design.products}
     return sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
@@ -129,25 +131,28 @@ def digest_spine(spine: Spine, geography: Geography) -> str:
     return digest.hexdigest()
 
 
-def plan_of(run: TopDownRun, product: ProductName, state: str) -> Plan:
+def plan_of(source: Source, product: ProductName, state: str) -> Plan:
     """Return the plan of estimating a state, or (US) the states' parts below the nation; cached.
 
     The first call in a process decides where compiled kernels are cached: it imports numba.
     """
-    return _plan_of(run, product, state, (stamp(run / "prepared/validated"), stamp(run / "prepared/design")))
+    return _plan_of(
+        source.path, product, state, (stamp(source / "prepared/validated"), stamp(source / "prepared/design"))
+    )
 
 
 @lru_cache(maxsize=4)
-def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
+def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
+    source = Source(path)
     if "spine.compiled" not in sys.modules:
-        keep_kernels(run.state_folder)
+        keep_kernels(source.state_folder)
     from spine.top_down import Plan
 
-    design = run.design
+    design = source.design
     if state == US:
-        spine, declared = _nation(run, product)
+        spine, declared = _nation(source, product)
     else:
-        spine, blocks = run.spine(product, state), run.state(state)
+        spine, blocks = source.spine(product, state), source.state(state)
         totals, of_block = blocks.totals, blocks.geography.state[spine.order]
         if product == "persons" and blocks.part_totals:  # each part is held to its total, as a state is
             totals, of_block = dict(enumerate(blocks.part_totals)), spine.geounit_of_block(0)
@@ -156,12 +161,12 @@ def _plan_of(run: TopDownRun, product: ProductName, state: str, _made: tuple[tup
     return Plan(SCHEMAS[product], spine, allocation, declared, design.rounding, ROWS, design.free)
 
 
-def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
+def _nation(source: Source, product: ProductName) -> tuple[Spine, Invariants]:
     """Return the nation over the states' parts, which take the place of a spine's blocks."""
-    states = summaries(run, product)
+    states = summaries(source, product)
     parts = np.concatenate([state.shares for state in states])
-    names = run.validated.states
-    declared = run.state(names[0]).totals
+    names = source.validated.states
+    declared = source.state(names[0]).totals
     codes: list[int] = []
     totals: dict[int, int] = {}
     for name, state in zip(names, states, strict=True):
@@ -169,25 +174,25 @@ def _nation(run: TopDownRun, product: ProductName) -> tuple[Spine, Invariants]:
         codes += [len(totals) + (part if state.part_totals else 0) for part in range(len(state.shares))]
         totals |= dict(enumerate(own, len(totals)))
     (denominator,) = {state.denominator for state in states}  # one allocation's
-    root = np.array([int(run.design.allocations[product].levels[US] * denominator)], np.int64)
+    root = np.array([int(source.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
     return spine, invariants(spine, np.concatenate([state.quarters for state in states]), totals, np.array(codes))
 
 
-def codes_of(run: TopDownRun, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
+def codes_of(source: Source, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
     """Return the geocodes of a state's geounits, an array of digits for each level: as read, else as production's."""
-    if (folder := codes_folder(run, product, state)).exists():
+    if (folder := codes_folder(source, product, state)).exists():
         return [open_array(folder, path.stem) for path in complete(folder)]
-    design, spine = run.design, run.spine(product, state)
-    numbers = [summary.numbers for summary in summaries(run, product)]
+    design, spine = source.design, source.spine(product, state)
+    numbers = [summary.numbers for summary in summaries(source, product)]
     largest = tuple(max(column) for column in zip(*numbers, strict=True))
-    return geocodes(spine, run.state(state).geography, design.settings[product], design.kind, largest)
+    return geocodes(spine, source.state(state).geography, design.settings[product], design.kind, largest)
 
 
-def codes_folder(run: TopDownRun, product: str, state: str) -> Path:
+def codes_folder(source: Source, product: str, state: str) -> Path:
     """Return where the geocodes of a spine that was read are kept, by the number of the level."""
-    return run / f"prepared/spine/{product}/{state}.geocodes"
+    return source / f"prepared/spine/{product}/{state}.geocodes"
 
 
 def geounits(codes: NDArray[np.uint8], rows: IntArray) -> pa.DictionaryArray:

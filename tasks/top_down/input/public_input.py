@@ -21,8 +21,8 @@ from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.run import Blocks
 from tasks.top_down.run_plan import Design, Tables, file_name
+from tasks.top_down.source import Blocks
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
 QUARTERS_COLUMNS = ("tabblk", *QUARTERS)

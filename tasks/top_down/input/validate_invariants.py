@@ -15,8 +15,9 @@ from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.input.records import CELLS, FACILITY, records_name
-from tasks.top_down.run import Blocks, TopDownRun, save_histograms
+from tasks.top_down.run import TopDownRun, save_histograms
 from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.source import Blocks
 
 
 def findings_path(run: TopDownRun, product: ProductName, state: str) -> Path:

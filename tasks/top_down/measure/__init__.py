@@ -1,1 +1,1 @@
-"""Noisy answers to the query groups: measured under the secret of a run, or read from published measurements."""
+"""Noisy answers to the query groups, measured under the secret of a run."""

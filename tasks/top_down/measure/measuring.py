@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from spine.geography import IntArray
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.top_down.input.geography import offsets, plan_of
-from tasks.top_down.measure.published import PublishedAnswers, is_published, published_answers
-from tasks.top_down.published.nmf.answers import FileAnswers, file_answers, is_from_files
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import US, ProductName, law
 
@@ -83,16 +81,13 @@ class Measuring:
                 answer[at] += noise.draw(first + at, answer.shape[1])
 
 
-Answering: TypeAlias = Measuring | PublishedAnswers | FileAnswers
+@dataclass(frozen=True)
+class Measured(TopDownRun):
+    """A run as the source of its own measurements, which it draws under its secret."""
 
-
-def open_measuring(run: TopDownRun, product: ProductName, state: str) -> Answering:
-    """Return the measurements of a state or of the nation. Raises Failed where the run may not draw."""
-    if is_from_files(run):
-        return file_answers(run, product, state)
-    if is_published(run):
-        return published_answers(run, product, state)
-    drawing = read_drawing(run)
-    plan = plan_of(run, product, state)
-    first = (0, 0) if state == US else offsets(run, product, state)
-    return Measuring(run, product, state, plan, first, None if drawing is None else Drawing(*drawing))
+    def answers(self, product: ProductName, state: str) -> Measuring:
+        """Return the noisy answers of a state or of the nation. Raises Failed where the run may not draw."""
+        drawing = read_drawing(self)
+        plan = plan_of(self, product, state)
+        first = (0, 0) if state == US else offsets(self, product, state)
+        return Measuring(self, product, state, plan, first, None if drawing is None else Drawing(*drawing))

@@ -16,7 +16,6 @@ from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.dictionary import write_dictionary
-from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
@@ -29,12 +28,10 @@ from tasks.lifecycle.manifest import (
 )
 from tasks.top_down.estimate.descent import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
-from tasks.top_down.measure.published import is_published
-from tasks.top_down.published.nmf.read_files import SOURCE
 from tasks.top_down.release.dictionary import DICTIONARY
 from tasks.top_down.release.report import write_report
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
+from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.top_down import Solve
@@ -51,30 +48,24 @@ STATEMENTS = {
     "invariant all the same.",
 }
 OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")
-OF_FILES = (
-    "Estimated from noisy measurements that the U.S. Census Bureau published: nothing was measured, and nothing spent. "
-    "This is not a Census Bureau product."
-)
-ESTIMATE = "Estimated from published measurements: nothing was measured, and nothing spent."
 
 
-def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName, Any]) -> None:
+def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, Any]) -> None:
     """Write report.html and, over all files of the staging folder, manifest.json.
 
     margins: by product, the manifest's entry about margins of error.
     """
-    design, validated, truth, anew = run.design, run.validated, is_truth(run), is_published(run)
-    source = load_object(run / SOURCE) if (run / SOURCE).exists() else {}
-    of_bureau = bool(source) and "measured_by" not in source
+    design, validated, truth, origin = run.design, run.validated, is_truth(run), run.origin
+    of_bureau = origin is not None and origin.run is None
     manifest: dict[str, Any] = {
         "release": "Redistricting data by the TopDown Algorithm",
         "region": design.jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **marked(validated.mark),
-        **({"ESTIMATE": OF_FILES if of_bureau else ESTIMATE} if anew else {}),
-        **({"source": source} if source else {}),
-        "spent": None if truth or anew else spent(run),
+        **({} if origin is None else {"ESTIMATE": origin.statement}),
+        **({"source": origin.facts} if origin and origin.facts else {}),
+        "spent": None if truth or origin else spent(run),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
         "products": {product: _product(run, product, margins.get(product)) for product in design.products},
@@ -91,7 +82,7 @@ def describe_release(run: TopDownRun, staged: Path, margins: Mapping[ProductName
         "configuration_digest": request_digest(design, validated.digests),
         **made_by(run),
     }
-    if source:  # the noise is others'
+    if origin and origin.facts:  # das-flows may not have drawn the noise
         del manifest["noise_scheme"]
     write_report(run, staged, manifest)
     write_dictionary(staged, DICTIONARY, file_names(staged))
@@ -103,7 +94,7 @@ def _statements(of_bureau: bool) -> dict[str, str]:
     return {name: text for name, text in STATEMENTS.items() if not (of_bureau and name in OF_OUR_MEASUREMENTS)}
 
 
-def spent(run: TopDownRun) -> dict[str, Any]:
+def spent(run: Source) -> dict[str, Any]:
     """Return the run's spend for replaced records: by product and together, also as epsilon at DELTA."""
     design, nation = run.design, run.validated.nation
     unit = UNITS[design.definition]
@@ -121,7 +112,7 @@ def spent(run: TopDownRun) -> dict[str, Any]:
     }
 
 
-def _product(run: TopDownRun, product: ProductName, margins: Any) -> dict[str, Any]:
+def _product(run: Source, product: ProductName, margins: Any) -> dict[str, Any]:
     """Describe how a product was measured, and how its parents were solved."""
     allocation = run.design.allocations[product]
     entry: dict[str, Any] = {
@@ -137,13 +128,13 @@ def _product(run: TopDownRun, product: ProductName, margins: Any) -> dict[str, A
     return entry | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
 
 
-def _geounits(run: TopDownRun, product: ProductName) -> dict[str, int]:
+def _geounits(run: Source, product: ProductName) -> dict[str, int]:
     levels = run.spine(product, run.validated.states[0]).levels
     counts = np.sum([summary.geounits for summary in summaries(run, product)], axis=0).tolist()
     return ({US: 1} if run.validated.nation else {}) | dict(zip(levels, counts, strict=True))
 
 
-def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
+def _noise(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
     """Yield the law of every level, share and query group."""
     allocation = run.design.allocations[product]
     shares: dict[str, set[Fraction]] = {}
@@ -164,14 +155,14 @@ def _noise(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _solves(run: TopDownRun, product: ProductName) -> Iterator[tuple[str, Solve]]:
+def _solves(run: Source, product: ProductName) -> Iterator[tuple[str, Solve]]:
     """Yield how every parent was solved, with its state (or US)."""
     for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
         for solve in load_solves(run, product, state):
             yield state, solve
 
 
-def _solved(run: TopDownRun, product: ProductName) -> dict[str, Any]:
+def _solved(run: Source, product: ProductName) -> dict[str, Any]:
     """Return by level of the children how many parents were solved, in how many iterations and by which solver."""
     by_level: dict[str, list[Solve]] = {}
     for state, solve in _solves(run, product):
@@ -193,7 +184,7 @@ def _spread(numbers: list[int]) -> dict[str, int]:
     return {"median": int(np.median(numbers)), "most": max(numbers)}
 
 
-def _failed(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
+def _failed(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
     """Yield the parents that the first attempt did not solve, by their geocodes."""
     for state, solve in _solves(run, product):
         if solve.failed:

@@ -27,14 +27,25 @@ from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of
-from tasks.top_down.measure.measuring import Answering, open_measuring
-from tasks.top_down.published.nmf.answers import QUERIES, shapes
-from tasks.top_down.published.nmf.geounits import CONSTRAINTS, LOWER, NO_MINORS, TOTAL, UNITS_OF_BOUND, UPPER
-from tasks.top_down.published.nmf.inventory import LEVELS, data_set_name
-from tasks.top_down.published.nmf.origin import ORDER, ORIGIN, Origin, written_order
-from tasks.top_down.published.nmf.rows import as_codes
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.release.nmf_layout import (
+    CONSTRAINTS,
+    FOOTER,
+    LEVELS,
+    LOWER,
+    NO_MINORS,
+    ORDER,
+    QUERIES,
+    TOTAL,
+    UNITS_OF_BOUND,
+    UPPER,
+    Footer,
+    as_codes,
+    data_set_name,
+    shapes,
+    written_order,
+)
 from tasks.top_down.run_plan import US, ProductName, law, variance
+from tasks.top_down.source import Source, StateAnswers
 
 FOLDER = "nmf"
 PART = "part-00000.snappy.parquet"
@@ -112,10 +123,10 @@ class Layout:
 class Geounits:
     """The geounits of a level in one folder, in the order of their geocodes. rows: their numbers in the spine."""
 
-    run: TopDownRun
+    source: Source
     product: ProductName
     level: str
-    measuring: Answering
+    measuring: StateAnswers
     codes: NDArray[np.uint8]
     rows: IntArray
 
@@ -134,23 +145,23 @@ class Geounits:
         return replace(self, codes=self.codes[at], rows=self.rows[at])
 
 
-def write_measurement_files(run: TopDownRun, workers: Workers, staged: Path) -> None:
+def write_measurement_files(source: Source, workers: Workers, staged: Path) -> None:
     """Write every level of every product and state into a staging folder."""
-    files = [(*pair, level, staged) for pair in run.product_states for level in LEVELS]
-    files += [(product, US, US, staged) for product in run.design.products] * run.validated.nation
+    files = [(*pair, level, staged) for pair in source.product_states for level in LEVELS]
+    files += [(product, US, US, staged) for product in source.design.products] * source.validated.nation
     files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
-    workers.map("measure", run, write_folders, files)
+    workers.map("measure", source, write_folders, files)
 
 
-def write_folders(run: TopDownRun, product: ProductName, state: str, level: str, staged: Path) -> None:
+def write_folders(source: Source, product: ProductName, state: str, level: str, staged: Path) -> None:
     """Write the answers and the declared numbers of a level of a state and its AIAN part, or of the US."""
-    measuring = open_measuring(run, product, state)
+    measuring = source.answers(product, state)
     number = measuring.plan.spine.levels.index(level)
-    codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(run, product, state)[number]
-    place = staged / FOLDER / data_set_name(run.design.jurisdiction, product) / f"{level}.parquet"
+    codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(source, product, state)[number]
+    place = staged / FOLDER / data_set_name(source.design.jurisdiction, product) / f"{level}.parquet"
     for below, rows in _folders(codes, state).items():
         rank = np.argsort(as_codes(codes[rows]))
-        geounits = Geounits(run, product, level, measuring, codes[rows[rank]], rows[rank])
+        geounits = Geounits(source, product, level, measuring, codes[rows[rank]], rows[rank])
         _write_answers(geounits, staged, place / "DPQuery" / below)
         order = {ORDER: written_order(rank)} if level == LEVELS[-1] else {}
         _write_declared(geounits, order, staged, place / "Constraint" / below)
@@ -176,7 +187,7 @@ def _write_answers(geounits: Geounits, staged: Path, folder: Path) -> None:
     queries = [
         Query(name.replace("*", " * ") + "_dpq", _words(workload, name), shape_of[name], sign="") for name in names
     ]
-    layout = Layout(tuple(workload.axes), queries, pa.int32(), signed=False, footer=_footer(geounits.run))
+    layout = Layout(tuple(workload.axes), queries, pa.int32(), signed=False, footer=_footer(geounits.source))
     _write(layout, _answers(geounits.take(measured), names), staged, folder)
 
 
@@ -213,7 +224,7 @@ def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, fol
     declared, product, jurisdiction = (
         geounits.measuring.plan.invariants,
         geounits.product,
-        geounits.run.design.jurisdiction,
+        geounits.source.design.jurisdiction,
     )
     quarters = declared.quarters[geounits.number][geounits.rows]
     facilities, total = quarters.copy(), quarters[:, [HOUSEHOLD]]
@@ -230,7 +241,7 @@ def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, fol
         for name in names
         for sign, words in [CONSTRAINT_COLUMNS[name]]
     ]
-    footer = _footer(geounits.run) | order
+    footer = _footer(geounits.source) | order
     no_noise = np.zeros((len(quarters), len(names)))
     batch = Batch(geounits.codes, np.hstack([values[name] for name in names]), no_noise, no_noise)
     _write(Layout(axes, queries, pa.int64(), signed=True, footer=footer), [batch], staged, folder)
@@ -247,8 +258,8 @@ def _write(layout: Layout, batches: Iterable[Batch], staged: Path, folder: Path)
         writer.add_key_value_metadata(layout.footer)
 
 
-def _footer(run: TopDownRun) -> dict[str, str]:
+def _footer(source: Source) -> dict[str, str]:
     """Return what the footer of every file says about the run: as public as its manifest."""
-    states, declared = run.validated.states, run.state(run.validated.states[0]).totals
+    states, declared = source.validated.states, source.state(source.validated.states[0]).totals
     totals = {int(state): declared[int(state)] for state in states}
-    return {ORIGIN: Origin(run.id, run.validated.mark, totals).written()}
+    return {FOOTER: Footer(source.id, source.validated.mark, totals).written()}

@@ -19,13 +19,12 @@ from spine.geography import IntArray
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
-from tasks.top_down.measure.description import FOLDER, write_blocks, write_description
-from tasks.top_down.measure.imported import write_geounits
-from tasks.top_down.measure.measuring import Answering, open_measuring
-from tasks.top_down.published.nmf.answers import is_from_files
+from tasks.top_down.measure.measuring import Measured
+from tasks.top_down.release.description import FOLDER, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, variance
+from tasks.top_down.source import Source, StateAnswers
 
 SCHEMA = pa.schema(
     [
@@ -42,41 +41,43 @@ SCHEMA = pa.schema(
 
 def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
     """Write the noisy measurements of every level, state by state, into a staging folder that holds nothing else."""
-    design = run.design
+    source, design = Measured(run.path), run.design
     clear_staging(run, out, folder)
     if design.has_own_layout:
-        write_own_layout(run, workers, staged)
+        write_own_layout(source, workers, staged)
     if design.has_bureau_layout:
-        write_measurement_files(run, workers, staged)
+        write_measurement_files(source, workers, staged)
 
 
-def write_own_layout(run: TopDownRun, workers: Workers, staged: Path) -> None:
+def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
     """Write the folder `measurements/` into a staging folder."""
-    design, validated = run.design, run.validated
-    files = [(*pair, level, staged) for pair in run.product_states for level in run.spine(*pair).levels]
+    design, validated = source.design, source.validated
+    files = [(*pair, level, staged) for pair in source.product_states for level in source.spine(*pair).levels]
     files += [(product, US, US, staged) for product in design.products] * validated.nation
     files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
-    workers.map("measure", run, write_level, files)
-    workers.map("measure", run, write_blocks, [(state, staged) for state in validated.states])
-    if is_from_files(run):
-        workers.map("measure", run, write_geounits, [(*pair, staged) for pair in run.product_states])
-    write_description(run, staged)
+    for number, states in enumerate(source.at_hand(workers)):
+        here = states if number else (*states, US)
+        workers.map("measure", source, write_level, [file for file in files if file[1] in here])
+    workers.map("measure", source, write_blocks, [(state, staged) for state in validated.states])
+    if source.origin is not None:  # its spine was read
+        workers.map("measure", source, write_geounits, [(*pair, staged) for pair in source.product_states])
+    write_description(source, staged)
 
 
-def write_level(run: TopDownRun, product: ProductName, state: str, level: str, staged: Path) -> None:
+def write_level(source: Source, product: ProductName, state: str, level: str, staged: Path) -> None:
     """Write the measurements of a level of a state."""
     name = f"{FOLDER}/{product}/{level}/{state}.parquet"
-    measuring = open_measuring(run, product, state)
+    measuring = source.answers(product, state)
     spine = measuring.plan.spine
     number = spine.levels.index(level)
-    codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(run, product, state)[number]
+    codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(source, product, state)[number]
     with release_file(staged, name) as draft, pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
         for first in range(0, len(spine.starts[number]), ROWS):
             last = min(first + ROWS, len(spine.starts[number]))
             writer.write_table(_table(measuring, number, first, last, codes[first:last]))
 
 
-def _table(measuring: Answering, level: int, first: int, last: int, codes: Any) -> pa.Table:
+def _table(measuring: StateAnswers, level: int, first: int, last: int, codes: Any) -> pa.Table:
     """Return the rows of geounits first ... last - 1 by query group; a geounit with the share 0 has none."""
     plan = measuring.plan
     shares = plan.spine.shares[level][first:last]

@@ -18,8 +18,8 @@ from tasks.pages import render
 from tasks.pages.dots import dots
 from tasks.pages.words import level_title, query_title
 from tasks.top_down.estimate.descent import load_estimates
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.source import Source
 
 DRAWN = {  # query groups in the picture, of those that a level asks, with their marks
     "total": "circle",
@@ -33,7 +33,7 @@ QUARTILES = (0, 25, 50, 75, 100)
 COUNTED = 24  # counts in a table, the first; with the cells of P1 to P5 there are hundreds
 
 
-def write_report(run: TopDownRun, staged: Path, manifest: dict[str, Any]) -> None:
+def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
     """Write report.html from the manifest's content and the released histograms and margins."""
     spent = manifest["spent"]
     states = [_name(run, "STATE", state) for state in run.validated.states]
@@ -72,12 +72,12 @@ def _parts(products: Mapping[ProductName, Mapping[str, Any]]) -> list[tuple[str,
     ]
 
 
-def _name(run: TopDownRun, region_type: str, code: str) -> str:
+def _name(run: Source, region_type: str, code: str) -> str:
     region = Region.named(region_type, code)
     return kept_names(run).get(region) or names_of_2020().get(region, f"{region_type.capitalize()} {code}")
 
 
-def _section(run: TopDownRun, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _section(run: Source, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a product's geounits, noise, sizes and margins by level."""
     deviations: dict[str, dict[str, float]] = {}
     for row in facts.get("noise", ()):  # shares ascend within a level: that of the largest stays
@@ -99,7 +99,7 @@ def _section(run: TopDownRun, product: ProductName, facts: Mapping[str, Any]) ->
     }
 
 
-def _sizes(run: TopDownRun, product: ProductName) -> Iterator[dict[str, Any]]:
+def _sizes(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
     """Yield by level the number of released geounits, how many are empty, and the quartiles of the others' records."""
     for level in run.spine(product, run.validated.states[0]).levels:
         totals = np.concatenate([load_estimates(run, product, state, level).totals() for state in run.validated.states])
@@ -118,7 +118,7 @@ def _standard_errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _counts_of_states(run: TopDownRun, states: Sequence[str]) -> dict[str, Any]:
+def _counts_of_states(run: Source, states: Sequence[str]) -> dict[str, Any]:
     """Return the released counts of each state and, of several, their sum."""
     shown = {
         product: [count for count in SCHEMAS[product].counts if count.quantity in OF_STATES]
@@ -136,7 +136,7 @@ def _counts_of_states(run: TopDownRun, states: Sequence[str]) -> dict[str, Any]:
     return {"names": names, "rows": [*zip(states, rows, strict=True), *together]}
 
 
-def _example(run: TopDownRun, staged: Path) -> dict[str, Any] | None:
+def _example(run: Source, staged: Path) -> dict[str, Any] | None:
     """Return the counts of the largest released county with their margins; None where the release has no county's."""
     tables = {}
     for product in run.design.products:

@@ -19,10 +19,8 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import all_batches
 from tasks.top_down.gls.margin_tables import columns_of
 from tasks.top_down.gls.pass_up import information_folder, load_information
-from tasks.top_down.measure.measuring import open_measuring
-from tasks.top_down.published.nmf.answers import states_at_hand
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
+from tasks.top_down.source import Source
 from tasks.top_down.user_areas.tree import FOLDER, About
 
 if TYPE_CHECKING:
@@ -32,26 +30,26 @@ if TYPE_CHECKING:
 KEPT_AT_MOST = 64  # states; the one that was not asked for longest goes first
 
 
-def pass_up(run: TopDownRun, workers: Workers) -> None:
-    """Pass the measurements of a run, which are open, up the spines of its states."""
-    for states in states_at_hand(run, workers):
-        batches = [batch for batch in all_batches(run, "Tract", "Block") if batch[1] in states]
-        workers.map("pass up", run, pass_up_tracts, batches)
-        whole = [pair for pair in run.product_states if pair[1] in states]
-        workers.map("pass up states", run, pass_up_state, whole)
+def pass_up(source: Source, workers: Workers) -> None:
+    """Pass the measurements of a source, which are open, up the spines of its states."""
+    for states in source.at_hand(workers):
+        batches = [batch for batch in all_batches(source, "Tract", "Block") if batch[1] in states]
+        workers.map("pass up", source, pass_up_tracts, batches)
+        whole = [pair for pair in source.product_states if pair[1] in states]
+        workers.map("pass up states", source, pass_up_state, whole)
 
 
-def keep(run: TopDownRun, home: Path, digests: dict[str, str]) -> None:
+def keep(source: Source, home: Path, digests: dict[str, str]) -> None:
     """Keep the states of a run that were passed up; digests: by state."""
     folder = home / FOLDER
     make_private(home, may_be_link=True)
     make_private(folder)
     for state, digest in digests.items():
-        levels = {product: run.spine(product, state).levels for product in run.design.products}
-        total = run.state(state).totals[int(state)]
-        save_object(_place(run, state) / "about", About(state, levels, total))
+        levels = {product: source.spine(product, state).levels for product in source.design.products}
+        total = source.state(state).totals[int(state)]
+        save_object(_place(source, state) / "about", About(state, levels, total))
         try:
-            os.replace(_place(run, state), folder / digest)
+            os.replace(_place(source, state), folder / digest)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another question kept it meanwhile
                 raise
@@ -66,18 +64,18 @@ def _forget(folder: Path) -> None:
         remove(path)
 
 
-def _place(run: TopDownRun, state: str) -> Path:
-    return run / f"noisy/{FOLDER}/{state}"
+def _place(source: Source, state: str) -> Path:
+    return source / f"noisy/{FOLDER}/{state}"
 
 
-def pass_up_tracts(run: TopDownRun, product: ProductName, state: str, first: int, last: int) -> None:
+def pass_up_tracts(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
     """Keep the blocks and block groups of the tracts first ... last - 1, and save the tracts' information."""
-    measure = open_measuring(run, product, state)  # before what imports numba
+    measure = source.answers(product, state)  # before what imports numba
     from spine.gls.blue import sibling_sums
     from spine.gls.information import information_joined
     from spine.gls.upward import above, measured
 
-    plan, columns, place = measure.plan, columns_of(product), _place(run, state) / product
+    plan, columns, place = measure.plan, columns_of(product), _place(source, state) / product
     levels = plan.spine.levels
     tract, block = levels.index("Tract"), len(levels) - 1
     informed = []
@@ -91,18 +89,18 @@ def pass_up_tracts(run: TopDownRun, product: ProductName, state: str, first: int
     _keep_level(plan, place, tract, first, last, of_groups)
     of_tracts = above(plan, measure, of_groups, first, last)
     arrays = {"at": np.array([tract]), "linear": of_tracts.linear, "precision": of_tracts.precision}
-    save_arrays(information_folder(run, product, state, "Tract") / f"{first:07d}", arrays)
+    save_arrays(information_folder(source, product, state, "Tract") / f"{first:07d}", arrays)
 
 
-def pass_up_state(run: TopDownRun, product: ProductName, state: str) -> None:
+def pass_up_state(source: Source, product: ProductName, state: str) -> None:
     """Keep the tracts, counties and parts of a state, the whole state, and the codes of its blocks."""
-    measure = open_measuring(run, product, state)
+    measure = source.answers(product, state)
     from spine.gls.blue import blue_states
     from spine.gls.upward import above
 
-    plan, place = measure.plan, _place(run, state) / product
+    plan, place = measure.plan, _place(source, state) / product
     tract = plan.spine.levels.index("Tract")
-    information = load_information(run, product, state, "Tract", 0, len(plan.spine.starts[tract]))
+    information = load_information(source, product, state, "Tract", 0, len(plan.spine.starts[tract]))
     for level in range(tract - 1, -1, -1):
         number = len(plan.spine.starts[level])
         _keep_level(plan, place, level, 0, number, information)
@@ -110,7 +108,7 @@ def pass_up_state(run: TopDownRun, product: ProductName, state: str) -> None:
     _keep_level(plan, place, STATES, 0, 1, information)
     whole = blue_states(plan, information)
     save_arrays(place / "whole", {"x": whole.x, "variance": whole.variance})
-    geocode = run.state(state).geography.geocode[plan.spine.order]
+    geocode = source.state(state).geography.geocode[plan.spine.order]
     save_arrays(place / "code", {"code": short_codes(geocode)})
 
 

@@ -17,7 +17,7 @@ from tasks.inputs.block_codes import STATE_UNIT, short_codes
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import NotOfRelease, path_in
-from tasks.top_down.measure.description import UNREADABLE
+from tasks.top_down.release.description import UNREADABLE
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 # (product, state) to (blocks,) codes of 15 digits and their (blocks, counts); a block without persons may be missing

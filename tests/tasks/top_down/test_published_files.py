@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from dense_gls import solve
 from e2e_runs import das
-from top_down_inputs import HERE, damage, estimated, read
+from top_down_inputs import damage, estimated, read
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
@@ -32,17 +32,13 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
-from tasks.top_down.estimate_from_release import release_estimate
 from tasks.top_down.gls.margin_tables import counts_of
-from tasks.top_down.import_files import import_files
 from tasks.top_down.published import moved_blocks
-from tasks.top_down.published.nmf import answers
 from tasks.top_down.published.nmf import rows as rows_of_files
-from tasks.top_down.published.nmf.inventory import LEVELS, take_inventory
-from tasks.top_down.published.nmf.origin import ORIGIN, Origin, read_order, written_order
-from tasks.top_down.published.nmf.request import Request
+from tasks.top_down.published.nmf.inventory import take_inventory
 from tasks.top_down.published.nmf.totals import US_TOTAL, totals_of_2020
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.release.measurements import write_own_layout
+from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, Footer, read_order, written_order
 from tasks.top_down.run_plan import SCHEMAS
 from tasks.top_down.user_areas.published import published_counts
 
@@ -91,7 +87,7 @@ def blocks(release: Path, product: str) -> set[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("estimator", ["topdown", "gls"])
 def test_the_truth_comes_out_of_exact_answers(tmp_path: Path, sample: Path, estimator: str) -> None:
-    release = of_sample(tmp_path, sample, "exact", estimator=estimator, check_spine=True)
+    release = of_sample(tmp_path, sample, "exact", estimator=estimator, asked={"check_spine": True})
     truth = true_blocks(sample)
     assert {product: blocks(release, product) for product in truth} == truth
     manifest = read_manifest(release)
@@ -109,7 +105,7 @@ def test_the_truth_comes_out_of_exact_answers(tmp_path: Path, sample: Path, esti
     assert "guarantee" not in manifest["statements"]
     assert "noise_scheme" not in manifest
     assert len([name for name in manifest["public_files"] if name.startswith(PERSONS)]) == 18
-    assert not list((tmp_path / "runs").glob("run-*"))
+    assert not list((tmp_path / "runs").glob("estimate*"))
 
 
 def test_estimates_and_standard_errors_are_those_of_the_dense_solution(tmp_path: Path, sample: Path) -> None:
@@ -131,14 +127,16 @@ def test_answers_stay_mapped_for_one_batch_of_rows(
 ) -> None:
     """Pages of a file that stays mapped count as a worker's memory: a large state's would be more than it has."""
     seen: list[weakref.ref[Any]] = []
-    scatter = answers._scatter
+    load = np.load
 
-    def watched(*given: Any) -> None:
-        assert not any(earlier() is not None for earlier in seen)
-        seen.append(weakref.ref(next(one for one in given if isinstance(one, np.memmap))))
-        scatter(*given)
+    def watched(path: Path, mmap_mode: Any = None) -> Any:
+        found = load(path, mmap_mode=mmap_mode)
+        if mmap_mode == "r+":
+            assert not any(earlier() is not None for earlier in seen)
+            seen.append(weakref.ref(found))
+        return found
 
-    monkeypatch.setattr(answers, "_scatter", watched)
+    monkeypatch.setattr(np, "load", watched)
     monkeypatch.setattr(rows_of_files, "BATCH", 32)
     of_sample(tmp_path, sample, "noisy")
     assert len(seen) > 30
@@ -190,15 +188,15 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "exact/nmf", nmf)
     paths = [path for path in nmf.rglob("*.parquet") if path.is_file()]
-    for origin, files, fault in (
-        (Origin("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
+    for footer, files, fault in (
+        (Footer("run", True, {56: 1}).written(), paths[:1], "was written by another run than"),
         ("{}", paths, "a footer of das-flows that is damaged"),
         ('{"run": "a", "state_totals": {"56": 1}}', paths, "a footer of das-flows that is damaged"),
         ('{"run": "a\\nb", "synthetic": true, "state_totals": {}}', paths, "a run or a population that cannot be"),
     ):
         for path in files:
             table = pq.read_table(path, partitioning=None)
-            pq.write_table(table.replace_schema_metadata({ORIGIN: origin}), path)
+            pq.write_table(table.replace_schema_metadata({FOOTER: footer}), path)
         findings = take_inventory(nmf)[1].findings()
         assert [finding for finding in findings if fault in finding.rule and not finding.warning]
 
@@ -206,14 +204,12 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
 def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path) -> None:
     """The spine is read again, not made: of blocks alone, without a geography, none could be."""
     data = sample / "noisy"
-    inventory, notes = take_inventory(data / "nmf")
-    run, again = (TopDownRun(tmp_path / "runs" / name) for name in ("import", "again"))
-    run.create()
-    again.create()
-    request = Request(str(data / "states.csv"), str(data / "blocks.csv"), {})
-    (kept,) = import_files([run], HERE, inventory, notes, request, tmp_path / "kept")
+    asked = {"as_tabulated": False}
+    (kept,) = estimated(
+        tmp_path / "kept", data / "nmf", data / "states.csv", data / "blocks.csv", write=write_own_layout, asked=asked
+    )
     assert {path.name for path in kept.iterdir()} == {"measurements"}
-    release = release_estimate(again, HERE, kept, tmp_path / "out", {"estimator": "gls"})
+    (release,) = estimated(tmp_path, kept, estimator="gls")
     files = of_sample(tmp_path / "files", sample, "noisy", estimator="gls")
     assert tables(release) == tables(files)
     manifest = read_manifest(release)
@@ -222,9 +218,8 @@ def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path) 
     assert "noise_scheme" not in manifest
     path = kept / "measurements/geounits/persons/56.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
-    run.create()
     with pytest.raises(Refused, match="no geounits of imported measurements"):
-        release_estimate(run, HERE, kept, tmp_path / "none", {})
+        estimated(tmp_path / "none", kept)
 
 
 def test_where_one_jurisdiction_is_refused_nothing_is_imported(tmp_path: Path, sample: Path) -> None:
@@ -233,16 +228,10 @@ def test_where_one_jurisdiction_is_refused_nothing_is_imported(tmp_path: Path, s
     shutil.copytree(nmf / PERSONS, nmf / "PR_Person_PL_PROD", ignore=shutil.ignore_patterns("State=156"))
     for path in (nmf / "PR_Person_PL_PROD").glob("*/*/State=056"):
         path.rename(path.with_name("State=072"))  # its geocodes are still those of state 56
-    inventory, notes = take_inventory(nmf)
-    runs = [TopDownRun(tmp_path / "runs" / name) for name in inventory.jurisdictions]
-    assert len(runs) == 2
-    for run in runs:
-        run.create()
     (tmp_path / "states.csv").write_text("state,pop\n56,1227\n72,1227\n")
-    request = Request(str(tmp_path / "states.csv"), None, {})
     with pytest.raises(Refused, match=r"PR_Person\S+: a geocode of another state than its folder"):
-        import_files(runs, HERE, inventory, notes, request, out)
-    assert not out.parent.exists()
+        estimated(out.parent, nmf, tmp_path / "states.csv", write=write_own_layout)
+    assert not out.exists()
 
 
 def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
@@ -417,13 +406,13 @@ def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) 
     truth = np.load(sample / "noisy/truth.npz")
     flag = np.array([code[0] for code in truth["person_codes"].tolist()])[truth["block"]]
     parts = {f"{part}56": int(truth["count"][flag == part].sum()) for part in "01"}
-    with_totals = of_sample(tmp_path / "with", sample, "noisy", part_totals=True)
+    with_totals = of_sample(tmp_path / "with", sample, "noisy", asked={"part_totals": True})
     found = read(with_totals, "histograms/persons/State/56.parquet").groupby("geounit")["count"].sum().to_dict()
     assert found == parts
     assert read_manifest(with_totals)["source"]["part_totals_used"]
     assert not [check for check in checks(with_totals, read_manifest(with_totals)) if check.faults]
     assert_margins_of_dense(
-        of_sample(tmp_path / "gls", sample, "noisy", estimator="gls", part_totals=True), sample, parts
+        of_sample(tmp_path / "gls", sample, "noisy", estimator="gls", asked={"part_totals": True}), sample, parts
     )
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "noisy/nmf", nmf)
@@ -433,7 +422,7 @@ def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) 
 
     edit(nmf / PERSONS / "State.parquet", one_more, "Constraint")
     with pytest.raises(Refused, match="leave out --part-totals"):
-        of_sample(tmp_path / "wrong", sample, "noisy", nmf, part_totals=True)
+        of_sample(tmp_path / "wrong", sample, "noisy", nmf, asked={"part_totals": True})
 
 
 def test_geocodes_of_2010(tmp_path: Path, sample: Path) -> None:
@@ -515,7 +504,7 @@ def test_the_command(
     tmp_path: Path, sample: Path, shared_cluster: None, state_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     totals, out = sample / "exact/states.csv", tmp_path / "out"
-    assert das("tda", "estimate", sample / "exact/nmf", "--inventory", "--json") == 0
+    assert das("tda", "inventory", sample / "exact/nmf", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["files"]
     assert sum(row["rows"] for row in rows if (row["product"], row["rows of"]) == ("persons", "Constraint")) == 168
     assert das("tda", "estimate", sample / "exact/nmf", out, "--totals", totals, "--only-state", 56, "--json") == 0
@@ -761,7 +750,7 @@ def test_a_fault_is_a_finding_and_nothing_is_released(tmp_path: Path, sample: Pa
     with pytest.raises(Refused, match="the published files do not pass") as refused:
         estimated(tmp_path, nmf, nmf / "states.csv")
     assert "\n" not in str(refused.value)
-    findings = read_findings(tmp_path / "runs/run-us/findings.json")
+    findings = read_findings(tmp_path / "runs/estimate-0/findings.json")
     said = [f"{finding.file}: {finding.rule}" for finding in findings if not finding.warning]
     assert any(re.search(rule, line) for line in said), said
     assert not (tmp_path / "out").exists()

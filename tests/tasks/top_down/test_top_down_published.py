@@ -15,18 +15,14 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
-from top_down_inputs import HERE, begin, country, design, finish
+from top_down_inputs import begin, country, design, estimated, finish
 
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate.descent import estimate_below
-from tasks.top_down.estimate_from_release import release_estimate, release_from_files
 from tasks.top_down.measure.measuring import Drawing
-from tasks.top_down.published.nmf import answers, read_files
-from tasks.top_down.published.nmf.inventory import take_inventory
-from tasks.top_down.published.nmf.read_files import Request
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.published import source
 
 CASES = [
     ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls", "measurements": "both"}),
@@ -37,20 +33,6 @@ CASES = [
         marks=pytest.mark.slow,
     ),
 ]
-
-
-def estimated(folder: Path, measurements: Path, **changes: str) -> Path:
-    run = TopDownRun(folder / "runs" / "again")
-    run.create()
-    return release_estimate(run, HERE, measurements, folder / "out", changes)
-
-
-def estimated_from_files(folder: Path, nmf: Path, geography: Path | str, **changes: str) -> Path:
-    inventory, notes = take_inventory(nmf)
-    run = TopDownRun(folder / "runs" / "files")
-    run.create()
-    (place,) = release_from_files([run], HERE, inventory, notes, Request(None, str(geography), changes), folder / "out")
-    return place
 
 
 def contents(folder: Path, but: tuple[str, ...]) -> dict[str, bytes]:
@@ -69,7 +51,7 @@ def test_the_release_comes_out_again(
     data = country(tmp_path, states)
     staged = finish(begin(tmp_path / "run", data, design(jurisdiction, **options)), tmp_path / "run")  # type: ignore[arg-type]
     shutil.rmtree(tmp_path / "run/runs")
-    geography = shutil.copy(data / "GRF-C.txt", tmp_path)
+    geography = Path(shutil.copy(data / "GRF-C.txt", tmp_path))
     shutil.copy(data / "names.csv", tmp_path)
     shutil.rmtree(data)
 
@@ -77,10 +59,10 @@ def test_the_release_comes_out_again(
         raise AssertionError("an estimate draws nothing")
 
     monkeypatch.setattr(Drawing, "noise", draws)
-    place = estimated(tmp_path / "again", staged / "measurements")
+    (place,) = estimated(tmp_path / "again", staged / "measurements")
     apart = ("manifest.json", "report.html", "dictionary.csv", "measurements/", "nmf/")
     assert contents(place, apart) == contents(staged, apart)
-    assert not (tmp_path / "again/runs/again").exists()
+    assert not (tmp_path / "again/runs/estimate-0").exists()
     manifest, of_run = (json.loads((folder / "manifest.json").read_text()) for folder in (place, staged))
     assert manifest["spent"] is None
     assert "ESTIMATE" in manifest
@@ -88,7 +70,7 @@ def test_the_release_comes_out_again(
     for product, told in manifest["products"].items():
         assert told["solved"] == of_run["products"][product]["solved"]
     if jurisdiction == "us":
-        of_files = estimated_from_files(tmp_path / "files", staged, geography, estimator="gls")
+        (of_files,) = estimated(tmp_path / "files", staged, geography=geography, estimator="gls")
         codes = (*apart, "names.csv", "points.csv")  # these files have no names
         assert contents(of_files, codes) == contents(staged, codes)
         told = json.loads((of_files / "manifest.json").read_text())
@@ -101,7 +83,7 @@ def test_the_release_comes_out_again(
         check_a_nation_a_state_at_a_time(tmp_path, staged, geography, codes, monkeypatch)
         check_finds_other_numbers(staged, of_run)
     if jurisdiction == "pr":
-        other = estimated(tmp_path / "gls", staged, estimator="gls", rounding="program", microdata="text")
+        (other,) = estimated(tmp_path / "gls", staged, estimator="gls", rounding="program", microdata="text")
         assert (other / "margins/persons/County/72.parquet").exists()
         assert (other / "mdf/72_persons.txt").exists()
         name = "histograms/persons/Tract/72.parquet"
@@ -109,11 +91,10 @@ def test_the_release_comes_out_again(
 
 
 def check_a_nation_a_state_at_a_time(
-    folder: Path, staged: Path, geography: str, apart: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    folder: Path, staged: Path, geography: Path, apart: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """topdown maps a nation's answers twice, the second time state by state, and estimates the same."""
-    for module in (answers, read_files):
-        monkeypatch.setattr(module, "BLOCKS_AT_HAND", 1)
+    monkeypatch.setattr(source, "BLOCKS_AT_HAND", 1)
     held = []
 
     def watched(*given: Any) -> None:
@@ -122,9 +103,9 @@ def check_a_nation_a_state_at_a_time(
         estimate_below(*given)
 
     monkeypatch.setattr("tasks.top_down.estimate.descent.estimate_below", watched)
-    again = estimated_from_files(folder / "by_state", staged, geography, estimator="topdown")
+    (again,) = estimated(folder / "by_state", staged, geography=geography, estimator="topdown")
     assert set(map(tuple, held)) == {("23",), ("46",)}
-    own = estimated(folder / "topdown", staged, estimator="topdown")
+    (own,) = estimated(folder / "topdown", staged, estimator="topdown")
     assert contents(again, apart) == contents(own, apart)
 
 
@@ -228,7 +209,7 @@ def moved(folder: Path) -> Path:
 
 
 BAD = {
-    "design.json is missing; give the folder": lambda folder: (folder / "design.json").unlink(),
+    "holds no noisy measurements": lambda folder: (folder / "design.json").unlink(),
     "design.json is not JSON": lambda f: (f / "design.json").write_text("{"),
     r"no measurements of a TopDown release \(KeyError": described(lambda told: told.pop("settings")),
     "no state": described(lambda told: told.update(states=[])),

@@ -22,7 +22,7 @@ from tasks.lifecycle.truth import mark_truth
 from tasks.top_down.estimate import descent
 from tasks.top_down.estimators import take_exact
 from tasks.top_down.input import geography
-from tasks.top_down.measure.measuring import open_measuring
+from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import KINDS, Design, Estimator, check_allocation
 
@@ -159,7 +159,7 @@ def test_truth_never_stands_beside_a_secret(tmp_path: Path, two_states: Path) ->
         mark_truth(run, tmp_path, "us")
     (run / "TRUTH").touch()
     with pytest.raises(Failed, match="a run that may draw noise is never without it"):
-        open_measuring(run, "persons", "23")
+        Measured(run.path).answers("persons", "23")
     (run / "TRUTH").unlink()
     with pytest.raises(Failed, match="only a truth takes exact counts"):
         take_exact(run, "persons", "23", "County")
@@ -191,7 +191,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
 def test_measurements_released_are_those_that_estimation_read(tmp_path: Path, two_states: Path) -> None:
     run = begin(tmp_path, two_states, design())
     staged = finish(run, tmp_path)
-    measuring = open_measuring(run, "persons", "46")
+    measuring = Measured(run.path).answers("persons", "46")
     spine = measuring.plan.spine
     for level, name in enumerate(spine.levels):
         number = len(spine.starts[level])
@@ -214,7 +214,7 @@ def test_measurements_released_are_those_that_estimation_read(tmp_path: Path, tw
 def test_measurements_are_unbiased_with_the_stated_variance(tmp_path: Path, two_states: Path) -> None:
     """The mean of n standardized draws is within 5 / sqrt(n), their mean square within 5 sqrt(2/n): 6e-7 each."""
     run = begin(tmp_path, two_states, design(("us"), ("persons",)), secret=bytes(range(32)))
-    measuring = open_measuring(run, "persons", "23")
+    measuring = Measured(run.path).answers("persons", "23")
     plan, scaled = measuring.plan, []
     for level, name in enumerate(plan.spine.levels):
         number = len(plan.spine.starts[level])

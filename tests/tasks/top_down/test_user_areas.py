@@ -31,9 +31,11 @@ from spine.top_down.measurements import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.pages.csv_text import as_csv
 from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.published.nmf.source import Request
+from tasks.top_down.published.places import Published, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas.answer import Answer, answer, check_codes, check_states
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors, joint_width
@@ -42,7 +44,6 @@ from tasks.top_down.user_areas.keep import keep, pass_up
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.question import estimate_areas
 from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
-from tasks.top_down.user_areas.sources import BureauFiles, open_source
 from tasks.top_down.user_areas.tree import About, Siblings, Tree, find_tree
 
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
@@ -53,22 +54,25 @@ def noisy(das_data: Path) -> Path:
     return das_data / "nmf-sample/noisy"
 
 
+def published(noisy: Path) -> Published:
+    return find_published(noisy / "nmf", Request(str(noisy / "states.csv")))[0]
+
+
 @pytest.fixture(scope="module")
 def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state folder in which the sample is kept."""
     home = tmp_path_factory.mktemp("areas") / "state"
-    source = open_source(noisy / "nmf", str(noisy / "states.csv"))
-    run = TopDownRun(home / "runs/run")
-    run.create()
-    source.open(run, HERE, ["56"])
-    pass_up(run, HERE)
-    keep(run, home, {"56": source.digest("56")})
+    directory = RunDirectory(home / "runs/areas")
+    directory.create()
+    source = published(noisy).open(directory.path, HERE, {}, ["56"])
+    pass_up(source, HERE)
+    keep(source, home, {"56": published(noisy).digest("56")})
     return home
 
 
 @pytest.fixture(scope="module")
 def tree(noisy: Path, home: Path) -> Tree:
-    kept = find_tree(home, BureauFiles(noisy / "nmf", str(noisy / "states.csv")).digest("56"))
+    kept = find_tree(home, published(noisy).digest("56"))
     assert kept is not None
     assert kept.folder.stat().st_mode & 0o777 == kept.folder.parent.stat().st_mode & 0o777 == 0o700
     return kept

@@ -8,36 +8,33 @@ import numpy as np
 
 from spine.geocodes import geocodes, largest_numbers
 from spine.production import allocation_for
-from tasks.lifecycle.files import load_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import make_spine
-from tasks.top_down.published.nmf.answers import INVENTORY, level_codes
-from tasks.top_down.published.nmf.inventory import LEVELS, Inventory
-from tasks.top_down.published.nmf.rows import as_codes
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.published.nmf.source import NmfSource, level_codes
+from tasks.top_down.release.nmf_layout import LEVELS, as_codes
 from tasks.top_down.run_plan import ProductName
 
 Compared = dict[str, tuple[int, int]]  # by county: blocks with the same geocode, and all
 
 
-def check_spine(run: TopDownRun, workers: Workers) -> dict[ProductName, Compared]:
+def check_spine(source: NmfSource, workers: Workers) -> dict[ProductName, Compared]:
     """Return by product and county how many blocks have the geocode that das-flows gives them, and of how many."""
-    inventory: Inventory = load_object(run / INVENTORY)
+    inventory = source.inventory
     pairs = [(product, state) for product in inventory.products for state in inventory.states]
     found: dict[ProductName, Compared] = {product: {} for product in inventory.products}
-    for (product, _), compared in zip(pairs, workers.map("check spine", run, compare_geocodes, pairs), strict=True):
+    for (product, _), compared in zip(pairs, workers.map("check spine", source, compare_geocodes, pairs), strict=True):
         found[product] |= compared
     return found
 
 
-def compare_geocodes(run: TopDownRun, product: ProductName, state: str) -> Compared:
+def compare_geocodes(source: NmfSource, product: ProductName, state: str) -> Compared:
     """Return the comparison of a state, whose spine is read."""
-    geography, settings = run.state(state).geography, run.design.settings[product]
-    design = replace(run.design, allocations={product: allocation_for(settings)})
+    geography, settings = source.state(state).geography, source.design.settings[product]
+    design = replace(source.design, allocations={product: allocation_for(settings)})
     spine = make_spine(geography, design, product)
     largest = largest_numbers(spine, geography, settings)
     made = geocodes(spine, geography, settings, design.kind, largest)[-1]
-    read = level_codes(run, product, state, LEVELS[-1])[np.argsort(run.spine(product, state).order)]
+    read = level_codes(source, product, state, LEVELS[-1])[np.argsort(source.spine(product, state).order)]
     own = as_codes(made)[np.argsort(spine.order)]
     same = read == own
     county, at = np.unique(geography.county, return_inverse=True)

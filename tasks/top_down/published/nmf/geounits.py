@@ -17,18 +17,21 @@ from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
 from spine.redistricting import HOUSEHOLD, TYPES
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.inventory import LEVELS, Inventory, Part
-from tasks.top_down.published.nmf.origin import read_order
-from tasks.top_down.published.nmf.rows import Codes, read_rows
+from tasks.top_down.published.nmf.inventory import Inventory, Part
+from tasks.top_down.published.nmf.rows import read_rows
+from tasks.top_down.release.nmf_layout import (
+    CONSTRAINTS,
+    LEVELS,
+    LOWER,
+    TOTAL,
+    UNITS_OF_BOUND,
+    UPPER,
+    Codes,
+    read_order,
+)
 from tasks.top_down.run_plan import US, ProductName
 
-UNITS_OF_BOUND = 99_999  # the program's upper bound of persons is this many in every unit or facility
 MOST_QUARTERS = 999_999_999  # as in a table of declared living quarters
-LOWER, UPPER, NO_MINORS, TOTAL = "hhgq_total_lb", "hhgq_total_ub", "nurse_nva_0", "total"
-CONSTRAINTS: dict[ProductName, dict[str, tuple[int, ...]]] = {
-    "persons": {LOWER: (TYPES,), UPPER: (TYPES,), NO_MINORS: (1,), TOTAL: (1,)},
-    "units": {TOTAL: (1,)},
-}
 PUBLIC = 16  # digits of a block's public code
 
 

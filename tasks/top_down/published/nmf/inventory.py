@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,12 +20,10 @@ from spine.settings import Jurisdiction
 from tasks.inputs.files import locate_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.origin import ORDER, ORIGIN, Origin, read_origin
+from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, ORDER, PRODUCT_WORDS, Footer, Kind, read_footer
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US, ProductName
 
-Rows = Literal["DPQuery", "Constraint"]
-LEVELS = ("State", "County", "Tract", "Block_Group", "Block")  # below the US
-NEEDED: dict[Rows, tuple[str, ...]] = {
+NEEDED: dict[Kind, tuple[str, ...]] = {
     "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
     "Constraint": ("geocode", "query_name", "value"),
 }
@@ -41,9 +38,8 @@ TYPES = {  # what a column holds, and pyarrow's names of the types that do
 KNOWN = {"geocode", "query_name", "sign", "query_shape", "value", "variance", "plb", "State"}
 AXES = {product: {axis.name for axis in schema.axes} for product, schema in SCHEMAS.items()}
 DHC = "these are measurements of the DHC, which das-flows does not read: give those of the redistricting product (PL)"
-_PRODUCT: dict[str, ProductName] = {"Person": "persons", "Unit": "units"}
+_PRODUCT: dict[str, ProductName] = {word: product for product, word in PRODUCT_WORDS.items()}
 _DATA_SET = re.compile(r"(US|PR)_(Person|Unit)_PL_PROD")
-_FOLDER = {product: word for word, product in _PRODUCT.items()}
 _OTHER = re.compile(r"(US|PR)_\w+_PROD")
 _STATE = re.compile(r"State=([0-9]{1,3})")
 
@@ -61,7 +57,7 @@ class DataSet:
 class Part:
     """A part file. state: flag and FIPS code, three digits; "" for the US. columns: their types by name.
 
-    origin, order: what the footer of a file holds that das-flows wrote (origin.py).
+    footer, order: texts in the footer of a file that das-flows wrote.
     """
 
     path: Path
@@ -69,11 +65,11 @@ class Part:
     jurisdiction: Jurisdiction
     product: ProductName
     level: str
-    kind: Rows
+    kind: Kind
     state: str
     rows: int
     columns: dict[str, str]
-    origin: str = ""
+    footer: str = ""
     order: str = ""
 
 
@@ -83,7 +79,7 @@ class Inventory:
 
     parts: tuple[Part, ...]
 
-    def of(self, product: ProductName, level: str, kind: Rows, state: str) -> list[Part]:
+    def of(self, product: ProductName, level: str, kind: Kind, state: str) -> list[Part]:
         """Return the parts of a level of a state (two digits), with its AIAN part, or of the US."""
         return [
             part
@@ -95,6 +91,10 @@ class Inventory:
         """Return the parts of a jurisdiction."""
         return Inventory(tuple(part for part in self.parts if part.jurisdiction == jurisdiction))
 
+    def of_states(self, states: Collection[str]) -> Inventory:
+        """Return the parts of these states (two digits), and of the US."""
+        return Inventory(tuple(part for part in self.parts if not part.state or part.state[1:] in states))
+
     @property
     def jurisdictions(self) -> tuple[Jurisdiction, ...]:
         """Return the jurisdictions that are there."""
@@ -102,10 +102,10 @@ class Inventory:
         return tuple(name for name in both if any(part.jurisdiction == name and part.state for part in self.parts))
 
     @property
-    def origin(self) -> Origin | None:
+    def written_by(self) -> Footer | None:
         """Return the run of das-flows that wrote the files; None of the Bureau's. `take_inventory` checked it."""
-        written = {part.origin for part in self.parts}
-        return read_origin(written.pop()) if len(written) == 1 and written != {""} else None
+        written = {part.footer for part in self.parts}
+        return read_footer(written.pop()) if len(written) == 1 and written != {""} else None
 
     @property
     def products(self) -> tuple[ProductName, ...]:
@@ -116,11 +116,6 @@ class Inventory:
     def states(self) -> tuple[str, ...]:
         """Return the states that are there, two digits."""
         return tuple(sorted({part.state[1:] for part in self.parts if part.state}))
-
-
-def data_set_name(jurisdiction: Jurisdiction, product: ProductName) -> str:
-    """Return the name of the folder of a data set."""
-    return f"{jurisdiction.upper()}_{_FOLDER[product]}_PL_PROD"
 
 
 def is_published_files(folder: Path) -> bool:
@@ -180,7 +175,7 @@ def _levels(data_set: DataSet, folder: Path, states: tuple[int, ...], faults: Fa
     levels = (*([US] if data_set.jurisdiction == "us" else []), *LEVELS)
     for level in levels:
         place = data_set.folder / f"{level}.parquet"
-        kinds: tuple[Rows, ...] = ("DPQuery", "Constraint")
+        kinds: tuple[Kind, ...] = ("DPQuery", "Constraint")
         for kind in kinds:
             if (place / kind).is_dir():
                 yield from _parts(data_set, level, kind, place / kind, base, states, faults)
@@ -189,7 +184,7 @@ def _levels(data_set: DataSet, folder: Path, states: tuple[int, ...], faults: Fa
 
 
 def _parts(
-    data_set: DataSet, level: str, kind: Rows, place: Path, base: Path, states: tuple[int, ...], faults: Faults
+    data_set: DataSet, level: str, kind: Kind, place: Path, base: Path, states: tuple[int, ...], faults: Faults
 ) -> Iterator[Part]:
     folders = [("", place)] if level == US else []
     for path in [] if level == US else _folders(place):
@@ -221,14 +216,14 @@ def _files(folder: Path, name: str, faults: Faults) -> list[Path]:
 
 
 def _footer(file: Path, name: str, faults: Faults) -> tuple[int, dict[str, str], str, str] | None:
-    """Return rows, columns, origin and order of a file; None where it is no Parquet."""
+    """Return rows, columns, and both texts of a file's footer; None where it is no Parquet."""
     try:
         locate_file(str(file))  # refuses a pipe, which reading would never end
         metadata = pq.read_metadata(file)
         columns = {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
         written = metadata.metadata or {}
-        origin, order = (written.get(key.encode(), b"").decode("utf-8", "replace") for key in (ORIGIN, ORDER))
-        return metadata.num_rows, columns, origin, order
+        footer, order = (written.get(key.encode(), b"").decode("utf-8", "replace") for key in (FOOTER, ORDER))
+        return metadata.num_rows, columns, footer, order
     except OSError as error:
         faults.add(name, f"cannot be read: {why(error)}")
     except (pa.ArrowException, Refused):
@@ -276,13 +271,13 @@ def _check_levels(inventory: Inventory, states: tuple[int, ...], faults: Faults)
 def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
     """Find files of several origins; note those that das-flows wrote."""
     first = own.parts[0]
-    if other := [part.name for part in own.parts if part.origin != first.origin]:
+    if other := [part.name for part in own.parts if part.footer != first.footer]:
         faults.add(other[0], f"was written by another run than {first.name}, or not by das-flows")
         return
     try:
-        if origin := own.origin:
-            marked = f", of {origin.mark.lower()} data" if origin.mark else ""
-            faults.note(name, f"measurements by das-flows, run {origin.run}{marked}: not the Census Bureau's")
+        if footer := own.written_by:
+            marked = f", of {footer.mark.lower()} data" if footer.mark else ""
+            faults.note(name, f"measurements by das-flows, run {footer.run}{marked}: not the Census Bureau's")
     except ValueError as error:
         faults.add(first.name, f"has {error}")
 

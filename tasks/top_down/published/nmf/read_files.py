@@ -22,40 +22,42 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import save_spine
-from tasks.top_down.published.nmf.answers import (
-    BLOCKS_AT_HAND,
-    INVENTORY,
-    Kind,
-    level_codes,
-    map_answers,
-    measured_total,
-    shares_of,
-)
 from tasks.top_down.published.nmf.check_spine import check_spine
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import read_national_total
-from tasks.top_down.published.nmf.inventory import LEVELS, Inventory
-from tasks.top_down.published.nmf.read_state import GEOGRAPHY, OF_2010, TOTALS, StateRead, geounits_path, read_state
-from tasks.top_down.published.nmf.request import REQUEST
-from tasks.top_down.published.nmf.request import Request as Request
+from tasks.top_down.published.nmf.inventory import Inventory
+from tasks.top_down.published.nmf.read_state import OF_2010, StateRead, geounits_path, read_state
 from tasks.top_down.published.nmf.shares import Kinds, Shares, find_shares
+from tasks.top_down.published.nmf.source import (
+    GEOGRAPHY,
+    INVENTORY,
+    REQUEST,
+    TOTALS,
+    NmfSource,
+    Request,
+    level_codes,
+    measured_total,
+    shares_of,
+)
 from tasks.top_down.published.nmf.totals import declared_totals
-from tasks.top_down.run import TopDownRun, Validated
+from tasks.top_down.published.source import save_origin
+from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName, file_name
+from tasks.top_down.source import Origin, Validated
 
-SOURCE = "prepared/source"
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
 WRONG_TOTAL = 10  # standard deviations between a declared and a measured population that no noise explains
 
 
 class Reading(NamedTuple):
-    """What reads the files of one jurisdiction, and the findings so far."""
+    """What reads the files of one jurisdiction, and the findings so far. changes: fields of the design to replace."""
 
-    run: TopDownRun
+    source: NmfSource
     workers: Workers
     inventory: Inventory
     request: Request
+    changes: Mapping[str, Any]
     findings: list[Finding]
 
     @property
@@ -68,36 +70,45 @@ class Reading(NamedTuple):
         self.findings.extend(findings)
         found = gather(self.findings)
         if has_errors(found):
-            write_findings(self.run / "findings.json", found)
+            write_findings(self.source / "findings.json", found)
             first = next(finding for finding in found if not finding.warning)
             raise Refused(f"the published files do not pass: {first.file}: {first.rule}".replace(": :", ":"))
 
 
-def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: Faults, request: Request) -> None:
-    """Save everything that an estimate needs of the published files of a jurisdiction.
+def read_files(
+    source: NmfSource,
+    workers: Workers,
+    inventory: Inventory,
+    notes: Faults,
+    request: Request,
+    changes: Mapping[str, Any],
+) -> None:
+    """Read the files of a jurisdiction into a directory: spines, invariants, answers and shares.
+
+    changes: fields of the design to replace, such as the estimator.
 
     Raises
     ------
     Refused
-        where a finding is an error; the findings are in the run's findings.json.
+        where a finding is an error; the findings are in the directory's findings.json.
     """
-    reading = Reading(run, workers, inventory, request, [])
+    reading = Reading(source, workers, inventory, request, changes, [])
     reading.add(notes.findings())
-    totals, source = _read_totals(reading)
+    totals, declared_by = _read_totals(reading)
     read = _read_states(reading)
     nation = _has_nation(reading, totals, read)
     shares = _read_answers(reading, sum(state.blocks for state in read), nation)
     _save_design(reading, shares, nation)
-    _give_shares(reading, totals, source)
-    origin = inventory.origin
-    mark = origin.mark if origin is not None else None
+    _give_shares(reading, totals, declared_by)
+    footer = inventory.written_by
+    mark = None if footer is None else footer.mark
     validated = Validated("", (), mark, inventory.states, nation, _digests(reading))
-    save_object(run / "prepared/validated", validated)
+    save_object(source / "prepared/validated", validated)
     facts: dict[str, Any] = {
-        "privacy": PRIVACY if origin is None else OF_A_RUN.format(run=origin.run),
-        **({} if origin is None else {"measured_by": origin.run}),
+        "privacy": PRIVACY if footer is None else OF_A_RUN.format(run=footer.run),
+        **({} if footer is None else {"measured_by": footer.run}),
         "state_totals": {state: totals[int(state)] for state in inventory.states},
-        "state_totals_from": source,
+        "state_totals_from": declared_by,
         "us_level_used": nation,
         "part_totals_used": reading.request.part_totals,
         "as_tabulated": {f"{old:016d}": f"{new:016d}" for state in read for old, new in state.moved},
@@ -108,33 +119,33 @@ def read_files(run: TopDownRun, workers: Workers, inventory: Inventory, notes: F
         "notes": [f"{finding.file}: {finding.rule}".removeprefix(": ") for finding in gather(reading.findings)],
     }
     if request.check_spine:
-        facts["blocks_with_the_geocode_of_our_spine"] = check_spine(run, workers)
-    save_object(run / SOURCE, facts)
+        facts["blocks_with_the_geocode_of_our_spine"] = check_spine(source, workers)
+    save_origin(source, Origin(None if footer is None else footer.run, facts))
 
 
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
     """Save the declared populations; return them by state code, and their source."""
     states = reading.inventory.states
-    totals, source, faults = declared_totals(reading.request.totals, reading.inventory.origin)
+    totals, declared_by, faults = declared_totals(reading.request.totals, reading.inventory.written_by)
     missing = [state for state in states if int(state) not in totals]
     if missing or not states:
         faults = [
             *faults,
-            Finding(source, f"no declared population of state {', '.join(missing)}" if states else "no state"),
+            Finding(declared_by, f"no declared population of state {', '.join(missing)}" if states else "no state"),
         ]
     reading.add(faults)
-    save_object(reading.run / TOTALS, totals)
-    return totals, source
+    save_object(reading.source / TOTALS, totals)
+    return totals, declared_by
 
 
 def _read_states(reading: Reading) -> list[StateRead]:
     """Save the blocks and geounits of every state."""
-    run, workers, inventory, request, _ = reading
-    save_object(run / INVENTORY, inventory)
-    save_object(run / REQUEST, request)
+    source, workers, inventory, request, *_ = reading
+    save_object(source / INVENTORY, inventory)
+    save_object(source / REQUEST, request)
     if request.geography:
-        _save_geography(run, request.geography, reading.jurisdiction, inventory.states)
-    read = workers.map("read geounits", run, read_state, [(state,) for state in inventory.states])
+        _save_geography(source, request.geography, reading.jurisdiction, inventory.states)
+    read = workers.map("read geounits", source, read_state, [(state,) for state in inventory.states])
     findings = [finding for state in read for finding in state.findings]
     reading.add(findings + _check_widths(inventory.products, inventory.states, read, request))
     return read
@@ -144,43 +155,45 @@ def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation:
     products = reading.inventory.products
     settings = {product: settings_for(SCHEMAS[product].name, reading.jurisdiction) for product in products}
     allocations = {product: shares[product].allocation for product in products}
-    options = {"nation": nation, "measurements": "none", **reading.request.changes}
+    options = {"nation": nation, "measurements": "none", **reading.changes}
     design = Design(reading.jurisdiction, "optimized", products, settings, allocations, **options)
-    save_object(reading.run / "prepared/design", design)
+    save_object(reading.source / "prepared/design", design)
 
 
-def _give_shares(reading: Reading, totals: Mapping[int, int], source: str) -> None:
+def _give_shares(reading: Reading, totals: Mapping[int, int], declared_by: str) -> None:
     """Save every spine with its shares; compare the declared populations with the measured ones."""
-    run, workers, inventory, _, _ = reading
+    source, workers, inventory, *_ = reading
     pairs = [(product, state) for product in inventory.products for state in inventory.states]
-    findings = [finding for part in workers.map("shares", run, give_shares, pairs) for finding in part]
+    findings = [finding for part in workers.map("shares", source, give_shares, pairs) for finding in part]
     if "persons" in inventory.products:
         findings += [
-            finding for state in inventory.states for finding in _check_total(run, state, totals[int(state)], source)
+            finding
+            for state in inventory.states
+            for finding in _check_total(source, state, totals[int(state)], declared_by)
         ]
     reading.add(findings)
 
 
 def _digests(reading: Reading) -> dict[str, str]:
     """Return the digests of all files that are read, by name."""
-    run, workers, inventory, request, _ = reading
-    digests = workers.map("digests", run, digest_part, [(str(part.path),) for part in inventory.parts])
+    source, workers, inventory, request, *_ = reading
+    digests = workers.map("digests", source, digest_part, [(str(part.path),) for part in inventory.parts])
     public = {part.name: digest for part, digest in zip(inventory.parts, digests, strict=True)}
     public |= {file_name(request.totals): digest_file(request.totals)} if request.totals else {}
     return public | (input_digests(request.geography) if request.geography else {})
 
 
-def digest_part(_run: TopDownRun, path: str) -> str:
+def digest_part(_source: NmfSource, path: str) -> str:
     """Return the digest of a file."""
     return file_digest(path)
 
 
-def _save_geography(run: TopDownRun, source: str, jurisdiction: Jurisdiction, states: tuple[str, ...]) -> None:
+def _save_geography(source: NmfSource, place: str, jurisdiction: Jurisdiction, states: tuple[str, ...]) -> None:
     """Save the public geography of each state."""
     settings = settings_for("pl94-persons", jurisdiction, occupied_only=False)
-    geography, _ = read_geography(source, settings, states=[int(state) for state in states])
+    geography, _ = read_geography(place, settings, states=[int(state) for state in states])
     for state in states:
-        save_object(run / f"{GEOGRAPHY}/{state}", geography.take(geography.state == int(state)))
+        save_object(source / f"{GEOGRAPHY}/{state}", geography.take(geography.state == int(state)))
 
 
 def _check_widths(
@@ -227,12 +240,8 @@ def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRea
 
 
 def _read_answers(reading: Reading, blocks: int, nation: bool) -> dict[ProductName, Shares]:
-    """Map all answers into memory, and find the shares of each product.
-
-    A nation's answers below the states are validated and dropped, if they are read once: by `topdown`, not by `gls`.
-    """
-    run, workers, inventory, request, _ = reading
-    keep = request.keep_answers or blocks <= BLOCKS_AT_HAND
+    """Map all answers into memory, and find the shares of each product."""
+    source, workers, inventory, *_ = reading
     calls = [
         (product, state, level)
         for product in inventory.products
@@ -240,9 +249,7 @@ def _read_answers(reading: Reading, blocks: int, nation: bool) -> dict[ProductNa
         for state in inventory.states
     ]
     calls += [(product, US, US) for product in inventory.products] * nation
-    read: list[tuple[list[Finding], list[Kind]]] = workers.map(
-        "read answers", run, map_answers, [(*call, keep or call[2] in (US, LEVELS[0])) for call in calls]
-    )
+    read = source.read_answers(workers, calls, blocks)
     reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:
@@ -254,24 +261,24 @@ def _read_answers(reading: Reading, blocks: int, nation: bool) -> dict[ProductNa
         if (found := find_shares(product, reading.jurisdiction, kinds, faults)) is not None:
             shares[product] = found
             _, denominator = common_denominator(list(found.allocation.levels.values()))
-            save_object(run / f"prepared/shares/{product}", (found, denominator))
+            save_object(source / f"prepared/shares/{product}", (found, denominator))
     reading.add(faults.findings())
     return shares
 
 
-def give_shares(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
+def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Finding]:
     """Save the spine of a state with its shares; find geounits that were not measured."""
     faults = Faults()
     shares: Shares
-    shares, denominator = load_object(run / f"prepared/shares/{product}")
-    bare: Spine = load_object(geounits_path(run, product, state))
+    shares, denominator = load_object(source / f"prepared/shares/{product}")
+    bare: Spine = load_object(geounits_path(source, product, state))
     rows = {
         level: {variances: int(share * denominator) for variances, share in shares.of.get(level, {}).items()}
         for level in bare.levels
     }
-    numerators = tuple(shares_of(run, product, state, level, rows[level]) for level in bare.levels)
+    numerators = tuple(shares_of(source, product, state, level, rows[level]) for level in bare.levels)
     spine = replace(bare, shares=numerators, denominator=denominator)
-    codes = [level_codes(run, product, state, level) for level in spine.levels]
+    codes = [level_codes(source, product, state, level) for level in spine.levels]
     for level in range(len(spine.levels)):
         siblings = spine.children(level - 1)[spine.parents[level]] if level else np.full(len(codes[0]), 2)
         unmeasured = (spine.shares[level] == 0) & (siblings > 1)
@@ -282,16 +289,16 @@ def give_shares(run: TopDownRun, product: ProductName, state: str) -> list[Findi
         expected = int((1 - shares.allocation.levels.get(US, 0)) * denominator)
         rule = "a block on whose path the shares do not add up to those of all levels"
         faults.add(f"{product}, state {state}", rule, codes[-1][path != expected].tolist())
-    save_spine(run, product, state, spine)
+    save_spine(source, product, state, spine)
     return faults.findings()
 
 
-def _check_total(run: TopDownRun, state: str, total: int, source: str) -> list[Finding]:
+def _check_total(source: NmfSource, state: str, total: int, declared_by: str) -> list[Finding]:
     """Find a declared population that the noisy totals of the state's parts contradict."""
-    measured = measured_total(run, state)
+    measured = measured_total(source, state)
     if measured is None or abs(measured[0] - total) <= WRONG_TOTAL * measured[1] ** 0.5:
         return []
     rule = (
         f"declares {total:,} persons in state {state}; measured are {measured[0]:,}: give the right ones with --totals"
     )
-    return [Finding(source, rule)]
+    return [Finding(declared_by, rule)]

@@ -15,15 +15,14 @@ from tasks.inputs.findings import Finding
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.top_down.input.geography import codes_folder
 from tasks.top_down.published.moved_blocks import as_tabulated
-from tasks.top_down.published.nmf.answers import INVENTORY
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import Geounits, read_geounits
-from tasks.top_down.published.nmf.inventory import LEVELS, Inventory
-from tasks.top_down.published.nmf.request import REQUEST, Request
-from tasks.top_down.run import Blocks, TopDownRun
+from tasks.top_down.published.nmf.inventory import Inventory
+from tasks.top_down.published.nmf.source import GEOGRAPHY, TOTALS, NmfSource, Request
+from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import ProductName
+from tasks.top_down.source import Blocks
 
-TOTALS, GEOGRAPHY = "prepared/totals", "prepared/geography"
 OF_2010 = 8  # digits of a county in the files of the 2010 demonstration
 
 
@@ -40,10 +39,9 @@ class StateRead(NamedTuple):
     moved: tuple[tuple[int, int], ...] = ()
 
 
-def read_state(run: TopDownRun, state: str) -> StateRead:
+def read_state(source: NmfSource, state: str) -> StateRead:
     """Save the blocks of a state and, for each product, its geounits; return what is wrong with them."""
-    inventory: Inventory = load_object(run / INVENTORY)
-    request: Request = load_object(run / REQUEST)
+    inventory, request = source.inventory, source.request
     faults = Faults()
     read = {product: read_geounits(inventory, product, state, faults) for product in inventory.products}
     found = {product: geounits for product, geounits in read.items() if geounits is not None}
@@ -53,22 +51,22 @@ def read_state(run: TopDownRun, state: str) -> StateRead:
     first = found[inventory.products[0]]
     public = np.sort(first.public)
     quarters = first.quarters[np.argsort(first.public)]
-    totals = load_object(run / TOTALS)
+    totals = load_object(source / TOTALS)
     _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
     tabulated = as_tabulated(public) if _is_moved(request, inventory, first) else public
     order = np.lexsort((public, tabulated))  # of the run's blocks: by the codes of the tables
     number = np.argsort(order)
     try:
-        geography = _geography(run, state, tabulated, quarters, faults).take(order)
+        geography = _geography(source, state, tabulated, quarters, faults).take(order)
     except BadGeography as error:
         faults.add("geography", str(error))
         return StateRead(faults.findings(), {})
     parts = _part_totals(request, first, state, totals[int(state)], faults)
-    save_object(run / f"prepared/blocks/{state}", Blocks(geography, quarters[order], totals, part_totals=parts))
+    save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters[order], totals, part_totals=parts))
     for product, geounits in found.items():
         spine = geounits.spine(number[np.searchsorted(public, geounits.public)])
-        save_object(geounits_path(run, product, state), spine)
-        save_arrays(codes_folder(run, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
+        save_object(geounits_path(source, product, state), spine)
+        save_arrays(codes_folder(source, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
     moved = tuple((old, new) for old, new in zip(public.tolist(), tabulated.tolist(), strict=True) if old != new)
     widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
     return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), len(public), moved)
@@ -89,12 +87,12 @@ def _is_moved(request: Request, inventory: Inventory, geounits: Geounits) -> boo
     if request.as_tabulated is not None:
         return request.as_tabulated
     of_2020 = geounits.codes[LEVELS.index("County")].shape[1] != OF_2010
-    return of_2020 and inventory.origin is None and not request.check_spine
+    return of_2020 and inventory.written_by is None and not request.check_spine
 
 
-def geounits_path(run: TopDownRun, product: ProductName, state: str) -> Path:
+def geounits_path(source: NmfSource, product: ProductName, state: str) -> Path:
     """Return where the spine of a state is kept until its shares are known."""
-    return run / f"prepared/spine/{product}/{state}.geounits"
+    return source / f"prepared/spine/{product}/{state}.geounits"
 
 
 def _compare_products(found: Mapping[ProductName, Geounits], state: str, faults: Faults) -> None:
@@ -128,7 +126,7 @@ def _check_declared(
         faults.add(f"State={state}", f"the files declare a population of {own:,}, not {total:,}: give it with --totals")
 
 
-def _geography(run: TopDownRun, state: str, public: IntArray, quarters: IntArray, faults: Faults) -> Geography:
+def _geography(source: NmfSource, state: str, public: IntArray, quarters: IntArray, faults: Faults) -> Geography:
     """Return the blocks with their areas; without a geography they are in none."""
     n = len(public)
     areas: dict[str, Any] = {
@@ -136,7 +134,7 @@ def _geography(run: TopDownRun, state: str, public: IntArray, quarters: IntArray
         "cousub": np.full(n, NO_COUSUB, np.int32),
         "aiannh": np.full(n, NO_AIANNH, np.int16),
     }
-    path = run / f"{GEOGRAPHY}/{state}"
+    path = source / f"{GEOGRAPHY}/{state}"
     if path.exists():
         known: Geography = load_object(path)
         row = np.minimum(np.searchsorted(known.geocode, public), max(len(known) - 1, 0))

@@ -11,23 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from spine.geography import BoolArray, IntArray
 from spine.workload import FloatArray
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import DHC, Part
+from tasks.top_down.release.nmf_layout import Codes
 
-Codes = NDArray[np.bytes_]
 LEAST, MOST = 1e-20, 1e20  # variances of noise: beyond, there is none, or nothing else
 BATCH = 1 << 13  # rows read at once: some 2 million numbers
 _DHC_WORDS = re.compile("relgq|relship|sex|age_|pl94|popSehsd")
-
-
-def as_codes(digits: NDArray[np.uint8]) -> Codes:
-    """Return rows of ASCII digits, (rows, width), as one array of text; the US has no digits."""
-    rows, width = digits.shape
-    return np.ascontiguousarray(digits).view(f"S{width}").ravel() if width else np.zeros(rows, "S1")
 
 
 class Rows(NamedTuple):

@@ -21,9 +21,9 @@ from spine.allocations import Allocation
 from spine.noise import parameter
 from spine.production import allocation
 from spine.settings import Jurisdiction
-from tasks.top_down.published.nmf.answers import QUERIES, Kind, Variances
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.inventory import LEVELS
+from tasks.top_down.published.nmf.source import Kind, Variances
+from tasks.top_down.release.nmf_layout import LEVELS, QUERIES
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 CLOSE, ONE_RATIO = 1e-5, 1e-4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from privacy.accounting.states import POSTAL
 from tasks.inputs.findings import Finding
 from tasks.top_down.input.public_input import read_totals
-from tasks.top_down.published.nmf.origin import Origin
+from tasks.top_down.release.nmf_layout import Footer
 from tasks.top_down.run_plan import file_name
 
 SOURCE = "2020 Census Apportionment Results, Table 2 (U.S. Census Bureau, April 26, 2021)"
@@ -32,12 +32,12 @@ def totals_of_2020() -> dict[int, int]:
     return {int(state): by_postal[postal] for state, postal in POSTAL.items()}
 
 
-def declared_totals(path: str | None, origin: Origin | None) -> tuple[dict[int, int], str, list[Finding]]:
+def declared_totals(path: str | None, footer: Footer | None) -> tuple[dict[int, int], str, list[Finding]]:
     """Return populations by state code, their source, and the findings.
 
     Those of a file `state,pop`; else those that a run of das-flows declares in its files; else those of 2020.
     """
     if path is None:
-        return (totals_of_2020(), SOURCE, []) if origin is None else (origin.totals, f"run {origin.run}", [])
+        return (totals_of_2020(), SOURCE, []) if footer is None else (footer.totals, f"run {footer.run}", [])
     totals, findings = read_totals(path)
     return totals, file_name(path), findings

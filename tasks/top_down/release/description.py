@@ -1,14 +1,16 @@
-"""Write and read the public description of released measurements: all that an estimate needs beside the answers.
+"""Write and read the public description of released measurements: all that an estimate needs besides the answers.
 
 In the folder `measurements/` of a release (docs/spec/files.md#topdown-release): design.json, what was measured and how;
 blocks/SS.parquet, the public geography with the declared living quarters. Measurements that were imported from the
-Census Bureau's files have geounits/PRODUCT/SS.parquet, too: the blocks' geocodes, for their spine is read, not made.
+Census Bureau's files also have geounits/PRODUCT/SS.parquet, the blocks of a spine in its order (number in the
+geography, geocode): their spine is read, not made.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,20 +24,18 @@ from spine.allocations import Allocation
 from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
+from tasks.inputs.arrow import text
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import mark_facts, mark_in, parse_exact
-from tasks.lifecycle.received import path_in, read_json
+from tasks.lifecycle.received import NotOfRelease, path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import codes_of, spine_digest
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.published.nmf.answers import is_from_files
-from tasks.top_down.published.nmf.read_files import SOURCE
-from tasks.top_down.run import TopDownRun, Validated
 from tasks.top_down.run_plan import ESTIMATORS, KINDS, PRODUCTS, SCHEMAS, Design, ProductName, check_allocation
+from tasks.top_down.source import Origin, Source, Validated
 
 FOLDER = "measurements"
-SETTINGS_FILE, BLOCKS_FOLDER = "design.json", "blocks"
+SETTINGS_FILE, BLOCKS_FOLDER, GEOUNITS_FOLDER = "design.json", "blocks", "geounits"
 GEOGRAPHY = ("geocode", "place", "cousub", "aiannh", "school_district", "gq", "prim", "universe")
 UNREADABLE = (  # what reading a file of another kind or make may raise
     *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
@@ -56,28 +56,27 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
 class Description:
     """The content of design.json. totals: declared population by state code. validated: without digests of records.
 
-    widths, source: of imported measurements, the digits of each level's geocodes by product, and where they come from.
+    widths: of imported measurements, the digits of each level's geocodes by product.
     """
 
-    run: str
+    origin: Origin
     design: Design
     totals: dict[int, int]
     spine_digest: str
     validated: Validated
     widths: Mapping[ProductName, tuple[int, ...]] = field(default_factory=dict)
-    source: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_description(run: TopDownRun, staged: Path) -> None:
+def write_description(source: Source, staged: Path) -> None:
     """Write design.json of a run's measurements."""
-    design, validated = run.design, run.validated
+    design, validated = source.design, source.validated
     content = {
-        "run": run.id,
+        "run": source.id,
         **mark_facts(validated.mark),
         "states": validated.states,
         "us_level": validated.nation,
-        "spine_digest": spine_digest(run),
-        "state_totals": {state: run.state(state).totals[int(state)] for state in validated.states},
+        "spine_digest": spine_digest(source),
+        "state_totals": {state: source.state(state).totals[int(state)] for state in validated.states},
         "region": design.jurisdiction,
         "kind": design.kind,
         "geocodes": geocode_form(design.settings[design.products[0]], design.kind),
@@ -89,17 +88,30 @@ def write_description(run: TopDownRun, staged: Path) -> None:
         "rounding": design.rounding,
         "microdata": design.microdata,
         "public_files": validated.digests,
-        **(_imported(run) if is_from_files(run) else {}),
+        **({} if source.origin is None else _imported(source, source.origin)),
     }
     with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(content, indent=1, default=str) + "\n")
 
 
-def _imported(run: TopDownRun) -> dict[str, Any]:
-    """Return what describes measurements that were read from published files."""
-    first = run.validated.states[0]
-    widths = {name: [codes.shape[1] for codes in codes_of(run, name, first)] for name in run.design.products}
-    return {"widths": widths, "source": load_object(run / SOURCE)}
+def _imported(source: Source, origin: Origin) -> dict[str, Any]:
+    """Return what describes measurements that were read from the Census Bureau's files."""
+    first = source.validated.states[0]
+    widths = {name: [codes.shape[1] for codes in codes_of(source, name, first)] for name in source.design.products}
+    return {"widths": widths, "source": origin.facts}
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Refuse a folder of measurements in which reading meets what is missing, damaged or of another kind."""
+    try:
+        yield
+    except NotOfRelease as fault:
+        raise Refused(f"{folder}: {fault}; give the folder {FOLDER}/ of a TopDown release") from None
+    except UNREADABLE as error:
+        raise Refused(
+            f"{folder}: no measurements of a TopDown release ({type(error).__name__} in {SETTINGS_FILE})"
+        ) from None
 
 
 def read_description(folder: Path) -> Description:
@@ -108,8 +120,9 @@ def read_description(folder: Path) -> Description:
     totals = {int(state): int(total) for state, total in content["state_totals"].items()}
     if not all(0 <= total < 10**9 for total in totals.values()):
         raise ValueError("a total that no state has")
+    facts = dict(content.get("source", {}))
     return Description(
-        run=str(content["run"]),
+        origin=Origin(facts.get("measured_by") if facts else str(content["run"]), facts),
         design=_read_design(content),
         totals=totals,
         spine_digest=str(content["spine_digest"]),
@@ -122,7 +135,6 @@ def read_description(folder: Path) -> Description:
             digests=dict(content["public_files"]),
         ),
         widths={product: tuple(map(int, widths)) for product, widths in content.get("widths", {}).items()},
-        source=dict(content.get("source", {})),
     )
 
 
@@ -186,13 +198,20 @@ def _read_allocation(content: Mapping[str, Any]) -> Allocation:
     return Allocation(AS_READ[content["mechanism"]], parse_exact(content["budget"]), levels, queries, content["source"])
 
 
-def write_blocks(run: TopDownRun, state: str, staged: Path) -> None:
+def write_blocks(source: Source, state: str, staged: Path) -> None:
     """Write the public geography of a state's blocks and their declared living quarters."""
-    blocks = run.state(state)
+    blocks = source.state(state)
     geography = {name: getattr(blocks.geography, name) for name in GEOGRAPHY}
     columns = {name: pa.array(array) for name, array in geography.items() if array is not None}
     columns |= {name: pa.array(blocks.quarters[:, at].astype(np.int32)) for at, name in enumerate(QUARTERS)}
     write_table(staged, f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet", pa.table(columns))
+
+
+def write_geounits(source: Source, product: ProductName, state: str, staged: Path) -> None:
+    """Write the blocks of a spine that was read."""
+    order, codes = source.spine(product, state).order, codes_of(source, product, state)[-1]
+    table = pa.table({"block": pa.array(order.astype(np.int32)), "geocode": text(codes)})
+    write_table(staged, f"{FOLDER}/{GEOUNITS_FOLDER}/{product}/{state}.parquet", table)
 
 
 def read_blocks(folder: Path, state: str) -> tuple[Geography, IntArray]:

@@ -1,0 +1,48 @@
+"""What is made of published measurements: estimates, or the measurements in das-flows' own layout. Neither is a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tasks.lifecycle.commit import check_out, end_run, move_into_place
+from tasks.lifecycle.files import fsync_tree
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import clear_staging, staging
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimators import estimate_from
+from tasks.top_down.source import Source
+from tasks.top_down.stage_release import write_release
+
+Write = Callable[[Source, Workers, Path], None]
+
+
+def write_estimate(source: Source, workers: Workers, staged: Path) -> None:
+    """Write the release of an estimate: histograms, microdata, margins, manifest and report."""
+    estimate_from(source, workers)
+    write_release(source, workers, staged)
+
+
+def write_sources(sources: Sequence[Source], workers: Workers, out: Path, write: Write) -> list[Path]:
+    """Write OUT/us and OUT/pr of published measurements, each whole; none before all of them are.
+
+    write: `write_estimate`, or `write_own_layout` for an import. Raises Refused where OUT holds something.
+    """
+    places = {source: out / source.design.jurisdiction for source in sources}
+    for source, place in places.items():
+        check_out(source, out, place.name)
+    out.mkdir(parents=True, exist_ok=True)
+    for source, place in places.items():
+        staged = staging(source, out, place.name)
+        write(source, workers, staged)
+        fsync_tree(staged)
+    for source, place in places.items():
+        move_into_place(staging(source, out, place.name), place)
+        clear_staging(source, out, place.name)
+    return list(places.values())
+
+
+def end_sources(directories: Sequence[RunDirectory], out: Path) -> None:
+    """Remove the directories of sources, and what was staged and did not come to its end. Raises as `end_run` does."""
+    for directory in directories:
+        end_run(directory, (out, "us"), (out, "pr"))

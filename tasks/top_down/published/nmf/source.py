@@ -1,0 +1,165 @@
+"""The Census Bureau's noisy measurement files as a source: every answer is validated and mapped, in spine order.
+
+```
+prepared/inventory, request, totals, geography/SS               what is read, and with what
+noisy/PRODUCT/SS/published/LEVEL/variances  (kinds, queries) distinct rows of variances, 0 for a query without answer
+noisy/PRODUCT/SS/published/LEVEL/kind       (geounits,) which of them each geounit has; -1: no answer
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from spine.geography import IntArray
+from spine.top_down.queries import TOTAL
+from spine.workload import FloatArray
+from tasks.lifecycle.files import load_object, open_array
+from tasks.top_down.input.geography import codes_of
+from tasks.top_down.published.nmf.faults import Faults
+from tasks.top_down.published.nmf.inventory import Inventory
+from tasks.top_down.published.nmf.rows import Rows, read_rows
+from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far, largest_count
+from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, shapes
+from tasks.top_down.run_plan import US, ProductName
+
+Variances: TypeAlias = tuple[float, ...]  # by query, 0 for none
+INVENTORY, REQUEST = "prepared/inventory", "prepared/request"
+TOTALS, GEOGRAPHY = "prepared/totals", "prepared/geography"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user adds to the files. totals: a file of declared populations; None for those of 2020.
+
+    geography: block tables with places, county subdivisions and AIAN areas. check_spine: whether the files' geocodes
+    are compared with those of a spine made of the geography. as_tabulated: whether blocks in water are counted where
+    the published tables have them; None for the default. part_totals: whether populations of the states' parts are
+    taken from their bounds.
+    """
+
+    totals: str | None = None
+    geography: str | None = None
+    check_spine: bool = False
+    as_tabulated: bool | None = None
+    part_totals: bool = False
+
+
+class Kind(NamedTuple):
+    """Geounits with the same variances. geocode: of the first."""
+
+    variances: Variances
+    geounits: int
+    geocode: str
+
+
+@dataclass(frozen=True)
+class NmfSource(PublishedSource):
+    """Noisy measurement files of a jurisdiction."""
+
+    @property
+    def inventory(self) -> Inventory:
+        """Load which files are read."""
+        inventory: Inventory = load_object(self / INVENTORY)
+        return inventory
+
+    @property
+    def request(self) -> Request:
+        """Load what the user asked for."""
+        request: Request = load_object(self / REQUEST)
+        return request
+
+    def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
+        """Return all queries of a product, which a level may lack."""
+        return QUERIES[product]
+
+    def fill(self, product: ProductName, state: str, level: str, folder: Path, kind: np.dtype[Any]) -> Read:
+        """Map the answers of a level of a state; return the findings, and the distinct rows of variances."""
+        codes, most = level_codes(self, product, state, level), largest_count(self, product, state)
+        at, faults = list(self.columns(product, level).values()), Faults()
+        values = Values.new(folder, len(codes), at, kind)
+        variances = np.zeros((len(codes), len(at)), np.float32)
+        order = np.argsort(codes)
+        for part in self.inventory.of(product, level, "DPQuery", state):
+            for rows in read_rows(part, shapes(product), faults):
+                _scatter(rows, part.name, codes, order, at, values, variances, most, faults)
+        values.flush()
+        distinct, first, row, number = np.unique(
+            variances, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        none = ~distinct.any(axis=1)
+        np.save(folder / "variances.npy", distinct[~none].astype(float))
+        np.save(folder / "kind.npy", np.where(none, -1, np.cumsum(~none) - 1)[row.ravel()].astype(np.int32))
+        return faults.findings(), [
+            Kind(tuple(distinct[k].astype(float).tolist()), int(number[k]), codes[first[k]].decode())
+            for k in np.flatnonzero(~none).tolist()
+        ]
+
+
+def level_codes(source: NmfSource, product: ProductName, state: str, level: str) -> Codes:
+    """Return the geocodes of a level, in the order of the spine."""
+    if state == US:
+        return np.array([b""], "S1")
+    return as_codes(codes_of(source, product, state)[LEVELS.index(level)])
+
+
+def _scatter(
+    rows: Rows,
+    file: str,
+    codes: Codes,
+    order: IntArray,
+    at: list[slice],
+    values: Values,
+    variances: FloatArray,
+    most: int,
+    faults: Faults,
+) -> None:
+    """Write a batch of rows to their places among the codes, which `order` sorts."""
+    place = order[np.minimum(np.searchsorted(codes, rows.code, sorter=order), len(codes) - 1)]
+    there = codes[place] == rows.code
+    faults.add(file, "a geounit that has no Constraint row", rows.code[~there].tolist())
+    key = place * len(at) + rows.query
+    first = np.zeros(len(key), bool)
+    first[np.unique(key, return_index=True)[1]] = True
+    twice = there & (~first | (variances[place, rows.query] > 0))
+    faults.add(file, "a row twice", rows.code[twice].tolist())
+    off = np.abs(rows.plb * rows.variance - 1) > 1e-5  # False where there is no plb
+    if (off & (rows.variance > 1.2)).any():  # below, the variance is not the parameter of the law
+        faults.note("", "some plb are not 1 / variance: they are not used")
+    keep = there & ~twice
+    for query in np.unique(rows.query[keep]).tolist():
+        own = np.flatnonzero(keep & (rows.query == query))
+        own = own[np.argsort(place[own], kind="stable")]
+        taken = rows.values.take(own).flatten().to_numpy(zero_copy_only=False).reshape(len(own), -1)
+        far = is_far(taken, rows.variance[own], most)
+        faults.add(file, TOO_FAR.format(most), rows.code[own[far]].tolist())
+        own, taken = own[~far], taken[~far]
+        if not len(own):
+            continue
+        values.put(place[own], at[query], taken)
+        variances[place[own], query] = rows.variance[own]
+
+
+def shares_of(source: NmfSource, product: str, state: str, level: str, numerators: Mapping[Variances, int]) -> IntArray:
+    """Return the share of each geounit of a level by its variances; 0 for one without an answer."""
+    folder = source.answers_folder(product, state, level)
+    distinct = [numerators[tuple(row)] for row in open_array(folder, "variances").tolist()]
+    shares: IntArray = np.array([*distinct, 0], np.int64)[open_array(folder, "kind")]
+    return shares
+
+
+def measured_total(source: NmfSource, state: str) -> tuple[int, float] | None:
+    """Return the population of a state by the noisy totals of its parts, and its variance; None where one has none."""
+    folder = source.answers_folder("persons", state, LEVELS[0])
+    query = QUERIES["persons"].index(TOTAL)
+    variance = open_array(folder, "variances").reshape(-1, len(QUERIES["persons"]))[open_array(folder, "kind"), query]
+    if not variance.all():
+        return None
+    return int(open_array(folder, "values")[:, source.columns("persons", LEVELS[0])[TOTAL]].sum()), float(
+        variance.sum()
+    )

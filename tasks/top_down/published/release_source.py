@@ -1,0 +1,226 @@
+"""The measurements of a release of das-flows as a source: read `measurements/`, and validate every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from spine.geography import Geography, IntArray
+from spine.hierarchy import common_denominator
+from spine.noise import parameter
+from spine.top_down import query_group
+from tasks.inputs.arrow import text
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import load_object, save_arrays, save_object
+from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.received import path_in
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, plan_of, save_spine, spine_digest
+from tasks.top_down.published.nmf.geounits import digits_above, spine_of
+from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far, largest_count, save_origin
+from tasks.top_down.release.description import (
+    GEOGRAPHY,
+    GEOUNITS_FOLDER,
+    SETTINGS_FILE,
+    UNREADABLE,
+    read_blocks,
+    read_description,
+    reading,
+)
+from tasks.top_down.run_plan import US, ProductName, law, variance
+from tasks.top_down.source import Blocks, save_blocks
+
+LAW = ("query", "share", "variance_numerator", "variance_denominator")  # columns that name the law of an answer
+RELEASE = "prepared/release"  # of the measurements: their folder, and the digits of geocodes of a spine to be read
+
+
+@dataclass(frozen=True)
+class ReleaseSource(PublishedSource):
+    """The measurements of a release of das-flows."""
+
+    def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
+        """Return the queries that the level was asked."""
+        return tuple(self.design.allocations[product].queries[level])
+
+    def fill(self, product: ProductName, state: str, level: str, folder: Path, kind: np.dtype[Any]) -> Read:
+        """Refuse a file that lacks an answer of a geounit that was measured, or has one of another law; else map it."""
+        spine = plan_of(self, product, state).spine
+        number = spine.levels.index(level)
+        columns, expected = self.columns(product, level), spine.shares[number] > 0
+        path = path_in(load_object(self / RELEASE)[0], f"{product}/{level}/{state}.parquet")
+        codes = text(np.zeros((1, 0), np.uint8) if state == US else codes_of(self, product, state)[number])
+        values = Values.new(folder, len(expected), columns.values(), kind)
+        answered = np.zeros((len(columns), len(expected)), np.int64)
+        try:
+            for query, geounit, answers in _answers(self, product, state, number, path, codes):
+                np.add.at(answered[list(columns).index(query)], geounit, 1)
+                values.put(geounit, columns[query], answers)
+        except UNREADABLE as error:
+            raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
+        if (answered != expected).any():
+            row, column = (int(index[0]) for index in np.nonzero(answered != expected))
+            which = f"{list(columns)[row]} of geounit {codes[column].as_py() or US}"
+            raise Refused(f"{path}: {answered[row, column]} answers to {which}, not {int(expected[column])}")
+        values.flush()
+        return [], None
+
+
+def open_release(
+    source: ReleaseSource, workers: Workers, folder: Path, changes: Mapping[str, Any], only: Sequence[str] = ()
+) -> None:
+    """Read the measurements of a release into a directory: description, spines, then the answers, which are validated.
+
+    folder: `measurements/`. changes: fields of the design to replace, such as the estimator. only: states to be
+    estimated by themselves, without the US level, if any are named.
+
+    Raises
+    ------
+    Refused
+        where the folder is none of such measurements, or they have faults.
+    """
+    digest = _read_description(source, folder, changes, only)
+    if load_object(source / RELEASE)[1]:
+        workers.map("spine", source, read_spine, source.product_states)
+    else:
+        build_spines(source, workers)
+    if digest is not None and spine_digest(source) != digest:
+        raise Refused(f"{folder}: the blocks and settings give another spine than the one that was measured")
+    spines = {pair: source.spine(*pair) for pair in source.product_states}
+    calls = [(*pair, level) for pair, spine in spines.items() for level in spine.levels]
+    calls += [(product, US, US) for product in source.design.products] * source.validated.nation
+    source.read_answers(workers, calls, sum(spine.blocks for (name, _), spine in spines.items() if name == calls[0][0]))
+
+
+def _read_description(
+    source: ReleaseSource, folder: Path, changes: Mapping[str, Any], only: Sequence[str]
+) -> str | None:
+    """Save design and blocks; return the digest of the spines that were measured, where all of them are made."""
+    with reading(folder):
+        description = read_description(folder)
+        digest: str | None = description.spine_digest
+        if only:
+            digest = digest if set(only) == set(description.validated.states) else None  # it is of all spines together
+            alone = replace(description.validated, states=tuple(only), nation=False)
+            description = replace(description, validated=alone)
+        parts = [read_blocks(folder, state) for state in description.validated.states]
+    totals, states = description.totals, description.validated.states
+    if not parts or any(
+        totals.get(int(state), -1) < quarters[:, 1:].sum() for state, (_, quarters) in zip(states, parts, strict=True)
+    ):
+        raise Refused(
+            f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
+        )
+    geography, quarters = zip(*parts, strict=True)
+    save_object(source / "prepared/design", replace(description.design, measurements="none", **changes))
+    save_blocks(source, Blocks(_joined(geography), np.concatenate(quarters), totals))
+    save_object(source / RELEASE, (folder.resolve(), description.widths))
+    save_origin(source, description.origin)
+    save_object(source / "prepared/validated", description.validated)
+    return digest
+
+
+def _joined(parts: Sequence[Geography]) -> Geography:
+    names = [name for name in GEOGRAPHY if getattr(parts[0], name) is not None]
+    return Geography(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def read_spine(source: ReleaseSource, product: ProductName, state: str) -> None:
+    """Save the spine of imported measurements, which is read, with the shares that they have."""
+    folder, all_widths = load_object(source / RELEASE)
+    widths, path = all_widths[product], path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
+    allocation = source.design.allocations[product]
+    try:
+        table = pq.read_table(path, columns=["block", "geocode"])
+        number, blocks = table["block"].to_numpy(), np.array(table["geocode"].to_pylist(), f"S{widths[-1]}")
+        if not np.array_equal(np.sort(number), np.arange(len(source.state(state).geography))):
+            raise ValueError("not every block once")
+        codes = tuple(digits_above(blocks.view(np.uint8).reshape(len(blocks), -1), width) for width in widths)
+        bare = spine_of(codes, number)
+        _, denominator = common_denominator(list(allocation.levels.values()))
+        shares = tuple(
+            _shares(path_in(folder, f"{product}/{level}/{state}.parquet"), text(digits), denominator)
+            for level, digits in zip(bare.levels, codes, strict=True)
+        )
+    except UNREADABLE as error:
+        raise Refused(f"{path}: no geounits of imported measurements ({type(error).__name__})") from None
+    save_arrays(codes_folder(source, product, state), {str(level): digits for level, digits in enumerate(codes)})
+    save_spine(source, product, state, replace(bare, shares=shares, denominator=denominator))
+
+
+def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
+    """Return the numerators of the shares of a level's geounits; 0 for one that was not measured."""
+    table = pq.read_table(path, columns=["geounit", "share"])
+    place = pa.compute.index_in(table["geounit"].cast(pa.large_string()), value_set=codes)
+    share = table["share"].cast(pa.string()).combine_chunks().dictionary_encode()
+    words = [parse_exact(str(word)) * denominator for word in share.dictionary.to_pylist()]
+    if any(word.denominator != 1 for word in words):
+        raise ValueError("a share that is none of the design")
+    found = np.zeros(len(codes), np.int64)
+    found[place.to_numpy()] = np.array([word.numerator for word in words], np.int64)[share.indices.to_numpy()]
+    return found
+
+
+def geounit_numbers(geounit: pa.ChunkedArray, codes: pa.Array) -> IntArray:
+    """Return the number of each geounit in the spine's order. Raises ValueError for one that is not on the spine."""
+    found = pa.compute.index_in(geounit.cast(pa.large_string()), value_set=codes)
+    if found.null_count:
+        raise ValueError("a geounit that is not on the spine")
+    rows: IntArray = found.to_numpy().astype(np.int64)
+    return rows
+
+
+def _answers(
+    source: ReleaseSource, product: ProductName, state: str, level: int, path: Path, codes: pa.Array
+) -> Iterator[tuple[str, IntArray, IntArray]]:
+    """Validate the answers in a file; yield each query group with the geounits that it covers, and their answers."""
+    plan, most = plan_of(source, product, state), largest_count(source, product, state)
+    alphas = plan.allocation.queries[plan.spine.levels[level]]
+    file = pq.ParquetFile(path)
+    value = file.schema_arrow.field("value").type
+    if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
+        raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group, columns=["geounit", "value", *LAW])
+        geounit, answers = geounit_numbers(table["geounit"], codes), table["value"].combine_chunks()
+        if answers.null_count or answers.flatten().null_count:
+            raise Refused(f"{path}: an answer is missing in the column value")
+        shares, width = plan.spine.shares[level][geounit], np.asarray(pa.compute.list_value_length(answers))
+        for (query, *numbers), rows in _by_law(table):
+            if query not in alphas:
+                raise Refused(f"{path}: answers to {query}, which is not asked in this level")
+            share, numerator, denominator = map(parse_exact, numbers)
+            stated = share * plan.spine.denominator
+            if not stated or stated.denominator != 1 or (shares[rows] != stated.numerator).any():
+                raise Refused(f"{path}: answers to {query} with another share than the spine gives")
+            if numerator / denominator != parameter(plan.allocation, share, alphas[query]):
+                raise Refused(f"{path}: answers to {query} with another variance than their share gives")
+            if (width[rows] != query_group(plan.product, query).width).any():
+                raise Refused(f"{path}: answers to {query} of another length than it has coordinates")
+            taken = answers.take(pa.array(rows)).flatten().to_numpy().reshape(len(rows), -1)
+            far = is_far(taken, variance(law(plan.allocation, share, alphas[query])), most)
+            if far.any():
+                code = codes[int(geounit[rows][far.argmax()])].as_py() or US
+                raise Refused(f"{path}: answers to {query} with {TOO_FAR.format(most)}: geounit {code}")
+            yield query, geounit[rows], taken
+
+
+def _by_law(table: pa.Table) -> Iterator[tuple[list[str], IntArray]]:
+    """Yield each combination of the columns LAW once, with its rows."""
+    columns = [table[name].cast(pa.string()).combine_chunks().dictionary_encode() for name in LAW]
+    if any(column.null_count for column in columns):
+        raise ValueError("a row without its query or law")
+    laws: list[list[str]] = [[]]
+    law = np.zeros(len(table), np.int64)
+    for column in columns:
+        words = column.dictionary.to_pylist()
+        law = law * len(words) + column.indices.to_numpy()
+        laws = [[*before, word] for before in laws for word in words]
+    for number in np.unique(law).tolist():
+        yield laws[number], np.flatnonzero(law == number)

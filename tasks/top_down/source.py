@@ -1,0 +1,200 @@
+"""A source of measurements: a spine, a plan, answers, and where they come from.
+
+A run is its own source (measure/measuring.py); measurements that were published are another (published/source.py).
+Estimates, margins of error and areas are made of either, from what lies in its directory:
+
+```
+prepared/   design, names, points, validated
+prepared/blocks/SS           the state's blocks of the universe with their declared invariants
+prepared/spine/PRODUCT/SS    the spine of a state, with its shares
+noisy/PRODUCT/SS/LEVEL/FIRST estimates of a batch of geounits, and solves/, how they were found
+```
+All of it is public. SS is a state, or US for the nation and the states' parts below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from privacy.accounting.journal import MarkName
+from spine.geography import Geography, IntArray
+from spine.hierarchy import Spine
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.files import atomic_path, load_object, read_object, save_object, stamp
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.top_down.run_plan import Design, ProductName
+
+if TYPE_CHECKING:
+    from spine.top_down import NoisyAnswers, Plan
+    from tasks.lifecycle.workers import Workers
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The facts about a valid input that later stages need.
+
+    `input_digest` and `records_digests` (of each product's file and states) are confidential: both go to the ledger,
+    the first also into key derivation, and neither anywhere else; published measurements have none. The rest is public.
+    states: two-digit codes. digests: of public files, by name.
+    """
+
+    input_digest: str
+    records_digests: tuple[str, ...]
+    mark: MarkName | None
+    states: tuple[str, ...]
+    nation: bool
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of a universe, sorted by geocode, with their declared invariants; public.
+
+    quarters: (blocks, 8) housing units, then facilities of the types 1..7. totals: declared population by state code.
+    first: the number of the first block in the whole universe. part_totals: of one state, the populations of its parts
+    in the order of the persons' spine; () where only the state's is declared.
+    """
+
+    geography: Geography
+    quarters: IntArray
+    totals: dict[int, int]
+    first: int = 0
+    part_totals: tuple[int, ...] = ()
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Return the states that have a block, as two-digit codes."""
+        return tuple(f"{state:02d}" for state in np.unique(self.geography.state).tolist())
+
+    def only(self, state: str) -> Blocks:
+        """Return the blocks of one state."""
+        low, high = int(state) * 10**14, (int(state) + 1) * 10**14
+        first, last = np.searchsorted(self.geography.geocode, (low, high)).tolist()
+        rows = np.arange(first, last)
+        return Blocks(self.geography.take(rows), self.quarters[rows], self.totals, self.first + first)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who published measurements.
+
+    run: the run of das-flows that measured, None for the Census Bureau. facts: of files in the Bureau's layout, how
+    they were read, for a manifest.
+    """
+
+    run: str | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Return what the measurements are, in a sentence's words."""
+        if self.run is None:
+            return "the noisy measurements of the redistricting data that the Census Bureau published"
+        return f"the noisy measurements of run {self.run} of das-flows"
+
+    @property
+    def statement(self) -> str:
+        """Return what an estimate of them is."""
+        if self.run is None:
+            return (
+                "Estimated from noisy measurements that the U.S. Census Bureau published: nothing was measured, and "
+                "nothing spent. This is not a Census Bureau product."
+            )
+        return "Estimated from published measurements: nothing was measured, and nothing spent."
+
+
+class StateAnswers(Protocol):
+    """The noisy answers of a state, or (US) of the nation and the states' parts: `spine.top_down.Measure`."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of estimating the state."""
+
+    def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
+        """Return the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
+
+
+@dataclass(frozen=True)
+class Source(RunDirectory):
+    """A handle on a source of measurements: only the path of its directory, so that it may be shown and sent."""
+
+    @property
+    def design(self) -> Design:
+        """Load the design: products, spine, budgets, and what is made of the measurements."""
+        design: Design = self._load("prepared/design")
+        return design
+
+    @property
+    def validated(self) -> Validated:
+        """Load the facts about the input, which are written last."""
+        validated: Validated = self._load("prepared/validated")
+        return validated
+
+    @property
+    def product_states(self) -> list[tuple[ProductName, str]]:
+        """Return every product with every state."""
+        return [(product, state) for product in self.design.products for state in self.validated.states]
+
+    def _load(self, name: str) -> Any:
+        try:
+            return load_object(self / name)
+        except FileNotFoundError:
+            raise Failed("validate: the run was not validated") from None
+
+    def state(self, name: str) -> Blocks:
+        """Load the blocks of one state."""
+        path = self / f"prepared/blocks/{name}"
+        return blocks_at(path, stamp(path))
+
+    def spine_path(self, product: str, state: str) -> Path:
+        """Return the path of a state's spine."""
+        return self / f"prepared/spine/{product}/{state}"
+
+    def spine(self, product: str, state: str) -> Spine:
+        """Load the spine of a state."""
+        path = self.spine_path(product, state)
+        return spine_at(path, stamp(path))
+
+    def estimates_folder(self, product: str, state: str, level: str) -> Path:
+        """Return the folder of a level's estimates, in batches by their first geounit."""
+        return self / f"noisy/{product}/{state}/{level}"
+
+    @property
+    def origin(self) -> Origin | None:
+        """Return who published the measurements; None of a run, which makes them."""
+        return None
+
+    def answers(self, product: ProductName, state: str) -> StateAnswers:
+        """Return the noisy answers of a state, or (US) of the nation. Raises Failed where the run may not draw."""
+        raise NotImplementedError
+
+    def at_hand(self, workers: Workers) -> Iterator[tuple[str, ...]]:
+        """Yield the states in groups whose answers can be read until the next group is asked for: here all at once."""
+        yield self.validated.states
+
+
+def save_blocks(source: Source, blocks: Blocks) -> None:
+    """Save the universe by state: no worker needs the nation's at once."""
+    with atomic_path(source / "prepared/blocks") as folder:
+        for state in blocks.states:
+            save_object(folder / state, blocks.only(state))
+
+
+@lru_cache(maxsize=2)
+def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
+    """Read the blocks of a state."""
+    blocks: Blocks = read_object(path)
+    return blocks
+
+
+@lru_cache(maxsize=8)
+def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
+    """Read a spine; its derived arrays are cached with it."""
+    spine: Spine = read_object(path)
+    return spine
