@@ -26,7 +26,8 @@ from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.published.nmf.inventory import take_inventory
-from tasks.top_down.published.nmf.read_files import Request, read_files
+from tasks.top_down.published.nmf.source import Request
+from tasks.top_down.published.places import BureauFiles
 from tasks.top_down.run import TopDownRun
 
 
@@ -81,23 +82,23 @@ def main() -> None:
 
 def read_back(run: TopDownRun, staged: Path, estimator: str) -> dict[str, Any]:
     """Read the files of a staged release as `das tda estimate` does; returns seconds and sizes."""
-    here, reader = Here(), TopDownRun(run.path.with_name(f"{run.path.name}-back"))
-    reader.create()
+    here, directory = Here(), RunDirectory(run.path.with_name(f"{run.path.name}-back"))
+    directory.create()
     start = time.process_time(), time.perf_counter()
     try:
         inventory, notes = take_inventory(staged)
-        request = Request(None, None, {"estimator": estimator})
-        read_files(reader, cast(Workers, here), inventory, notes, request)
+        files = BureauFiles(staged, inventory, notes, Request())
+        files.open(directory.path, cast(Workers, here), {"estimator": estimator})
         parts = [part for part in inventory.parts if part.kind == "DPQuery"]
         return {
             "processor_seconds": here.seconds | {"total": time.process_time() - start[0]},
             "seconds": time.perf_counter() - start[1],
             "rows": sum(part.rows for part in parts),
             "files_bytes": sum(part.path.stat().st_size for part in inventory.parts),
-            "scratch_bytes": held(reader.path),
+            "scratch_bytes": held(directory.path),
         }
     finally:
-        remove(reader.path)
+        remove(directory.path)
 
 
 def once(settings: TopDownSettings) -> None:

@@ -71,6 +71,7 @@ GOOD = {
     "tda truth": "EX/tda OUT --workers 1",
     "tda estimate": "EX/tda OUT --workers 1",
     "tda import": "EX/tda OUT --workers 1",
+    "tda inventory": "EX/tda",
     "tda areas": "EX/tda EX/blocks.csv OUT --workers 1",
     "tda compare-gls": "EX/tda EX/tda OUT",
     "tda accuracy": "EX/tda OUT --seeds 1 --product units --workers 1",
