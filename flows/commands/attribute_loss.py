@@ -110,9 +110,6 @@ def s_dhc(
     budgets: Annotated[str, typer.Option(help="`deck`, `nmfv8`, or a PHSafe config.json.")] = "deck",
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
-    exceptions: Annotated[
-        bool, typer.Option("--exceptions", help="Show the slides' figure where the rule gives a different one.")
-    ] = False,
     delta: Delta = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
@@ -157,7 +154,7 @@ def s_dhc(
     table = _by_table if by_table else _by_person
     plain = [loss.json(unit) for loss in losses]
     data = {"unit": unit.unit, "budgets": source, "method": method, "notes": notes, "losses": plain}
-    report(data, [table(losses, list(columns), unit, exceptions, notes)], form, as_json=as_json)
+    report(data, [table(losses, list(columns), unit, notes)], form, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -176,10 +173,9 @@ class Loss:
         """Of all tables."""
         return sum(self.tables.values(), Fraction(0))
 
-    def text(self, unit: Scale, exceptions: bool) -> str:
+    def text(self, unit: Scale) -> str:
         """Return the figure to show, starred where the printed one is another."""
-        shown = self.printed if self.reading and exceptions and self.printed is not None else self.total
-        return unit.text(shown) + "*" * bool(self.reading)
+        return unit.text(self.total) + "*" * bool(self.reading)
 
     def json(self, unit: Scale) -> dict[str, Any]:
         """Return the cell for `--json`."""
@@ -210,19 +206,19 @@ def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
     return notes
 
 
-def _by_person(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
+def _by_person(losses: list[Loss], columns: list[str], unit: Scale, notes: list[str]) -> TextTable:
     """Return one row per person, one column per set of attributes: the slides' Results."""
-    shown = [loss.text(unit, exceptions) for loss in losses]
+    shown = [loss.text(unit) for loss in losses]
     starts = range(0, len(losses), len(columns))
     rows = [[losses[at].person, *shown[at : at + len(columns)]] for at in starts]
     return TextTable("A-attribute loss, S-DHC", ["person", *columns], rows, notes)
 
 
-def _by_table(losses: list[Loss], columns: list[str], unit: Scale, exceptions: bool, notes: list[str]) -> TextTable:
+def _by_table(losses: list[Loss], columns: list[str], unit: Scale, notes: list[str]) -> TextTable:
     """Return one row per person and set of attributes, one column per published table: the slides' {Relation} pages."""
     names = list(losses[0].tables)
     rows = [
-        [f"{loss.person}, {loss.label}", *(unit.text(loss.tables[name]) for name in names), loss.text(unit, exceptions)]
+        [f"{loss.person}, {loss.label}", *(unit.text(loss.tables[name]) for name in names), loss.text(unit)]
         for loss in losses
     ]
     return TextTable("A-attribute loss, S-DHC, by table", ["person, attributes", *names, "total"], rows, notes)

@@ -10,7 +10,7 @@ bounded in ball arithmetic and rounded up.
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import expm1, inf, log, log1p, nextafter
+from math import inf, log, log1p, nextafter
 
 from flint import arb
 
@@ -79,18 +79,3 @@ def _rounded(x: arb, *, up: bool) -> float:
     while not (ball(Fraction(candidate)) >= x if up else ball(Fraction(candidate)) <= x):
         candidate = nextafter(candidate, inf if up else -inf)
     return candidate
-
-
-def secrecy_of_the_sample(epsilon: float, rate: float) -> float:
-    """Return epsilon for the population from which each record was sampled with probability `rate`.
-
-    epsilon_q = ln(1 + q (e^eps - 1)).
-
-    Holds for a Poisson sample whose members are secret. The authors left it to later work; here no run is charged less
-    by it.
-    """
-    if not 0 < rate <= 1:
-        raise ValueError(f"the sampling rate must be above 0 and at most 1, not {rate}")
-    if not 0 < epsilon < 700:
-        raise ValueError(f"epsilon must lie strictly between 0 and 700, not {epsilon}")
-    return log1p(rate * expm1(epsilon))

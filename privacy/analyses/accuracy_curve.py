@@ -16,14 +16,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privacy.analyses.error_measures import ErrorSums
 from privacy.analyses.geometric_moments import moments
-from privacy.analyses.slides_sampler import two_tailed
 from privacy.bottom_up.calibration import Method, calibrate
 from privacy.noise.laws import Law, TwoSidedGeometric
 from privacy.noise.sampler import Sampler, Words
@@ -87,8 +85,8 @@ class Simulation:
     group, totals : int64[cells] and {group: total}, or None
         Calibration to these totals (`privacy.bottom_up.calibration`); groups that would not be reported are left out
         beforehand (`calibrated`).
-    method, clip, sampler
-        How to calibrate; whether negative counts become 0; the exact sampler or the slides' two-tailed inverse CDF.
+    method, clip
+        How to calibrate; whether negative counts become 0.
     """
 
     truth: Counts
@@ -97,7 +95,6 @@ class Simulation:
     totals: Mapping[int, int] = field(default_factory=dict)
     method: Method = "additive"
     clip: bool = False
-    sampler: Literal["exact", "slides"] = "exact"
     words: Callable[[int], Words] = operating_system_words
 
     def calibrated(self, group: Counts, totals: Mapping[int, int]) -> Simulation:
@@ -109,17 +106,14 @@ class Simulation:
         return replace(self, truth=self.truth[kept], group=group[kept], totals=totals)
 
     def expected(self, epsilon: float) -> Errors | None:
-        """Return the closed form at an epsilon; None where none holds: only for exact noise that nothing is done to."""
-        plain = self.sampler == "exact" and self.group is None and not self.clip
+        """Return the closed form at an epsilon; None for calibrated or clipped counts, which have none."""
+        plain = self.group is None and not self.clip
         return expected(self.truth, epsilon / self.sensitivity) if plain else None
 
     def release(self, epsilon: Fraction) -> Counts:
         """Return counts released once at an epsilon."""
         law = TwoSidedGeometric(self.sensitivity / epsilon)
-        if self.sampler == "exact":
-            counts = self.truth + fresh_noise(law, len(self.truth), self.words)
-        else:
-            counts = self.truth + two_tailed(self.words(len(self.truth)), float(1 / law.scale))
+        counts = self.truth + fresh_noise(law, len(self.truth), self.words)
         if self.group is not None:
             counts = calibrate(counts, self.group, self.totals, dict.fromkeys(self.totals, True), self.method).counts
         return counts.clip(min=0) if self.clip else counts

@@ -19,7 +19,7 @@ from tasks.lifecycle.errors import Refused
 
 P = ParamSpec("P")
 INK = "#010203"  # stands for the page's text colour
-LIGHT, DARK = ("#1a1a1a", "#ffffff"), ("#e8e8e8", "#16181c")  # ink, paper
+LIGHT, DARK = "#1a1a1a", "#e8e8e8"  # ink on a light and on a dark page
 BLUE, ORANGE = "#3b82c4", "#d9722e"  # 3:1 against both papers, and apart for colour-blind readers
 FORMATS = (".svg", ".png", ".pdf")
 INKED: Any = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
@@ -38,7 +38,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
 }
-_ADAPTS = f"<style>svg{{color:{LIGHT[0]}}}@media(prefers-color-scheme:dark){{svg{{color:{DARK[0]}}}}}</style>"
+_ADAPTS = f"<style>svg{{color:{LIGHT}}}@media(prefers-color-scheme:dark){{svg{{color:{DARK}}}}}</style>"
 
 
 def picture(chart: Callable[P, Figure]) -> Callable[P, str]:
@@ -64,8 +64,8 @@ def standalone(svg: str) -> str:
     return head + _ADAPTS + start + body
 
 
-def save(chart: Callable[[], Figure], path: Path, *, dark: bool = False) -> None:
-    """Draw a chart into a file: .svg follows the viewer's light or dark mode, .png and .pdf are light or `dark`.
+def save(chart: Callable[[], Figure], path: Path) -> None:
+    """Draw a chart into a file: .svg follows the viewer's light or dark mode, .png and .pdf are light.
 
     Raises Refused for another suffix, or where the file cannot be written.
     """
@@ -75,10 +75,9 @@ def save(chart: Callable[[], Figure], path: Path, *, dark: bool = False) -> None
         if path.suffix == ".svg":
             path.write_text(standalone(picture(chart)()))
             return
-        ink, paper = DARK if dark else LIGHT
-        with plt.rc_context({**STYLE, **dict.fromkeys(INKED, ink)}):
+        with plt.rc_context({**STYLE, **dict.fromkeys(INKED, LIGHT)}):
             figure = chart()
-            figure.savefig(path, facecolor=paper, dpi=160)
+            figure.savefig(path, facecolor="#ffffff", dpi=160)
         plt.close(figure)
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -48,8 +47,6 @@ def test_noise_table_has_the_closed_forms(das):
     assert told["variance"] == pytest.approx(7.835396, abs=1e-6)
     assert told["margins"][0]["margin"] == 6
     assert told["margins"][1]["absolute"] == pytest.approx(22.30273, abs=1e-5)
-    _, out, _ = das("noise", "--epsilon", "1", "--sampling-rate", "0.25", "--json")
-    assert json.loads(out)[0]["sampled"] == pytest.approx(math.log(1 + 0.25 * math.expm1(1)))
 
 
 def test_a_margin_of_a_trillion_cells_is_proved_at_once(das):
@@ -93,7 +90,6 @@ def test_charts_name_axes_and_units_and_follow_the_page(das, tmp_path):
         (("noise", "--epsilon", "0"), "--epsilon is a positive number, not 0"),
         (("noise", "--epsilon", "nan"), "--epsilon is a positive number, not 'nan'"),
         (("curve", *COUNTS, "--epsilon", "1e999999999"), "--epsilon is a positive number"),
-        (("noise", "--sampling-rate", "0"), "sampling rate"),
         (("curve", "--counts", "1,x"), "whole numbers"),
         (("curve", "--counts", "1,-2"), "cannot be negative"),
         (("curve", "--counts", "0,0"), "sum to 0"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,11 +40,7 @@ def curve(
     calibrate: Totals = None,
     method: Method = "additive",
     clip: Clip = False,
-    sampler: Annotated[
-        Literal["exact", "slides"], typer.Option(help="`exact`, or `slides`: their float inverse CDF, not private.")
-    ] = "exact",
     plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw .png and .pdf for a dark page.")] = False,
     curator: Curator = False,
     form: FormatOption = Format.table,
     *,
@@ -67,13 +63,13 @@ def curve(
     else:
         simulation, unit = simulate_table(table, domain, calibrate, options, curator=curator)
     with refusing():
-        simulation = replace(simulation, method=method, clip=clip, sampler=sampler)
+        simulation = replace(simulation, method=method, clip=clip)
         points = list(simulation.curve(epsilons, replicates))
     if plot:
         from flows.reports.bottom_up_chart import draw_curve
         from tasks.pages.charts import save
 
-        save(lambda: draw_curve(points, simulation.expected, unit), plot, dark=dark)
+        save(lambda: draw_curve(points, simulation.expected, unit), plot)
     notes = [
         "NOT PRIVATE: computed from exact counts, for internal use in choosing epsilon.",
         f"{len(simulation.truth):,} cells, {replicates} replicates: mean ± standard error. L1 in {unit}, L2 squared.",

@@ -17,9 +17,6 @@ def noise(
     cells: Annotated[
         list[int] | None, typer.Option(min=1, max=10**12, help="Cells of a marginal; may be repeated.")
     ] = None,
-    sampling_rate: Annotated[
-        float | None, typer.Option(help="Also show epsilon by secrecy of the sample; no run is charged less for it.")
-    ] = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
@@ -27,7 +24,6 @@ def noise(
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.accounting.conversions import secrecy_of_the_sample
     from privacy.analyses.geometric_moments import absolute_sum, moments
     from privacy.bottom_up.mechanism import BottomUp
     from privacy.noise.margins import margin_of_error
@@ -43,9 +39,6 @@ def noise(
                 for m in sizes
             ]
         facts.append({"epsilon": value, **vars(law), "margins": of_sums})
-        if sampling_rate is not None:
-            with refusing():
-                facts[-1]["sampled"] = secrecy_of_the_sample(float(value), sampling_rate)
     head = ["epsilon", "p", "P(0)", "E|N|", "Var N", "E N^4", *(f"95% margin, {m} cells" for m in sizes)]
     rows = [
         [short(row["epsilon"]), *(f"{row[name]:.6g}" for name in ("p", "zero", "absolute", "variance", "fourth"))]
@@ -57,9 +50,4 @@ def noise(
         TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows),
         TextTable("Expected absolute error of a marginal", ["epsilon", *(f"{m} cells" for m in sizes)], sums),
     ]
-    if sampling_rate is not None:
-        sampled = [[short(row["epsilon"]), f"{row['sampled']:.6g}"] for row in facts]
-        tables.append(
-            TextTable(f"Secrecy of a sample of rate {sampling_rate:g}", ["epsilon", "for the population"], sampled)
-        )
     report(facts, tables, form, as_json=as_json)

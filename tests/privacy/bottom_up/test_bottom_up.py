@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from sums_of_draws import pmf_of_sum
 
-from privacy.accounting.conversions import secrecy_of_the_sample
-from privacy.analyses.accuracy_curve import Errors, Simulation, errors, expected, fresh_noise, operating_system_words
+from privacy.analyses.accuracy_curve import Errors, Simulation, errors, expected, fresh_noise
 from privacy.analyses.geometric_moments import absolute_sum, moments
-from privacy.analyses.slides_sampler import difference, one_sided, two_tailed
 from privacy.bottom_up.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative, ratio
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
@@ -25,7 +23,6 @@ from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 
 SEED = 20190607  # statistical tests fix their words; production takes them from the operating system
-TWO_53 = 2.0**53
 
 # With a = e^-eps: p = 1 - a, P(0) = tanh(eps/2), E|N| = 1/sinh eps, Var = 2a/(1-a)^2,
 # E N^4 = 2a(1+10a+a^2)/(1-a)^4, the 95% margin of error
@@ -91,25 +88,15 @@ def test_expected_absolute_error_of_marginals(case, figure):
     assert mass @ k**2 == pytest.approx(cells * moments(epsilon).variance)
 
 
-# Samplers. Each statistical test fails by chance with the probability given, under fresh words; here they are fixed.
+# The statistical test fails by chance with the probability given, under fresh words; here they are fixed.
 
 DRAWS = 200_000
 
 
-def samplers(e: float):
-    words = seeded()
-    return {
-        "exact": lambda: fresh_noise(TwoSidedGeometric(1 / Fraction(e)), DRAWS, words),
-        "inverse CDF": lambda: two_tailed(words(DRAWS), e),
-        "difference": lambda: difference(words(2 * DRAWS), e),
-    }
-
-
 @pytest.mark.parametrize("e", [0.1, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("name", ["exact", "inverse CDF", "difference"])
-def test_samplers_follow_the_law(name, e):
+def test_the_noise_follows_the_law(e):
     """Chi-square at 1e-4; mean at 4 standard errors (6e-5); second moment at 4 (6e-5)."""
-    drawn = samplers(e)[name]()
+    drawn = fresh_noise(TwoSidedGeometric(1 / Fraction(e)), DRAWS, seeded())
     law = moments(e)
     cut = max(2, int(6 / e))
     a = math.exp(-e)
@@ -123,40 +110,12 @@ def test_samplers_follow_the_law(name, e):
     assert abs((drawn**2).mean() - law.variance) < 4 * ((law.fourth - law.variance**2) / DRAWS) ** 0.5
 
 
-@pytest.mark.parametrize("e", [0.01, 0.3, 1.0, 5.0])
-def test_inverse_of_the_slides_is_the_quantile(e):
-    """F(inv(u)) >= u > F(inv(u) - 1), and at the edges of cells up to the rounding that the docstring warns of."""
-    a = math.exp(-e)
-
-    def cdf(k):
-        return np.where(k <= 0, a ** (-np.minimum(k, 0)) / (1 + a), 1 - a ** (np.maximum(k, 0) + 1.0) / (1 + a))
-
-    words = np.linspace(0, 2.0**64 - 4096, 20_001).astype(np.uint64)
-    u = (2.0 * (words >> np.uint64(12)) + 1) / TWO_53
-    k = two_tailed(words, e)
-    assert np.all(cdf(k) >= u * (1 - 1e-12))
-    assert np.all(u * (1 + 1e-12) > cdf(k - 1))
-
-
-def test_hazards_of_the_slides_sampler():
-    """The tail ends where one 53-bit uniform does: the ratio of neighbouring outputs is infinite beyond it."""
-    least, most = np.array([0], np.uint64), np.array([2**64 - 1], np.uint64)
-    assert one_sided(least, 1.0)[0] == math.ceil(53 * math.log(2)) == 37
-    assert one_sided(least, 0.1)[0] == 368
-    assert one_sided(most, 1.0)[0] == 1
-    assert (two_tailed(least, 1.0)[0], two_tailed(most, 1.0)[0]) == (-36, 36)
-    assert float(BottomUp(Fraction(1)).law.pmf(100)) > 0  # the exact law goes on
-    assert two_tailed(np.concatenate([least, most]), 50.0).tolist() == [0, 0]  # p rounds to 1: no NaN, no noise
-
-
 def test_epsilon_50_gives_no_noise_and_bad_budgets_are_refused():
     assert not fresh_noise(BottomUp(Fraction(50)).law, 100_000).any()
     for bad, why in ((0, "positive"), (-1, "positive"), (float("nan"), "exact number")):
         with pytest.raises(ValueError, match=why):
             BottomUp(bad)
     for bad in (0, -1, math.inf, math.nan):
-        with pytest.raises(ValueError, match="must"):
-            two_tailed(operating_system_words(1), bad)
         with pytest.raises(ValueError, match="must be at least"):
             moments(bad)
 
@@ -176,14 +135,6 @@ def test_spend_and_weights():
     for most, grid in ((1, 2), (1, 0), (0, 0)):
         with pytest.raises(ValueError, match="grid"):
             BottomUp(Fraction(1), Fraction(most), Fraction(grid))
-
-
-def test_secrecy_of_the_sample():
-    assert secrecy_of_the_sample(1, 1) == pytest.approx(1)
-    assert secrecy_of_the_sample(0.5, 0.25) == pytest.approx(math.log(1 + 0.25 * (math.exp(0.5) - 1)))
-    for epsilon, rate in ((1, 0), (1, 1.1), (0, 0.5), (-1, 0.5)):
-        with pytest.raises(ValueError, match=r"rate|epsilon"):
-            secrecy_of_the_sample(epsilon, rate)
 
 
 # Histogram and marginals.
@@ -360,14 +311,13 @@ def test_errors_by_hand():
         errors(np.zeros(3, np.int64), np.ones(3, np.int64))
 
 
-@pytest.mark.parametrize("sampler", ["exact", "slides"])
-def test_simulated_curve_is_the_closed_one(sampler):
+def test_simulated_curve_is_the_closed_one():
     """2,000 replicates at four epsilons: each mean within 4 standard errors, 20 comparisons, false alarms 1.3e-3."""
-    simulation = Simulation(TRUTH, words=seeded(), sampler=sampler)
+    simulation = Simulation(TRUTH, words=seeded())
     points = list(simulation.curve([Fraction(1, 100), Fraction(1, 10), Fraction(1), Fraction(4)], 2000))
     for point in points:
         closed = expected(TRUTH, float(point.epsilon))
-        assert point.expected == (closed if sampler == "exact" else None)
+        assert point.expected == closed
         for name, mean in vars(point.mean).items():
             assert abs(mean - getattr(closed, name)) < 4 * getattr(point.standard_error, name), (point.epsilon, name)
     accuracies = [point.mean.a1 for point in points]
