@@ -10,7 +10,6 @@ one for each version of Prefect, and its name has the digest of its content.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
 import shutil
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.process import end_with_parent
 
 LISTENING = 3  # the number of the file that the process answers on
 PASSWORD = "PREFECT_SERVER_API_AUTH_STRING"  # a variable, since arguments are shown to every user of the machine
@@ -43,7 +43,6 @@ SETTINGS = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
 }
-PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def serve(parent: str, home: str, state: str) -> NoReturn:
@@ -60,7 +59,7 @@ def serve(parent: str, home: str, state: str) -> NoReturn:
     """
     try:
         signal.signal(signal.SIGTERM, _end)
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        end_with_parent(signal.SIGTERM)
         if os.getppid() == int(parent):
             _take_own_settings(home)
             _prepare_database(Path(home, DATABASE), Path(state))

@@ -5,6 +5,7 @@ Two checkouts of one version need not have the same code, so the code is known b
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -30,6 +31,7 @@ ENVIRONMENT_FOLDER = "share/das-flows"  # below a virtual environment
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 KERNELS = "from spine.compiled import"  # in every file of kernels
 CONSTANTS = re.compile(r"^from ((?:spine|tasks)\.\S+) import (?:\([^)]*|.*)\b[A-Z][A-Z0-9_]+\b", re.M)
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 @cache
@@ -101,6 +103,11 @@ def no_core_dumps() -> None:
     heeds it, others may not, and are to be switched off where real persons are (docs/privacy.md).
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def end_with_parent(number: int) -> None:
+    """Have the kernel send this process a signal when the process that started it has ended, however that ended."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 def installation_folder() -> Path | None:

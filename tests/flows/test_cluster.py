@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from conftest import lacking
 from dhca_faults import good_inputs
@@ -131,3 +137,39 @@ def test_the_certificate_of_a_cluster_holds_whatever_the_clock_says(tmp_path: Pa
     at = int(time.time()) + days * 86_400
     words = ["openssl", "verify", "-attime", str(at), "-CAfile", file, file]
     assert subprocess.run(words, capture_output=True).returncode == 0
+
+
+BUSY = """
+import sys, threading, time
+from pathlib import Path
+from flows.execution.cluster import ClusterSettings, open_cluster
+def work(place):
+    import os
+    Path(place).write_text(str(os.getpid()))
+    sum(range(10**11))  # minutes, in which no other thread of the worker runs
+with open_cluster(ClusterSettings(workers=1), Path(sys.argv[1])) as client:
+    client.submit(work, sys.argv[2]).result()
+"""
+
+
+@pytest.mark.e2e
+def test_a_busy_worker_ends_when_its_run_is_killed(tmp_path: Path) -> None:
+    place = tmp_path / "worker"
+    run = subprocess.Popen([sys.executable, "-c", BUSY, tmp_path / "dask", place], start_new_session=True)
+    try:
+        until(lambda: place.exists() and place.read_text())
+        worker = psutil.Process(int(place.read_text()))
+        run.kill()
+        run.wait()
+        until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+
+
+def until(found: Callable[[], object]) -> None:
+    """Wait for it, a minute at most."""
+    end = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < end
+        time.sleep(0.05)
