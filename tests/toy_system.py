@@ -27,6 +27,7 @@ from privacy.noise.laws import law
 from privacy.noise.query_noise import QueryNoise
 from tasks.lifecycle.authorization import read_drawing
 from tasks.lifecycle.check import Check
+from tasks.lifecycle.description import Description
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.manifest import made_by, spent, write_manifest
 from tasks.lifecycle.reservation import Charging, authorize, check_open
@@ -124,6 +125,10 @@ def stages(run: Runner[ToySettings]) -> Path:
     return run.commit(staged)
 
 
+def description(_manifest: Mapping[str, Any]) -> Description:
+    return Description(())
+
+
 class Page(str):
     """What stands for the pages of a release: a line."""
 
@@ -143,5 +148,6 @@ TOY = System(
     stages="toy_system:stages",
     check="toy_system:check",
     release_checks="toy_system:checks",
+    description="toy_system:description",
     page="toy_system:show",
 )

@@ -25,6 +25,7 @@ class System:
     flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; a function that refuses
     settings before them.
     release_checks: yields the checks of a release that are its own, for `das check`.
+    description: returns the Description of a release's tables, given its manifest.
     page: opens a release for `das show`.
     """
 
@@ -36,6 +37,7 @@ class System:
     stages: str
     check: str
     release_checks: str
+    description: str
     page: str
 
     @property
@@ -45,7 +47,7 @@ class System:
         return found
 
     def part(self, name: str) -> Callable[..., Any]:
-        """Return `flow`, `stages`, `check`, `release_checks` or `page`."""
+        """Return `flow`, `stages`, `check`, `release_checks`, `description` or `page`."""
         found: Callable[..., Any] = resolve_name(getattr(self, name))
         return found
 
@@ -62,6 +64,7 @@ SYSTEMS = {
             stages="flows.detailed_dhca:stages",
             check="flows.detailed_dhca:check",
             release_checks="tasks.detailed_dhca.check:checks",
+            description="tasks.detailed_dhca.description:description",
             page="flows.reports.show.detailed_dhca.pages:DetailedDhcaPages",
         ),
         System(
@@ -73,6 +76,7 @@ SYSTEMS = {
             stages="flows.top_down:stages",
             check="flows.top_down:check",
             release_checks="tasks.top_down.check.release:checks",
+            description="tasks.top_down.release.tables:description",
             page="flows.reports.show.top_down.pages:TopDownPages",
         ),
         System(
@@ -84,6 +88,7 @@ SYSTEMS = {
             stages="flows.bottom_up:stages",
             check="flows.bottom_up:check",
             release_checks="tasks.bottom_up.check:checks",
+            description="tasks.bottom_up.description:description",
             page="flows.reports.show.bottom_up:BottomUpPages",
         ),
     )

@@ -17,7 +17,7 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.inputs.names import NAMES_FILE, check_names
 from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.dictionary import DICTIONARY_FILE
+from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE
 from tasks.lifecycle.manifest import parse_exact, released_files
 
 NUMBERS = ["COUNT", "MOE"]
@@ -65,7 +65,10 @@ def _check_names(release: Path) -> Check:
     tables = {PurePosixPath(name).stem for name in every if _TABLE.fullmatch(name)} | {"histogram"}
     must = {f"{name}.csv" for name in tables} | {f"parquet/{name}.parquet" for name in tables}
     faults = [f"{name} is missing" for name in sorted(must - every)]
-    faults += [f"{name} is no file of such a release" for name in sorted(every - must - {DICTIONARY_FILE, NAMES_FILE})]
+    faults += [
+        f"{name} is no file of such a release"
+        for name in sorted(every - must - {DICTIONARY_FILE, PACKAGE_FILE, NAMES_FILE})
+    ]
     return Check("names of all files", f"{len(must)} files", tuple(faults))
 
 

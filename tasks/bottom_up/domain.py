@@ -124,9 +124,14 @@ class Domain(BaseModel):
 
         None where no states are declared: codes may be those of another country.
         """
-        names = [name for name in (*self.factors, *self.groups) if self.states and name not in self.not_places]
-        named = [(name.upper(), self.grouping((name,)).levels[0]) for name in names if name.upper() in DIGITS]
+        named = [(name.upper(), self.grouping((name,)).levels[0]) for name in self.region_columns]
         return frozenset(Region.named(kind, code) for kind, codes in named for code in codes if is_region(kind, code))
+
+    @property
+    def region_columns(self) -> list[str]:
+        """The factors and groups whose levels are codes of regions."""
+        names = [name for name in (*self.factors, *self.groups) if self.states and name not in self.not_places]
+        return [name for name in names if name.upper() in DIGITS]
 
     def grouping(self, names: Sequence[str], histogram: Histogram | None = None) -> Grouping:
         """Return the groups of cells by some factors or coarser factors. Raises ValueError for any other name.

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
-from tasks.bottom_up.dictionary import dictionary
+from tasks.bottom_up.description import description
 from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.inputs.public_regions import write_regions
-from tasks.lifecycle.dictionary import write_dictionary
+from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
 from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, noise_law, write_manifest
 from tasks.lifecycle.run_directory import RunDirectory
@@ -70,8 +70,9 @@ def _write_all(run: RunDirectory, out: Path) -> None:
         _write(out, table, plan, columns, count, reported)
     if regions := plan.domain.regions():
         write_regions(run, out, regions.__contains__)
-    write_dictionary(out, dictionary(names), file_names(out))
-    write_manifest(out, _manifest(run, plan))
+    manifest = _manifest(run, plan)
+    write_package(out, description(manifest), manifest, file_names(out))
+    write_manifest(out, manifest)
 
 
 def _write(
@@ -151,6 +152,7 @@ def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
         "histogram": {
             "cells": domain.histogram.cells,
             "factors": {factor.name: len(factor.levels) for factor in domain.histogram.factors},
+            "regions": domain.region_columns,
             "structural_zeros": domain.structural_zeros,
             "domain": domain.digest(),
         },

@@ -11,8 +11,8 @@ import numpy as np
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.configuration import PERSONS
+from tasks.detailed_dhca.description import description
 from tasks.detailed_dhca.details import AGES, DETAILS
-from tasks.detailed_dhca.dictionary import DICTIONARY
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.report import write_report
@@ -21,7 +21,7 @@ from tasks.detailed_dhca.run import DetailedRun, Validated
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.dictionary import write_dictionary
+from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import (
     GUARANTEE,
@@ -91,7 +91,7 @@ def describe_release(
         **made_by(run),
     }
     write_report(run, out, manifest)
-    write_dictionary(out, DICTIONARY, file_names(out))
+    write_package(out, description(manifest), manifest, file_names(out))
     write_manifest(out, manifest)
 
 

@@ -6,13 +6,55 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tasks.inputs.names import Names, names_in, write_names
-from tasks.inputs.points import points_in, write_points
+from tasks.inputs.names import NAMES_FILE, Names, names_in, write_names
+from tasks.inputs.points import POINTS_FILE, points_in, write_points
 from tasks.inputs.regions import Region
+from tasks.lifecycle.description import Column, Table
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 
 NAMES, POINTS = "prepared/names", "prepared/points"
+REGION_TYPES = {
+    "USA": "the nation: the states of the run",
+    "STATE": "state",
+    "COUNTY": "county or equivalent",
+    "TRACT": "census tract",
+    "PLACE": "place",
+    "COUSUB": "county subdivision",
+    "AIANNH": "American Indian, Alaska Native or Native Hawaiian area",
+    "PR-STATE": "Puerto Rico",
+    "PR-COUNTY": "municipio",
+    "PR-TRACT": "census tract of Puerto Rico",
+    "PR-PLACE": "place of Puerto Rico",
+}
+KEY = ("REGION_TYPE", "REGION_ID")
+REGION = (
+    Column("REGION_TYPE", "code", "the kind of region", REGION_TYPES, frame="region_type"),
+    Column(
+        "REGION_ID",
+        "code",
+        "the region by the digits of its FIPS codes; 1 for the nation",
+        frame="region_id",
+        region="{REGION_TYPE}",
+        names="region",
+    ),
+)
+NAMES_TABLE = Table(
+    "Names of regions",
+    (*REGION, Column("NAME", "text", "the name of the region", role="name")),
+    text=NAMES_FILE,
+    key=KEY,
+)
+POINTS_TABLE = Table(
+    "Points of regions, to draw them on a map",
+    (
+        *REGION,
+        Column("LATITUDE", "degrees", "of a point of the region", type="number", role="latitude"),
+        Column("LONGITUDE", "degrees", "of the same point, east of Greenwich", type="number", role="longitude"),
+    ),
+    text=POINTS_FILE,
+    key=KEY,
+)
 
 
 def keep_regions(run: RunDirectory, geography: str) -> None:

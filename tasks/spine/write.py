@@ -16,6 +16,10 @@ import pyarrow.parquet
 from spine.noise import Noise, noise, record_cost
 from spine.settings import AS_WRITTEN
 from spine.variance import Root
+from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.description import Description
+from tasks.lifecycle.manifest import file_names
+from tasks.spine.description import TABLES
 from tasks.spine.entities import Roots
 from tasks.spine.first_pass import SPINES, StateSummary
 from tasks.spine.join import entity_table, roots, shared_codes
@@ -54,6 +58,7 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
     page = (partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
     list(map_states(write_report, [page]))  # on a worker if there are some: it imports matplotlib and takes a second
     shutil.rmtree(partial / "scratch")
+    write_package(partial, Description(TABLES), {"release": "Geographic spine"}, file_names(partial))
     if prepared.out.exists():
         prepared.out.rmdir()
     partial.rename(prepared.out)

@@ -18,6 +18,7 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
+from tasks.top_down.cells import write_cells
 from tasks.top_down.estimate.descent import FIRST, load_estimates
 from tasks.top_down.gls.margin_tables import describe_margins, write_margins
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
@@ -51,6 +52,8 @@ def write_release(run: Source, workers: Workers, staged: Path) -> None:
         return region.type == "AIANNH" or region.id[:2] in run.validated.states
 
     write_regions(run, staged, is_named)
+    for product in products:
+        write_cells(staged, product, pl94=run.design.pl94)
     describe_release(run, staged, {product: describe_margins(run, product) for product in products})
 
 

@@ -51,6 +51,16 @@ def test_a_table_is_measured_until_its_account_is_spent(tmp_path: Path) -> None:
     assert "state 44 has 0 of 1" in example("measure_a_table.py", tmp_path, "1/2", code=1)
 
 
+def test_any_table_is_read_by_its_description(released: Path, top_down_released: Path) -> None:
+    listed = example("read_tables.py", released).splitlines()
+    assert "t1-county-2: Totals of population groups: County, Detailed" in listed
+    read = example("read_tables.py", released, "parquet-t2-county-2")
+    assert "COUNT: its margin of error is MOE, 3 to 15" in read
+    assert all(word in read for word in ("female", "Iteration 2001", "NaN"))  # codes, a foreign key, a missing age
+    cells = example("read_tables.py", top_down_released, "histograms-persons-tabulation-county")
+    assert "Black or African American" in cells
+
+
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_run_is_compared_to_the_truth_and_read(tmp_path: Path, prefect_server: None) -> None:

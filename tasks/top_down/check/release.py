@@ -16,7 +16,7 @@ from privacy.noise.sampler import check_law
 from tasks.inputs.names import NAMES_FILE, check_names
 from tasks.inputs.points import POINTS_FILE, check_points
 from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.dictionary import DICTIONARY_FILE
+from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE
 from tasks.lifecycle.manifest import noise_law, parse_exact
 from tasks.lifecycle.received import PART, NotOfRelease
 from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE
@@ -29,6 +29,7 @@ from tasks.top_down.check.counts import (
 )
 from tasks.top_down.check.measurement_files import check_measurement_files, measurement_files
 from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
+from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import US
 
 
@@ -140,9 +141,10 @@ def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Yield the optional files: names; of entities, whole states and margins; in the Bureau's layout."""
-    yield from (NAMES_FILE, POINTS_FILE, DICTIONARY_FILE)
+    yield from (NAMES_FILE, POINTS_FILE, DICTIONARY_FILE, PACKAGE_FILE)
     for product, entry in manifest["products"].items():
         yield from measurement_files(manifest, product)
+        yield from (CELLS_FILE.format(product=product), COUNTS_FILE.format(product=product))
         for state in manifest["states"]:
             yield from (
                 f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in (*OFF_SPINE, WHOLE_STATE)

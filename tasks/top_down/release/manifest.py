@@ -15,7 +15,7 @@ from privacy.noise.laws import UNITS
 from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.dictionary import write_dictionary
+from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.manifest import (
     DELTA,
     GUARANTEE,
@@ -28,8 +28,8 @@ from tasks.lifecycle.manifest import (
 )
 from tasks.top_down.estimate.descent import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
-from tasks.top_down.release.dictionary import DICTIONARY
 from tasks.top_down.release.report import write_report
+from tasks.top_down.release.tables import description
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
 from tasks.top_down.source import Source
 
@@ -85,7 +85,7 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
     if origin and origin.facts:  # das-flows may not have drawn the noise
         del manifest["noise_scheme"]
     write_report(run, staged, manifest)
-    write_dictionary(staged, DICTIONARY, file_names(staged))
+    write_package(staged, description(manifest), manifest, file_names(staged))
     write_manifest(staged, manifest)
 
 

@@ -18,8 +18,10 @@ from spine_cases import blocks_table, root_of, write_grfc
 from spine.production import allocation_for
 from spine.settings import PRODUCTS, settings_for
 from tasks.inputs.spine_options import read_allocation, read_settings
+from tasks.lifecycle.datapackage import DICTIONARY_FILE, read_package
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import file_names
 from tasks.lifecycle.workers import Workers
 from tasks.pages.words import best_in_words
 from tasks.spine.optimize import on_workers, optimize_spine
@@ -55,6 +57,21 @@ def tables(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     blocks = pd.concat([pd.read_parquet(f) for f in sorted((out / "blocks").iterdir())], ignore_index=True)
     geounits = pd.concat([pd.read_parquet(f) for f in sorted((out / "geounits").iterdir())], ignore_index=True)
     return blocks, geounits.astype({"level": str, "share": str})
+
+
+def test_every_column_of_a_spine_is_described(spine: tuple[Path, SpineSummary]) -> None:
+    out, _ = spine
+    named = file_names(out)
+    resources = read_package(out, named)
+    paths = {path for resource in resources for path in resource.paths}
+    assert paths == {name for name in named if name.endswith((".csv", ".parquet")) and name != DICTIONARY_FILE}
+    assert all(column.meaning for resource in resources for column in resource.columns)
+    by_name = {resource.name: resource for resource in resources}
+    numbers = {column.name for column in by_name["blocks"].columns if column.type == "integer"}
+    assert numbers == {level.lower() for level in PERSONS.levels[1:-1]}
+    for name, delimiter in (("entities", ","), ("noise", ",")):
+        table = pd.read_csv(out / f"{name}.csv", sep=delimiter)
+        assert list(table) == [column.name for column in by_name[name].columns]
 
 
 @pytest.mark.usefixtures("without_charts")

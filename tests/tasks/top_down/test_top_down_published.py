@@ -60,7 +60,7 @@ def test_the_release_comes_out_again(
 
     monkeypatch.setattr(Drawing, "noise", draws)
     (place,) = estimated(tmp_path / "again", staged / "measurements")
-    apart = ("manifest.json", "report.html", "dictionary.csv", "measurements/", "nmf/")
+    apart = ("manifest.json", "report.html", "datapackage.json", "dictionary.csv", "measurements/", "nmf/")
     assert contents(place, apart) == contents(staged, apart)
     assert not (tmp_path / "again/runs/estimate-0").exists()
     manifest, of_run = (json.loads((folder / "manifest.json").read_text()) for folder in (place, staged))

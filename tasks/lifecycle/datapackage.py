@@ -1,0 +1,295 @@
+"""datapackage.json of a release: its tables as a Data Package 2.0 with Table Schema (https://datapackage.org).
+
+What the standard has no word for has the prefix `das:` (docs/spec/files.md#datapackagejson). The file is written from
+the system's Description, and read by whoever reads a release, which may be anybody's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.lifecycle.description import PLACEHOLDER, Column, Description, Noise, Reference, Table, dictionary_rows
+from tasks.lifecycle.digests import CHUNK_BYTES
+from tasks.lifecycle.received import NotOfRelease, path_in, read_json, reason_of
+
+PACKAGE_FILE, DICTIONARY_FILE = "datapackage.json", "dictionary.csv"
+DICTIONARY_COLUMNS = ("FILES", "COLUMN", "UNIT", "CODE", "MEANING")
+PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
+UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard has no word for text without quotes
+OWN = "das:"
+OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "total", "overlap")
+OWN_OF_TABLE = ("where", "parts", "counts", "of", "sums", "dependent", "noise", "twin")
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A table of a release: its files, the columns that these have, and what the Table that describes them says.
+
+    where: the names in the placeholders of its files; parts: in those by which its files differ, a name a file.
+    dependent: whether the noise of its rows is not independent. twin: the table in Parquet whose rows its text has.
+    """
+
+    name: str
+    title: str
+    paths: tuple[str, ...]
+    columns: tuple[Column, ...]
+    delimiter: str = "|"
+    key: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counts: bool = False
+    of: str = ""
+    sums: str = ""
+    dependent: bool = False
+    noise: Sequence[Noise] = ()
+    twin: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its files are text."""
+        return not self.paths[0].endswith(".parquet")
+
+    def with_role(self, *roles: str) -> list[Column]:
+        """Return its columns with one of these roles."""
+        return [column for column in self.columns if column.role in roles]
+
+
+def write_package(out: Path, description: Description, manifest: Mapping[str, Any], files: Sequence[str]) -> None:
+    """Write OUT/datapackage.json and OUT/dictionary.csv, of the tables among these files of a release in OUT."""
+    rows = (DICTIONARY_COLUMNS, *dictionary_rows(description.tables, files))
+    (out / DICTIONARY_FILE).write_text("".join("|".join(row) + "\n" for row in rows), "utf-8")
+    package = {
+        "$schema": PROFILE,
+        "name": slug(manifest["release"]),
+        "title": manifest["release"],
+        **({f"{OWN}run": manifest["run"]} if "run" in manifest else {}),
+        "resources": [_as_json(out, resource) for resource in resources_of(out, description, files)],
+    }
+    (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def resources_of(out: Path, description: Description, files: Iterable[str]) -> list[Resource]:
+    """Return the tables among these files of a release in OUT, in the order of their description."""
+    found: dict[str, tuple[Table, dict[str, str], list[tuple[str, str]]]] = {}
+    for file in sorted(files):
+        if described := description.table_of(file):
+            table, pattern, names = described
+            part = names.pop(table.split, "")
+            found.setdefault(_name_of(table, pattern, names), (table, names, []))[2].append((part, file))
+    made = [
+        _resource(out, description, name, table, names, sorted(parts)) for name, (table, names, parts) in found.items()
+    ]
+    place = {id(table): number for number, table in enumerate(description.tables)}
+    words = {word: number for number, word in enumerate(description.words)}
+
+    def order(one: Resource) -> tuple[Any, ...]:
+        return place[id(found[one.name][0])], [words.get(name, 0) for name in one.where.values()], one.is_text
+
+    known = {resource.name for resource in made}
+    return [
+        replace(one, references=tuple(each for each in one.references if each.table in known))
+        for one in sorted(made, key=order)
+    ]
+
+
+def _resource(
+    out: Path, description: Description, name: str, table: Table, where: dict[str, str], parts: list[tuple[str, str]]
+) -> Resource:
+    paths = tuple(path for _, path in parts)
+    columns = [
+        replace(
+            column,
+            name=one,
+            title=column.title or heading(column.frame or one),
+            codes=column.codes if column.type == "string" else {},
+            in_text=True,
+            optional=False,
+        )
+        for one in columns_of(out / paths[0], table.delimiter)
+        if (column := table.column(one) or Column(one, "", ""))
+    ]
+    present = {column.name for column in columns}
+    key = tuple(column.name for column in columns if not column.role) if table.key == ("*",) else table.key
+    words = {key: description.words.get(value, value) for key, value in where.items()}
+    is_text = not paths[0].endswith(".parquet")
+    return Resource(
+        name=name,
+        title=table.title.format(**words),
+        paths=paths,
+        columns=tuple(columns),
+        delimiter=table.delimiter,
+        key=key if present.issuperset(key) else (),
+        references=tuple(
+            replace(each, table=slug(each.table.format(**where)))
+            for each in table.references
+            if present.issuperset(each.columns)
+        ),
+        where=where,
+        parts={table.split: [part for part, _ in parts]} if table.split else {},
+        counts=table.counts,
+        of=slug(table.of.format(**where)),
+        sums=slug(table.sums.format(**where)),
+        dependent=table.dependent,
+        noise=description.noise(name) if table.has_counts else (),
+        twin=_name_of(table, table.parquet, where) if is_text and table.parquet else "",
+    )
+
+
+def _name_of(table: Table, pattern: str, where: Mapping[str, str]) -> str:
+    """Return the name of the table of a file: its path in lower case, without what differs between its parts."""
+    stem = pattern.rpartition(".")[0]
+    named = PLACEHOLDER.sub(lambda match: "" if match[1] == table.split else where[match[1]], stem)
+    same = pattern == table.text and table.parquet.rpartition(".")[0] == stem
+    return slug(f"{named}-text" if same else named)
+
+
+def slug(text: str) -> str:
+    """Return a text as a name in a Data Package: `block-group` of `Block_Group`."""
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")
+
+
+def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:
+    """Return the columns of a file with their types in Parquet; text has none."""
+    if path.suffix == ".parquet":
+        return {column.name: column.type for column in pq.read_schema(path)}
+    with path.open(encoding="utf-8") as file:
+        return dict.fromkeys(file.readline().rstrip("\n").split(delimiter))
+
+
+def heading(name: str) -> str:
+    """Return the name of a column as a heading: `Age start` of `age_start`; of capitals, as they are."""
+    return name if name.isupper() else name.replace("_", " ").capitalize()
+
+
+# -- as JSON ----------------------------------------------------------------------------------------------------------
+
+
+def _as_json(out: Path, resource: Resource) -> dict[str, Any]:
+    one = len(resource.paths) == 1
+    content = (out / resource.paths[0]).stat().st_size if one else 0
+    schema: dict[str, Any] = {"fields": [_field(column) for column in resource.columns]}
+    if resource.key:
+        schema["primaryKey"] = list(resource.key)
+    if resource.references:
+        schema["foreignKeys"] = [
+            {"fields": list(each.columns), "reference": {"resource": each.table, "fields": list(each.key)}}
+            for each in resource.references
+        ]
+    dialect = {"delimiter": resource.delimiter, **(UNQUOTED if resource.delimiter == "|" else {})}
+    text = {"format": "csv", "mediatype": "text/csv", "encoding": "utf-8", "dialect": dialect}
+    return {
+        "name": resource.name,
+        "type": "table",
+        "title": resource.title,
+        "path": resource.paths[0] if one else list(resource.paths),
+        **(text if resource.is_text else {"format": "parquet", "mediatype": "application/vnd.apache.parquet"}),
+        **({"bytes": content} if one else {}),
+        **({"hash": _hash(out / resource.paths[0])} if one and content <= CHUNK_BYTES else {}),
+        "schema": schema,
+        **_own(resource, OWN_OF_TABLE),
+    }
+
+
+def _hash(path: Path) -> str:
+    """Return the SHA-256 of a file of one chunk; the manifest has the digest of every file."""
+    return f"sha256:{sha256(path.read_bytes()).hexdigest()}"
+
+
+def _field(column: Column) -> dict[str, Any]:
+    made = {"name": column.name, "type": column.type, "title": column.title, "description": column.meaning}
+    codes = [{"value": value, "label": label} for value, label in column.codes.items()]
+    return {
+        **made,
+        **({"categories": codes} if codes else {}),
+        **({"missingValues": list(column.missing)} if column.missing else {}),
+        **_own(column, OWN_OF_COLUMN),
+    }
+
+
+def _own(one: Column | Resource, names: Sequence[str]) -> dict[str, Any]:
+    return {f"{OWN}{name}": value for name in names if (value := getattr(one, name))}
+
+
+# -- read -------------------------------------------------------------------------------------------------------------
+
+
+def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
+    """Return the tables of a release whose manifest names these files.
+
+    Raises NotOfRelease where it has no datapackage.json, or one that is not a description of such tables.
+    """
+    named = set(named)
+    if PACKAGE_FILE not in named:
+        raise NotOfRelease(f"the release has no {PACKAGE_FILE}, which describes its tables")
+    try:
+        resources = [_parse(resource) for resource in read_json(release, PACKAGE_FILE)["resources"]]
+        for path in (path for resource in resources for path in resource.paths):
+            if path not in named:
+                raise NotOfRelease(f"{PACKAGE_FILE} describes {path[:200]!a}, which the manifest does not name")
+            path_in(release, path)
+    except NotOfRelease:
+        raise
+    except Exception as error:  # anybody may have written it
+        raise NotOfRelease(f"{PACKAGE_FILE} is not a description of tables: {reason_of(error)}") from error
+    return resources
+
+
+def _parse(resource: Mapping[str, Any]) -> Resource:
+    schema, path = resource["schema"], resource["path"]
+    return Resource(
+        name=_text(resource["name"]),
+        title=_text(resource["title"]),
+        paths=_texts([path] if isinstance(path, str) else path),
+        columns=tuple(map(_column, schema["fields"])),
+        delimiter=_text(resource.get("dialect", {}).get("delimiter", "|")),
+        key=_texts(schema.get("primaryKey", ())),
+        references=tuple(map(_reference, schema.get("foreignKeys", ()))),
+        **_read_own(Resource, resource, OWN_OF_TABLE),
+    )
+
+
+def _reference(key: Mapping[str, Any]) -> Reference:
+    other = key["reference"]
+    return Reference(_texts(key["fields"]), _text(other["resource"]), _texts(other["fields"]))
+
+
+def _column(field: Mapping[str, Any]) -> Column:
+    return Column(
+        name=_text(field["name"]),
+        meaning=_text(field["description"]),
+        codes={_text(code["value"]): _text(code["label"]) for code in field.get("categories", ())},
+        type=_text(field["type"]),
+        title=_text(field["title"]),
+        missing=_texts(field.get("missingValues", ())),
+        **{"unit": "", **_read_own(Column, field, OWN_OF_COLUMN)},
+    )
+
+
+def _read_own(kind: type[Any], found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return own properties, each of the kind of its default."""
+    defaults = {one.name: one.default for one in fields(kind)}
+    own = {name: found[f"{OWN}{name}"] for name in names if f"{OWN}{name}" in found}
+    for name, value in own.items():
+        if isinstance(defaults[name], str | bool | int) and type(value) is not type(defaults[name]):
+            raise TypeError(f"{OWN}{name} is {value!r:.40}")
+    return own
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is not text")
+    return value
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(_text, values))

@@ -1,0 +1,322 @@
+"""What the tables of a TopDown release are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
+from tasks.lifecycle.description import Column, Description, Reference, Table
+from tasks.pages.words import COMBINATIONS, level_title
+from tasks.top_down.areas import FOLDERS, OFF_SPINE
+from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.run_plan import US
+
+GQ_TYPES = {
+    "0": "household",
+    "1": "correctional facility",
+    "2": "juvenile facility",
+    "3": "nursing facility",
+    "4": "other institutional facility",
+    "5": "college housing",
+    "6": "military quarters",
+    "7": "other noninstitutional facility",
+}
+REGION_TYPES = {  # by level of the tabulation or family of entities
+    "State": "STATE",
+    "County": "COUNTY",
+    "Tract": "TRACT",
+    "place": "PLACE",
+    "mcd": "COUSUB",
+    "aian": "AIANNH",
+}
+LEVELS_OF_FILES = (US, "State", "County", "Tract", "Tract_Group", "Block_Group", "Block", *OFF_SPINE)
+CELLS_FILE, COUNTS_FILE = "cells/{product}.csv", "cells/{product}-counts.csv"
+UNITS = {"persons": "persons", "units": "housing units"}
+BLOCK = (
+    Column("SCHEMA_TYPE_CODE", "code", "what the rows are", {"MPD": "persons", "MUD": "units"}),
+    Column("SCHEMA_BUILD_ID", "text", "the program that made the file"),
+    Column("TABBLKST", "code", "state, 2 digits", region="STATE"),
+    Column("TABBLKCOU", "code", "county, 3 digits"),
+    Column("TABTRACTCE", "code", "tract, 6 digits"),
+    Column("TABBLKGRPCE", "code", "block group, 1 digit"),
+    Column("TABBLK", "code", "block, 4 digits"),
+)
+RECORDS = Column(
+    "COUNT",
+    "records",
+    "how many records of the block are so; none in text, which has a row each",
+    type="integer",
+    role="count",
+    in_text=False,
+)
+DECLARED = (
+    Column(QUARTERS[0], "housing units", "declared: the housing units, without noise", type="integer", role="declared"),
+    *(
+        Column(
+            name,
+            "facilities",
+            f"declared: facilities, without noise: {GQ_TYPES[name[-1]]}",
+            type="integer",
+            role="declared",
+        )
+        for name in QUARTERS[1:]
+    ),
+)
+GEOUNIT = Column("geounit", "code", "the geounit by its geocode on the spine, or by its public code", frame="code")
+CELL = Column("cell", "code", "the cell of the histogram", type="integer")
+COUNT = Column(
+    "count", "persons or housing units", "the released count; cells of 0 have no row", type="integer", role="count"
+)
+STATISTIC = Column("count", "text", "what is counted", frame="statistic", overlap=True)
+MARGINS = (
+    STATISTIC,
+    Column("released", "persons or housing units", "the released count", type="integer", role="count"),
+    Column(
+        "margin",
+        "persons or housing units",
+        "its margin of error at 95%; empty where it would not be the release's",
+        role="margin",
+        of="released",
+        type="number",
+    ),
+    Column(
+        "estimate",
+        "persons or housing units",
+        "the unbiased estimate; not rounded, and may be negative",
+        role="estimate",
+        of="released",
+        type="number",
+    ),
+    Column(
+        "standard_error",
+        "persons or housing units",
+        "the standard error of the estimate",
+        role="standard error",
+        of="estimate",
+        type="number",
+    ),
+)
+
+AXES = {  # of the cells of each product, by its own name of the axis
+    "persons": (
+        Column("hhgq", "code", "where the person lives", GQ_TYPES),
+        Column("votingage", "code", "of voting age", {"0": "under 18", "1": "18 and over"}),
+        Column("hispanic", "code", "Hispanic or Latino", {"0": "no", "1": "yes"}),
+        Column("cenrace", "code", "the set of races", {str(at): words for at, words in enumerate(COMBINATIONS)}),
+    ),
+    "units": (Column("h1", "code", "the status of the unit", {"0": "vacant", "1": "occupied"}),),
+}
+
+
+def _tables(product: str, *, whole_states: bool) -> list[Table]:
+    """Return the tables of a product: by area and by level of the spine, and its cells."""
+    kind, cell = f"{{product={product}}}", ("cell",)
+    margins = tuple(replace(column, unit=UNITS[product]) if column.role else column for column in MARGINS)
+    histogram = Table(
+        f"Histograms of {product}: {{level}}",
+        (GEOUNIT, CELL, replace(COUNT, unit=UNITS[product])),
+        split="state",
+        key=("geounit", "cell"),
+        references=(Reference(cell, f"cells-{product}", cell),),
+        sums=f"cells-{product}-counts",
+    )
+    estimate = Table(
+        f"Margins and estimates of {product}: {{level}}",
+        (GEOUNIT, *margins),
+        split="state",
+        key=("geounit", "count"),
+        dependent=True,
+    )
+    tables = []
+    for folder, level in (path.split("/") for path in FOLDERS.values()):
+        geounit = replace(GEOUNIT, region=REGION_TYPES[level], names="name") if level in REGION_TYPES else GEOUNIT
+        path = f"{kind}/{folder}/{{level={level}}}/{{state}}.parquet"
+        columns = (geounit, *histogram.columns[1:])
+        tables += [
+            replace(
+                histogram,
+                parquet=f"histograms/{path}",
+                columns=columns,
+                key=() if level == "aian" else histogram.key,  # an area in several states has rows in each
+                counts=True,
+            ),
+            replace(
+                estimate,
+                parquet=f"margins/{path}",
+                columns=(geounit, *margins),
+                key=() if level == "aian" else estimate.key,
+                of=f"histograms-{product}-{folder}-{level}",
+            ),
+        ]
+    state = replace(GEOUNIT, region="STATE", digits=2, names="name")
+
+    def on_spine(table: Table, **changes: Any) -> Table:
+        return replace(table, title=f"{table.title}, on the spine", **changes)
+
+    return [
+        *tables,
+        on_spine(
+            histogram,
+            parquet=f"histograms/{kind}/{{level=State}}/{{state}}.parquet",
+            columns=(state, *histogram.columns[1:]),
+            counts=not whole_states,
+        ),
+        on_spine(histogram, parquet=f"histograms/{kind}/{{level}}/{{state}}.parquet"),
+        on_spine(estimate, parquet=f"margins/{kind}/{{level}}/{{state}}.parquet"),
+        Table(
+            f"What is declared, of {product}: {{level}}",
+            (GEOUNIT, *DECLARED),
+            parquet=f"invariants/{kind}/{{level}}/{{state}}.parquet",
+            split="state",
+            key=("geounit",),
+        ),
+        Table(
+            f"Cells of the histograms of {product}",
+            (CELL, *AXES[product]),
+            text=CELLS_FILE.format(product=product),
+            key=cell,
+        ),
+        Table(
+            f"Counts of {product}: the cells that each sums",
+            (replace(STATISTIC, frame="statistic"), CELL),
+            text=COUNTS_FILE.format(product=product),
+            key=("count", "cell"),
+            references=(Reference(cell, f"cells-{product}", cell),),
+        ),
+    ]
+
+
+OTHER_TABLES = (
+    Table(
+        "Microdata of persons",
+        (
+            *BLOCK,
+            Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
+            Column("RTYPE", "code", "where the person lives", {"3": "household", "5": "group quarters"}),
+            Column("GQTYPE_PL", "code", "the type of group quarters", GQ_TYPES),
+            Column("VOTING_AGE", "code", "of voting age", {"1": "under 18", "2": "18 and over"}),
+            Column("CENHISP", "code", "Hispanic or Latino", {"1": "no", "2": "yes"}),
+            Column("CENRACE", "code", "the set of races", {f"{at:02d}": one for at, one in enumerate(COMBINATIONS, 1)}),
+            RECORDS,
+        ),
+        text="mdf/{state}_{product=persons}.txt",
+        parquet="mdf/{state}_{product=persons}.parquet",
+        split="state",
+        key=("*",),
+    ),
+    Table(
+        "Microdata of housing units and group quarters",
+        (
+            *BLOCK,
+            Column("RTYPE", "code", "what it is", {"2": "housing unit", "4": "group quarters"}),
+            Column("HH_STATUS", "code", "its status", {"0": "group quarters", "1": "occupied", "2": "vacant"}),
+            RECORDS,
+        ),
+        text="mdf/{state}_{product=units}.txt",
+        parquet="mdf/{state}_{product=units}.parquet",
+        split="state",
+        key=("*",),
+    ),
+    Table(
+        "Blocks, as they were measured",
+        (
+            Column(
+                "geocode", "code", "the block: its 15 digits, with the block group before the block", type="integer"
+            ),
+            Column("place", "code", "place, 99999 for none", type="integer"),
+            Column("cousub", "code", "county subdivision", type="integer"),
+            Column("aiannh", "code", "AIANNH area, 9999 for none", type="integer"),
+            Column(
+                "gq",
+                "bits",
+                "which of the seven types of group quarters it has, the first type leftmost",
+                type="integer",
+            ),
+            Column("universe", "yes or no", "whether it has living quarters", type="boolean"),
+            *DECLARED,
+        ),
+        parquet="measurements/blocks/{state}.parquet",
+        split="state",
+        key=("geocode",),
+    ),
+    Table(
+        "Blocks of the spine that was read, in its order: {product}",
+        (
+            Column("block", "number", "the row of the block in the table of blocks", type="integer"),
+            Column("geocode", "code", "the block's geocode on the spine"),
+        ),
+        parquet="measurements/geounits/{product}/{state}.parquet",
+        split="state",
+    ),
+    Table(
+        "Noisy measurements of {product}: {level}",
+        (
+            GEOUNIT,
+            Column("query", "text", "the query group"),
+            Column("value", "persons or units", "its noisy answers, in the order of its coordinates", type="array"),
+            Column("share", "fraction", "the share of the product's budget that the geounit has"),
+            Column("variance_numerator", "number", "with the denominator, the exact parameter of the noise"),
+            Column("variance_denominator", "number", "sigma squared of the discrete Gaussian, or the geometric scale"),
+            Column(
+                "variance",
+                "persons or units, squared",
+                "the variance of the noise in one answer",
+                type="number",
+                role="variance",
+                of="value",
+            ),
+        ),
+        parquet="measurements/{product}/{level}/{state}.parquet",
+        split="state",
+        key=("geounit", "query"),
+    ),
+    Table(
+        "{kind} of {level} in the layout of the Census Bureau's files",
+        (
+            Column("geocode", "code", "the geounit's geocode, as the Census Bureau's files write it"),
+            Column("query_name", "text", "the query, with _dpq for a noisy answer and _con for a constraint"),
+            Column("sign", "text", "of a constraint: how value and count compare", optional=True),
+            *(
+                Column(axis, "text", f"the axis of {words}: the values that an answer sums", optional=True)
+                for axis, words in (
+                    ("hhgq", "households and group-quarters types"),
+                    ("votingage", "voting age"),
+                    ("hispanic", "Hispanic or Latino ethnicity"),
+                    ("cenrace", "the 63 sets of races"),
+                    ("h1", "vacant and occupied units"),
+                )
+            ),
+            Column("query_shape", "number", "the shape of the answers", type="array"),
+            Column("value", "persons or units", "the answers in C order of the shape", type="array"),
+            Column(
+                "variance",
+                "persons or units, squared",
+                "the variance of the noise in one answer",
+                type="number",
+                role="variance",
+                of="value",
+                optional=True,
+            ),
+            Column("plb", "rho", "the budget of the query in the geounit", type="number", optional=True),
+        ),
+        parquet="nmf/{dataset}/{level}.parquet/{kind}/{state*}.parquet",
+        split="state",
+        key=("geocode", "query_name"),
+    ),
+    NAMES_TABLE,
+    POINTS_TABLE,
+)
+
+
+def tables(*, whole_states: bool = False) -> tuple[Table, ...]:
+    """Return the tables of a release; whole_states: of one that tabulates states, which may be two parts of a spine."""
+    of_products = (table for product in UNITS for table in _tables(product, whole_states=whole_states))
+    return *of_products, *OTHER_TABLES
+
+
+def description(manifest: Mapping[str, Any]) -> Description:
+    """Return the description of a release. No law is known of the error of a count without a margin."""
+    words = {level: level_title(level, several=level != US) for level in LEVELS_OF_FILES}
+    return Description(tables(whole_states=bool(manifest["options"].get("pl94"))), words=words)

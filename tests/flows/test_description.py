@@ -1,0 +1,248 @@
+"""A release describes itself: datapackage.json by the standard's profile and readers, dictionary.csv beside it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import frictionless
+import jsonschema
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from show_release import with_estimates, with_margins
+
+from flows.execution.systems import released_by
+from tasks.lifecycle.datapackage import (
+    DICTIONARY_COLUMNS,
+    DICTIONARY_FILE,
+    PACKAGE_FILE,
+    Resource,
+    read_package,
+    resources_of,
+    write_package,
+)
+from tasks.lifecycle.description import Column, Description, Table, dictionary_rows
+from tasks.lifecycle.manifest import file_names, read_manifest
+from tasks.lifecycle.received import NotOfRelease
+from tasks.top_down.published.nmf.inventory import AXES
+from tasks.top_down.release.tables import tables
+from tasks.top_down.release.measurement_files import Layout
+from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
+
+TABLES = (".csv", ".parquet", ".txt")
+RELEASES = pytest.mark.parametrize("kind", ["released", "top_down_released", "bottom_up_released"])
+
+
+@pytest.fixture
+def release(kind: str, request: pytest.FixtureRequest) -> Path:
+    return Path(request.getfixturevalue(kind))
+
+
+def package_of(release: Path) -> dict[str, Any]:
+    package: dict[str, Any] = json.loads((release / PACKAGE_FILE).read_text())
+    return package
+
+
+def described(release: Path) -> Description:
+    """The description of a release by its system."""
+    manifest = read_manifest(release)
+    system = released_by(manifest["release"])
+    assert system is not None
+    made: Description = system.part("description")(manifest)
+    return made
+
+
+def read(release: Path, resource: Resource) -> pd.DataFrame:
+    """All rows of a table, as text."""
+    if resource.is_text:
+        paths = [release / path for path in resource.paths]
+        texts = [pd.read_csv(path, sep="|", dtype=str, keep_default_na=False, quoting=3) for path in paths]
+        return pd.concat(texts)
+    return pd.concat([pq.read_table(release / path).to_pandas() for path in resource.paths])
+
+
+@RELEASES
+def test_every_column_of_every_table_is_described(release: Path) -> None:
+    resources = read_package(release, read_manifest(release)["files"])
+    paths = [path for resource in resources for path in resource.paths]
+    assert sorted(paths) == [name for name in file_names(release) if name.endswith(TABLES) and name != DICTIONARY_FILE]
+    for resource in resources:
+        for path in resource.paths:
+            assert [column.name for column in resource.columns] == columns_of(release / path), path
+        assert resource.title
+        for column in resource.columns:
+            assert all((column.meaning, column.unit, column.title)), (resource.name, column.name)
+    assert resources == resources_of(release, described(release), paths)  # what is written is what is read
+
+
+def columns_of(path: Path) -> list[str]:
+    if path.suffix == ".parquet":
+        return list(pq.read_schema(path).names)
+    with path.open() as file:
+        return file.readline().rstrip("\n").split("|")
+
+
+@RELEASES
+def test_the_description_keeps_the_published_profile(release: Path) -> None:
+    profile = json.loads((files("dplib") / "profiles/2.0/datapackage.json").read_text())
+    package = package_of(release)
+    validator = jsonschema.validators.validator_for(profile)(profile)
+    assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
+    assert [error.message[:200] for error in validator.iter_errors(package)] == []
+    package["resources"][0]["schema"]["fields"][0]["type"] = "code"
+    assert len(list(validator.iter_errors(package))) == 1  # it looks at every field
+
+
+@RELEASES
+def test_others_read_the_tables_by_the_description(release: Path) -> None:
+    """Types, codes, keys and references of text, by another program; it reads version 1 and passes over what is new."""
+    package = frictionless.Package(str(release / PACKAGE_FILE))
+    assert [each.name for each in package.resources] == [each["name"] for each in package_of(release)["resources"]]
+    texts = [each for each in package.resources if each.format == "csv"]
+    assert texts
+    for resource in texts:
+        report = resource.validate()
+        assert report.flatten(["message"]) == [], resource.name
+        assert report.tasks[0].stats["rows"] == len((release / resource.path).read_text().splitlines()) - 1
+
+
+@RELEASES
+def test_keys_references_and_codes_hold_in_every_table(release: Path) -> None:
+    by_name = {resource.name: resource for resource in read_package(release, read_manifest(release)["files"])}
+    for resource in by_name.values():
+        table = read(release, resource)
+        if resource.key:
+            assert not table[list(resource.key)].astype(str).duplicated().any(), resource.name
+        for column in resource.columns:
+            if column.codes and column.type == "string":
+                assert set(table[column.name].unique()) <= set(column.codes), (resource.name, column.name)
+        for reference in resource.references:
+            keys = read(release, by_name[reference.table])[list(reference.key)].astype(str)
+            own = table[list(reference.columns)].astype(str)
+            own = own[(own != "").all(axis=1)]
+            assert set(own.itertuples(index=False, name=None)) <= set(keys.itertuples(index=False, name=None))
+
+
+@RELEASES
+def test_bytes_and_hashes_are_those_of_the_files(release: Path) -> None:
+    single = [each for each in package_of(release)["resources"] if isinstance(each["path"], str)]
+    for resource in single:
+        content = (release / resource["path"]).read_bytes()
+        assert (len(content), f"sha256:{sha256(content).hexdigest()}") == (resource["bytes"], resource["hash"])
+
+
+def test_the_law_of_a_count_is_found_by_its_margin(released: Path, bottom_up_released: Path) -> None:
+    manifest = read_manifest(released)
+    for resource in read_package(released, manifest["files"]):
+        if resource.with_role("count") and not resource.is_text:
+            margins = [law["margin"] for law in resource.noise]
+            assert set(read(released, resource)["MOE"].unique()) <= set(margins)
+            assert len(margins) == len(set(margins))
+    (histogram, *_) = read_package(bottom_up_released, read_manifest(bottom_up_released)["files"])
+    noise = read_manifest(bottom_up_released)["noise"]
+    assert histogram.noise == [{name: noise[name] for name in ("law", "scale", "variance", "step")}]
+
+
+def test_the_cells_and_the_counts_of_a_histogram_are_tables(top_down_released: Path) -> None:
+    cells = pd.read_csv(top_down_released / "cells/persons.csv", sep="|")
+    numbers = ((cells.hhgq * 2 + cells.votingage) * 2 + cells.hispanic) * 63 + cells.cenrace
+    assert (numbers == cells.cell).all()
+    assert len(cells) == 2016
+    counts = pd.read_csv(top_down_released / "cells/persons-counts.csv", sep="|").merge(cells, on="cell")
+    assert counts["count"].value_counts()["total"] == 2016
+    assert (counts[counts["count"] == "voting age"].votingage == 1).all()
+    assert (counts[counts["count"] == "race: Asian"].cenrace == 3).all()
+
+
+def test_estimates_and_margins_name_the_counts_that_they_are_of(
+    released: Path, top_down_released: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(top_down_released, tmp_path / "margins")
+    for release, of in (
+        (with_estimates(released, tmp_path / "estimates"), "parquet-t2-county-1"),
+        (with_margins(tmp_path / "margins"), "histograms-persons-tabulation-county"),
+    ):
+        resources = resources_of(release, described(release), file_names(release))
+        by_name = {resource.name: resource for resource in resources}
+        (estimates,) = [resource for resource in resources if resource.of == of and not resource.is_text]
+        assert estimates.dependent
+        assert by_name[of].counts
+        margin, estimate = estimates.with_role("margin")[0], estimates.with_role("estimate")[0]
+        assert margin.of in (estimate.name, "released")
+
+
+def test_dictionary_has_every_column_and_code(released: Path) -> None:
+    header, *rows = [line.split("|") for line in (released / DICTIONARY_FILE).read_text().splitlines()]
+    assert tuple(header) == DICTIONARY_COLUMNS
+    assert {len(row) for row in rows} == {len(header)}
+    assert [row for row in rows if row[:2] == ["t2/*.csv", "SEX"]] == [
+        ["t2/*.csv", "SEX", "code", "", "the sex of the cell"],
+        ["t2/*.csv", "SEX", "", "1", "male"],
+        ["t2/*.csv", "SEX", "", "2", "female"],
+    ]
+    assert not any(row[:2] == ["t2/*.csv", "MOE"] for row in rows)  # only in Parquet
+    assert not any(row[0].startswith("estimates/") for row in rows)  # of no table that is not there
+
+
+def test_the_layout_of_the_bureau_is_described() -> None:
+    (nmf,) = [table for table in tables() if table.parquet.startswith("nmf/")]
+    for product, axes in AXES.items():
+        layout = Layout(tuple(axes), [], pa.int32(), True, {})
+        assert all(nmf.column(name) for name in layout.schema.names), product
+
+
+def test_files_of_one_shape_are_one_table_or_its_parts(tmp_path: Path) -> None:
+    number = Column("n", "persons", "how many", type="integer", role="count")
+    others = Column("by_*", "code", "a group")
+    table = Table("By {group}", (others, number), text="by/{group}/{state}.csv", split="state", key=("*",))
+    only = replace(table, title="Only x", text="by/{group=x}/{state}.csv")
+    for name in ("x/44", "y/44", "y/45"):
+        (tmp_path / "by" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"by/{name}.csv").write_text("by_A|n\nx|1\n")
+    made = Description((only, table), words={"y": "wealth"})
+    names = ["by/y/45.csv", "by/x/44.csv", "by/y/44.csv"]
+    write_package(tmp_path, made, {"release": "A toy", "run": "r"}, names)
+    x, y = read_package(tmp_path, [PACKAGE_FILE, *names])
+    assert (x.name, x.title, x.where, y.title) == ("by-x", "Only x", {"group": "x"}, "By wealth")
+    assert (y.paths, y.parts) == (("by/y/44.csv", "by/y/45.csv"), {"state": ["44", "45"]})
+    assert [column.name for column in y.columns] == ["by_A", "n"]
+    assert y.key == ("by_A",)
+    assert [row[:2] for row in dictionary_rows(made.tables, y.paths)] == [("by/*/*.csv", "by_*"), ("by/*/*.csv", "n")]
+
+
+def hostile(package: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The description with one value after the other replaced or gone."""
+    values = [*HOSTILE, *HOSTILE_TEXTS, "manifest.json", "/etc/passwd"]
+    for number, path in enumerate(leaves(package)):
+        changed = parent = json.loads(json.dumps(package))
+        for name in path[:-1]:
+            parent = parent[name]
+        if number % 5:
+            parent[path[-1]] = values[number % len(values)]
+        else:
+            del parent[path[-1]]
+        yield changed
+
+
+def test_a_description_that_somebody_changed_is_read_or_refused(bottom_up_released: Path, tmp_path: Path) -> None:
+    release = Path(shutil.copytree(bottom_up_released, tmp_path / "release"))
+    named, refused = read_manifest(release)["files"], 0
+    for changed in hostile(package_of(release)):
+        (release / PACKAGE_FILE).write_text(json.dumps(changed))
+        try:
+            resources = read_package(release, named)
+        except NotOfRelease:
+            refused += 1
+        else:
+            assert all(path in named for resource in resources for path in resource.paths)
+    assert refused > 50
+    with pytest.raises(NotOfRelease, match=r"has no datapackage\.json"):
+        read_package(release, [])
