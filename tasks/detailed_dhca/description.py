@@ -8,7 +8,7 @@ from typing import Any
 
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import LAST_AGE, WIDTHS
+from tasks.detailed_dhca.details import LAST_AGE, SEXES, WIDTHS
 from tasks.inputs.public_regions import KEY, NAMES_TABLE, POINTS_TABLE, REGION
 from tasks.lifecycle.description import Column, Description, Noise, Reference, Table
 from tasks.lifecycle.manifest import noise_law, parse_exact
@@ -43,7 +43,9 @@ AGES = (
         missing=("*",),
         frame="age_end",
     ),
-    Column("SEX", "code", "the sex of the cell", {"1": "male", "2": "female"}, frame="sex", labels=True),
+    Column(
+        "SEX", "code", "the sex of the cell", {str(code): sex for code, sex in SEXES.items()}, frame="sex", labels=True
+    ),
 )
 COUNT = Column("COUNT", "persons", "the published count, with noise", type="integer", role="count", frame="count")
 MOE = Column(

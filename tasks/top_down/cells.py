@@ -1,31 +1,26 @@
-"""The cells of a product's histogram, a column an axis, and the cells that each named count sums, as tables."""
+"""The cells of a product's histogram, a column an axis, and the cells that each count sums, as tables of a release."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from spine.top_down.histogram import PERSONS, UNITS
-from tasks.top_down.gls.margin_tables import columns_of
+from spine.counts import cell_table, mask
+from tasks.top_down.gls.margin_tables import counts_of
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import SCHEMAS, ProductName
 
 
 def write_cells(out: Path, product: ProductName, *, pl94: bool) -> None:
-    """Write OUT/cells/PRODUCT.csv and PRODUCT-counts.csv; pl94: with the counts of the tables P1 to P5."""
-    histogram = PERSONS if product == "persons" else UNITS
-    axes = histogram.coordinates
-    rows = np.column_stack([np.arange(histogram.cells), *axes.values()]).tolist()
-    _write(out / CELLS_FILE.format(product=product), ["cell", *axes], rows)
-    counts = columns_of(product, pl94)
-    column, cell = np.nonzero(counts.cells.T)
-    named = zip(np.array(counts.names)[column].tolist(), cell.tolist(), strict=True)
-    _write(out / COUNTS_FILE.format(product=product), ["count", "cell"], map(list, named))
+    """Write OUT/cells/PRODUCT.csv and PRODUCT-counts.csv; pl94: with the cells of the tables P1 to P5."""
+    axes = SCHEMAS[product].axes
+    cells = cell_table(axes)
+    codes = ["cell", *(axis.column for axis in axes)]
+    _write(out / CELLS_FILE.format(product=product), codes, zip(*(cells[name] for name in codes), strict=True))
+    sums = ((count.name, cell) for count in counts_of(product, pl94) for cell in mask(axes, count.where).nonzero()[0])
+    _write(out / COUNTS_FILE.format(product=product), ["count", "cell"], sums)
 
 
-def _write(path: Path, columns: list[str], rows: Iterable[list[Any]]) -> None:
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join("|".join(map(str, row)) + "\n" for row in (columns, *rows)))

@@ -33,8 +33,8 @@ from tasks.lifecycle.description import Column, Description, Table, dictionary_r
 from tasks.lifecycle.manifest import file_names, read_manifest
 from tasks.lifecycle.received import NotOfRelease
 from tasks.top_down.published.nmf.inventory import AXES
-from tasks.top_down.release.tables import tables
 from tasks.top_down.release.measurement_files import Layout
+from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
 
 TABLES = (".csv", ".parquet", ".txt")
@@ -152,14 +152,15 @@ def test_the_law_of_a_count_is_found_by_its_margin(released: Path, bottom_up_rel
 
 
 def test_the_cells_and_the_counts_of_a_histogram_are_tables(top_down_released: Path) -> None:
+    axes = {"GQTYPE_PL": range(8), "VOTING_AGE": (1, 2), "CENHISP": (1, 2), "CENRACE": range(1, 64)}
     cells = pd.read_csv(top_down_released / "cells/persons.csv", sep="|")
-    numbers = ((cells.hhgq * 2 + cells.votingage) * 2 + cells.hispanic) * 63 + cells.cenrace
-    assert (numbers == cells.cell).all()
-    assert len(cells) == 2016
+    in_order = pd.MultiIndex.from_product(axes.values(), names=axes).to_frame(index=False)  # C order
+    pd.testing.assert_frame_equal(cells, in_order.reset_index(names="cell"))
     counts = pd.read_csv(top_down_released / "cells/persons-counts.csv", sep="|").merge(cells, on="cell")
     assert counts["count"].value_counts()["total"] == 2016
-    assert (counts[counts["count"] == "voting age"].votingage == 1).all()
-    assert (counts[counts["count"] == "race: Asian"].cenrace == 3).all()
+    adults, asian = (counts[counts["count"] == name] for name in ("voting age", "race: Asian"))
+    assert (len(adults), set(adults.VOTING_AGE)) == (1008, {2})
+    assert (len(asian), set(asian.CENRACE)) == (32, {4})
 
 
 def test_estimates_and_margins_name_the_counts_that_they_are_of(

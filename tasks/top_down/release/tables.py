@@ -6,23 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from spine.counts import Axis
+from spine.redistricting import HHGQ, PERSON_AXES, UNIT_AXES
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
 from tasks.lifecycle.description import Column, Description, Reference, Table
-from tasks.pages.words import COMBINATIONS, level_title
+from tasks.pages.words import level_title
 from tasks.top_down.areas import FOLDERS, OFF_SPINE
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import US
 
-GQ_TYPES = {
-    "0": "household",
-    "1": "correctional facility",
-    "2": "juvenile facility",
-    "3": "nursing facility",
-    "4": "other institutional facility",
-    "5": "college housing",
-    "6": "military quarters",
-    "7": "other noninstitutional facility",
-}
 REGION_TYPES = {  # by level of the tabulation or family of entities
     "State": "STATE",
     "County": "COUNTY",
@@ -57,11 +49,11 @@ DECLARED = (
         Column(
             name,
             "facilities",
-            f"declared: facilities, without noise: {GQ_TYPES[name[-1]]}",
+            f"declared: {HHGQ.labels[at]}, without noise",
             type="integer",
             role="declared",
         )
-        for name in QUARTERS[1:]
+        for at, name in enumerate(QUARTERS[1:], 1)
     ),
 )
 GEOUNIT = Column("geounit", "code", "the geounit by its geocode on the spine, or by its public code", frame="code")
@@ -99,15 +91,10 @@ MARGINS = (
     ),
 )
 
-AXES = {  # of the cells of each product, by its own name of the axis
-    "persons": (
-        Column("hhgq", "code", "where the person lives", GQ_TYPES),
-        Column("votingage", "code", "of voting age", {"0": "under 18", "1": "18 and over"}),
-        Column("hispanic", "code", "Hispanic or Latino", {"0": "no", "1": "yes"}),
-        Column("cenrace", "code", "the set of races", {str(at): words for at, words in enumerate(COMBINATIONS)}),
-    ),
-    "units": (Column("h1", "code", "the status of the unit", {"0": "vacant", "1": "occupied"}),),
-}
+
+def _column(axis: Axis) -> Column:
+    """Return the column of records that an axis is read from."""
+    return Column(axis.column, "code", axis.words, dict(zip(axis.codes, axis.labels, strict=True)))
 
 
 def _tables(product: str, *, whole_states: bool) -> list[Table]:
@@ -174,7 +161,7 @@ def _tables(product: str, *, whole_states: bool) -> list[Table]:
         ),
         Table(
             f"Cells of the histograms of {product}",
-            (CELL, *AXES[product]),
+            (CELL, *map(_column, PERSON_AXES if product == "persons" else UNIT_AXES)),
             text=CELLS_FILE.format(product=product),
             key=cell,
         ),
@@ -195,10 +182,7 @@ OTHER_TABLES = (
             *BLOCK,
             Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
             Column("RTYPE", "code", "where the person lives", {"3": "household", "5": "group quarters"}),
-            Column("GQTYPE_PL", "code", "the type of group quarters", GQ_TYPES),
-            Column("VOTING_AGE", "code", "of voting age", {"1": "under 18", "2": "18 and over"}),
-            Column("CENHISP", "code", "Hispanic or Latino", {"1": "no", "2": "yes"}),
-            Column("CENRACE", "code", "the set of races", {f"{at:02d}": one for at, one in enumerate(COMBINATIONS, 1)}),
+            *map(_column, PERSON_AXES),
             RECORDS,
         ),
         text="mdf/{state}_{product=persons}.txt",
