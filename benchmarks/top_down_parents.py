@@ -31,8 +31,8 @@ from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.settings import settings_for
 from spine.top_down import PERSONS, Plan, TrueHistograms, descend, invariants, parent_problem, reference
-from spine.top_down.answers import ChildAnswers
 from spine.top_down.histogram import from_entries
+from spine.top_down.own_answers import ChildAnswers
 from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.queries import coordinates_of
 

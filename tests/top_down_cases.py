@@ -16,10 +16,10 @@ from spine.production import allocation
 from spine.top_down import (
     PERSONS,
     UNITS,
-    Answers,
     Estimates,
     Measure,
     NoisyAnswers,
+    OwnAnswers,
     Plan,
     Product,
     Solve,
@@ -220,7 +220,7 @@ def measuring(plan: Plan, truth: TrueHistograms, seed: int | None) -> Measure:
     return measure
 
 
-def estimate_below(plan: Plan, parents: Estimates, answers: Answers) -> tuple[list[Estimates], list[Solve]]:
+def estimate_below(plan: Plan, parents: Estimates, answers: OwnAnswers) -> tuple[list[Estimates], list[Solve]]:
     """Estimates of every level below a range of parents, top first."""
     estimates, solves = [parents], []
     while estimates[-1].level < len(plan.spine.levels) - 1:
@@ -230,7 +230,9 @@ def estimate_below(plan: Plan, parents: Estimates, answers: Answers) -> tuple[li
     return estimates[1:], solves
 
 
-def everything(plan: Plan, measure: Measure, answers: type[Answers] = Answers) -> tuple[list[Estimates], list[Solve]]:
+def everything(
+    plan: Plan, measure: Measure, answers: type[OwnAnswers] = OwnAnswers
+) -> tuple[list[Estimates], list[Solve]]:
     """Estimates of all levels, top first, by the program or another estimator's answers."""
     roots, first = estimate_roots(plan, answers(plan, measure))
     below, further = estimate_below(plan, roots, answers(plan, measure))
@@ -238,7 +240,7 @@ def everything(plan: Plan, measure: Measure, answers: type[Answers] = Answers) -
 
 
 def checked(
-    plan: Plan, persons: TrueHistograms, seed: int | None, answers: type[Answers] = Answers
+    plan: Plan, persons: TrueHistograms, seed: int | None, answers: type[OwnAnswers] = OwnAnswers
 ) -> tuple[list[Estimates], list[Solve]]:
     """Estimates of noisy answers: every invariant holds, and every first attempt was good enough."""
     estimates, solves = everything(plan, measuring(plan, persons, seed), answers)

@@ -27,12 +27,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spine.gls.answers import TreeAnswers
     from spine.gls.information import Information, information_joined
+    from spine.gls.tree_answers import TreeAnswers
     from spine.gls.upward import pass_up, pass_up_above
 
 _MODULES = {
-    "TreeAnswers": "answers",
+    "TreeAnswers": "tree_answers",
     "Information": "information",
     "information_joined": "information",
     "pass_up": "upward",

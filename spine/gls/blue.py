@@ -54,17 +54,17 @@ def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Inf
     is_only_child = number[parent] == 1
     # An only child may have no information: a block whose share was bypassed.
     z, variance = np.zeros((len(parent), *b.shape[1:])), np.zeros((len(parent), *below.shape[1:]))
-    for begin, end in _runs(~is_only_child):
-        z[begin:end], variance[begin:end] = estimates(
-            plan, information.only(information.first + begin, information.first + end)
+    for start, end in _runs(~is_only_child):
+        z[start:end], variance[start:end] = estimates(
+            plan, information.only(information.first + start, information.first + end)
         )
     return SiblingSums(parent, is_only_child, z, variance, b, below)
 
 
 def _runs(chosen: BoolArray) -> list[tuple[int, int]]:
-    """Return the (begin, end) of each run of True."""
+    """Return the (start, end) of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
-    return [(int(begin), int(end)) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
+    return [(int(start), int(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def blue_nation(plan: Plan, information: Information) -> Blue:

@@ -84,12 +84,12 @@ def own_information(
     queries, hierarchy: the level's query groups. answers: (geounits, coordinates). weights: (groups, geounits) inverse
     variances. allowed: (geounits, types).
     """
-    kinds, kind = np.unique(weights, axis=1, return_inverse=True)
+    distinct, index = np.unique(weights, axis=1, return_inverse=True)
     parts = precision_of_queries(product, queries)
-    table = np.zeros((kinds.shape[1], *parts.shape[1:]))
-    for weight, part in zip(kinds, parts, strict=True):
+    table = np.zeros((distinct.shape[1], *parts.shape[1:]))
+    for weight, part in zip(distinct, parts, strict=True):
         table += weight[:, None, None, None] * part
-    precision = table[kind.ravel()] * (allowed[:, None, :, None] & allowed[:, None, None, :])
+    precision = table[index.ravel()] * (allowed[:, None, :, None] & allowed[:, None, None, :])
     linear = np.zeros((len(allowed), *grid(product).shape))
     weighted_sums(hierarchy, answers, weights, allowed, linear)
     return Information(level, first, linear, precision)
@@ -127,9 +127,9 @@ def weighted_sums(
                 table[j] = weights[q, u] * answers[u, j]
         for q in range(groups - 1, 0, -1):
             finer = queries.finer[q]
-            begin, coarse, at = queries.offsets[finer], queries.offsets[q], queries.parent_offsets[q]
-            for j in range(queries.offsets[finer + 1] - begin):
-                table[begin + j] += table[coarse + queries.parent_of[at + j]]
+            fine, coarse, at = queries.offsets[finer], queries.offsets[q], queries.parent_offsets[q]
+            for j in range(queries.offsets[finer + 1] - fine):
+                table[fine + j] += table[coarse + queries.parent_of[at + j]]
         for t in range(linear.shape[1]):
             if allowed[u, t]:
                 for s in range(signs):
@@ -208,19 +208,19 @@ def from_children(
     first: (parents + 1,) first child of every parent. allowed: (children, types).
     """
     variance, zs = np.zeros(precision.shape[1:]), np.zeros(linear.shape[1:])
-    spread, some = np.zeros(precision.shape[1:]), np.zeros(allowed.shape[1], np.bool_)
+    spread, any_allowed = np.zeros(precision.shape[1:]), np.zeros(allowed.shape[1], np.bool_)
     for p in range(len(first) - 1):
         if first[p + 1] - first[p] == 1:
             b[p], below[p] = linear[first[p]], precision[first[p]]
             continue
-        zs[:], spread[:], some[:] = 0.0, 0.0, False
+        zs[:], spread[:], any_allowed[:] = 0.0, 0.0, False
         for c in range(first[p], first[p + 1]):
             variance[:] = 0.0
             inverse(precision[c], allowed[c], variance)
             add_times(variance, linear[c], zs)
             spread += variance
-            some |= allowed[c]
-        inverse(spread, some, below[p])
+            any_allowed |= allowed[c]
+        inverse(spread, any_allowed, below[p])
         add_times(below[p], zs, b[p])
 
 

@@ -82,14 +82,14 @@ def combine_units(first: IntArray, linear: FloatArray, precision: FloatArray) ->
 
 def unit_estimates(linear: FloatArray, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return z = h / P and 1 / P of housing units: both 0 where P is 0."""
-    some = precision > 0
-    weight = np.where(some, precision, 1.0)
-    return np.where(some, linear / weight, 0.0), np.where(some, 1 / weight, 0.0)
+    known = precision > 0
+    weight = np.where(known, precision, 1.0)
+    return np.where(known, linear / weight, 0.0), np.where(known, 1 / weight, 0.0)
 
 
 def measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -> Information:
     """Return the information in the own answers of the geounits first, ..., last - 1; 0 of those with the share 0."""
-    batches = [(begin, min(begin + plan.rows, last)) for begin in range(first, last, plan.rows)]
+    batches = [(start, min(start + plan.rows, last)) for start in range(first, last, plan.rows)]
     if level == len(plan.spine.levels) - 1:
         batches = [(first, last)]  # asked a range of parents at a time
     return information_joined([_measured(plan, measure, level, *batch) for batch in batches])

@@ -6,8 +6,8 @@ squares on the children's noisy answers under the parent's counts and the invari
 
 The contract
     Estimation reads three things, all noisy or public: a `Plan` (spine with shares, allocation, declared invariants),
-    `Answers`, which ask a callable `measure(level, first, last) -> NoisyAnswers`, and the estimates of the parents. No
-    argument can carry an exact count of records: `TrueHistograms` and `exact_answers` are for measuring, and nothing
+    `OwnAnswers`, which ask a callable `measure(level, first, last) -> NoisyAnswers`, and the estimates of the parents.
+    No argument can carry an exact count of records: `TrueHistograms` and `exact_answers` are for measuring, and nothing
     here takes them. Everything is deterministic: the same answers give the same estimates, bit by bit, in any order or
     partition of the work (no fused or reordered floating-point operations are compiled).
 
@@ -15,12 +15,12 @@ The steps, each returning `Estimates` of a range of geounits and a `Solve` for e
     estimate_roots(plan, answers)               the top level: the nation, or the parts of each state of a forest
     estimate_children(plan, parents, answers)   one level down, for the children of a range of parents
 
-    answers = Answers(plan, measure) are the program's: a parent is divided by its children's own noisy answers.
+    answers = OwnAnswers(plan, measure) are the program's: a parent is divided by its children's own noisy answers.
     `spine.gls` is another estimator: it hands in `TreeAnswers`.
 
 Reading it beside the paper
     plan            which query groups each pass asks       queries, measurements   query groups and their variances
-    descend         the passes of a parent, level by level  answers                 the objective of a parent
+    descend         the passes of a parent, level by level  own_answers             the objective of a parent
     parent_problem  its constraints, what if a solver fails least_squares, totals   its kernels: last pass and pass 0
     rounding, flow  integers                                projection              onto the constraints
 
@@ -51,11 +51,11 @@ from spine.top_down.plan import Plan, Rounding
 from spine.top_down.queries import exact_answers, query_group
 
 if TYPE_CHECKING:
-    from spine.top_down.answers import Answers
     from spine.top_down.descend import EstimationError, Solve, estimate_children, estimate_roots
+    from spine.top_down.own_answers import OwnAnswers
 
 _MODULES = {
-    "Answers": "answers",
+    "OwnAnswers": "own_answers",
     **dict.fromkeys(("EstimationError", "Solve", "estimate_children", "estimate_roots"), "descend"),
 }
 
@@ -70,12 +70,12 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "PERSONS",
     "UNITS",
-    "Answers",
     "Estimates",
     "EstimationError",
     "Invariants",
     "Measure",
     "NoisyAnswers",
+    "OwnAnswers",
     "Plan",
     "Product",
     "Rounding",

@@ -1,6 +1,6 @@
 """The descent: the roots, and the children of a range of parents.
 
-It reads `Answers`: the program's, or those of another estimator.
+It reads `OwnAnswers`: the program's, or those of another estimator.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from spine.geography import IntArray
 from spine.redistricting import OCCUPIED
 from spine.top_down import totals, units
-from spine.top_down.answers import Answers, Siblings
 from spine.top_down.histogram import UNITS, Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
+from spine.top_down.own_answers import OwnAnswers, Siblings
 from spine.top_down.parent_problem import EstimationError, ParentProblem, Solver, solve, to_integers
 from spine.top_down.plan import Plan, has_total_pass
 
@@ -48,7 +48,7 @@ class Solve(NamedTuple):
         return self.solver != "own" or self.rounding != "flow"
 
 
-def estimate_roots(plan: Plan, answers: Answers) -> tuple[Estimates, list[Solve]]:
+def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
     """Estimate the top level of the spine: each state's parts (or the nation) sum to the declared total."""
     number = len(plan.spine.starts[0])
     if plan.product is UNITS:
@@ -93,7 +93,7 @@ def _root(plan: Plan, root: int, total: int, state: int, siblings: Siblings) -> 
     return _estimates(0, root, x, cells), [made]
 
 
-def estimate_children(plan: Plan, parents: Estimates, answers: Answers) -> tuple[Estimates, list[Solve]]:
+def estimate_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
     """Estimate the children of a range of parents: they sum to their parent, cell by cell, and meet the invariants."""
     level = parents.level + 1
     plan.check_measured(parents.level, parents.first, parents.last)
@@ -185,7 +185,7 @@ def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimate
     return Estimates(level, first, starts, cells[at], x[at, child])
 
 
-def _units_of_children(plan: Plan, parents: Estimates, answers: Answers) -> Estimates:
+def _units_of_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> Estimates:
     """Estimate H1 of the children of a range of parents."""
     level = parents.level + 1
     first, last = plan.children_of(parents.level, parents.first, parents.last)

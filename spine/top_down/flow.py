@@ -1,6 +1,6 @@
 """Minimum-cost flow by the primal-dual method: integral by construction, exact, and the same on every machine.
 
-Node potentials keep all reduced costs of arcs with room non-negative. A phase finds shortest distances to the sink
+Node potentials keep all reduced costs of arcs with capacity non-negative. A phase finds shortest distances to the sink
 (Dijkstra), adds them to the potentials, and ships along arcs of reduced cost 0 until no path is left (depth-first
 search with current arcs). Where costs are small integers there are few distances, and so few phases.
 """
@@ -34,12 +34,12 @@ class Network(NamedTuple):
 
 
 class Residual(NamedTuple):
-    """Arc 2e is arc e, arc 2e + 1 its reverse. begin: (nodes + 1,) into `arcs`, those that leave each node."""
+    """Arc 2e is arc e, arc 2e + 1 its reverse. first_arc: (nodes + 1,) into `arcs`, those that leave each node."""
 
-    begin: Ints
+    first_arc: Ints
     arcs: Ints
     to: Ints
-    room: Ints
+    capacity: Ints
     potential: Ints
 
 
@@ -47,18 +47,18 @@ class Residual(NamedTuple):
 def residual_of(network: Network) -> Residual:
     """Return the network without flow; potentials are distances from the source, by one sweep over the nodes."""
     arcs = len(network.tail)
-    begin = np.zeros(network.nodes + 1, np.int64)
-    to, room = np.empty(2 * arcs, np.int32), np.zeros(2 * arcs, np.int32)
+    first_arc = np.zeros(network.nodes + 1, np.int64)
+    to, capacity = np.empty(2 * arcs, np.int32), np.zeros(2 * arcs, np.int32)
     for e in range(arcs):
         to[2 * e], to[2 * e + 1] = network.head[e], network.tail[e]
-        room[2 * e] = network.capacity[e]
-        begin[network.tail[e] + 1] += 1
-        begin[network.head[e] + 1] += 1
+        capacity[2 * e] = network.capacity[e]
+        first_arc[network.tail[e] + 1] += 1
+        first_arc[network.head[e] + 1] += 1
     for u in range(network.nodes):
-        begin[u + 1] += begin[u]
+        first_arc[u + 1] += first_arc[u]
     at, leaving = np.empty(network.nodes, np.int64), np.empty(2 * arcs, np.int32)
     for u in range(network.nodes):
-        at[u] = begin[u]
+        at[u] = first_arc[u]
     for e in range(arcs):
         u, w = network.tail[e], network.head[e]
         leaving[at[u]] = 2 * e
@@ -71,11 +71,11 @@ def residual_of(network: Network) -> Residual:
     potential[0] = 0
     for u in range(network.nodes):
         if potential[u] < FAR:
-            for k in range(begin[u], begin[u + 1]):
+            for k in range(first_arc[u], first_arc[u + 1]):
                 e = leaving[k]
-                if e % 2 == 0 and room[e] > 0:
+                if e % 2 == 0 and capacity[e] > 0:
                     potential[to[e]] = min(potential[to[e]], potential[u] + network.cost[e // 2])
-    return Residual(begin, leaving, to, room, potential)
+    return Residual(first_arc, leaving, to, capacity, potential)
 
 
 @compiled
@@ -135,9 +135,9 @@ def shortest(residual: Residual, cost: Ints, distance: Ints, heap: Ints, place: 
                 sink_down(heap, place, distance, size, 0)
         waiting -= 1
         u = stack[waiting]
-        for k in range(residual.begin[u], residual.begin[u + 1]):
+        for k in range(residual.first_arc[u], residual.first_arc[u + 1]):
             e = residual.arcs[k]
-            if residual.room[e] > 0:
+            if residual.capacity[e] > 0:
                 w = residual.to[e]
                 length = cost[e // 2] if e % 2 == 0 else -cost[e // 2]
                 there = now + length + potential[u] - potential[w]
@@ -174,18 +174,18 @@ def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints,
     nodes, shipped, depth, u = len(state), 0, 0, 0
     potential = residual.potential
     for w in range(nodes):
-        current[w], state[w] = residual.begin[w], 0  # state 0: untouched, 1: on the path, 2: no way on
+        current[w], state[w] = residual.first_arc[w], 0  # state 0: untouched, 1: on the path, 2: no way on
     state[0] = 1
     while shipped < amount:
         if u == nodes - 1:
             most = amount - shipped
             for k in range(depth):
-                most = min(most, residual.room[path[k]])
+                most = min(most, residual.capacity[path[k]])
             back = depth
             for k in range(depth - 1, -1, -1):
-                residual.room[path[k]] -= most
-                residual.room[path[k] ^ 1] += most
-                if residual.room[path[k]] == 0:
+                residual.capacity[path[k]] -= most
+                residual.capacity[path[k] ^ 1] += most
+                if residual.capacity[path[k]] == 0:
                     back = k
             shipped += most
             while depth > back:
@@ -194,10 +194,10 @@ def ship(residual: Residual, cost: Ints, amount: int, current: Ints, path: Ints,
                 u = residual.to[path[depth] ^ 1]
             continue
         moved = False
-        while current[u] < residual.begin[u + 1]:
+        while current[u] < residual.first_arc[u + 1]:
             e = residual.arcs[current[u]]
             w = residual.to[e]
-            if residual.room[e] > 0 and state[w] == 0:
+            if residual.capacity[e] > 0 and state[w] == 0:
                 length = cost[e // 2] if e % 2 == 0 else -cost[e // 2]
                 if length + potential[u] == potential[w]:
                     path[depth] = e
@@ -235,5 +235,5 @@ def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
         phases += 1
     flow = np.empty(len(network.tail), np.int64)
     for e in range(len(flow)):
-        flow[e] = residual.room[2 * e + 1]
+        flow[e] = residual.capacity[2 * e + 1]
     return flow, shipped, phases

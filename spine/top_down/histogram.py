@@ -110,7 +110,7 @@ H = TypeVar("H", bound="Histograms")
 class Histograms:
     """The nonzero cells of the geounits first, first + 1, ... of one level, in spine order.
 
-    level: index into the spine's levels. starts: (geounits + 1,) where each geounit's entries begin. cell, count:
+    level: index into the spine's levels. starts: (geounits + 1,) where each geounit's entries start. cell, count:
     (entries,) ascending cells of each geounit and their positive counts.
     """
 
@@ -130,8 +130,8 @@ class Histograms:
 
     def of(self, geounit: int) -> tuple[IntArray, IntArray]:
         """Return cells and counts of one geounit, by its number on the level."""
-        begin, end = self.starts[geounit - self.first], self.starts[geounit - self.first + 1]
-        return self.cell[begin:end], self.count[begin:end]
+        start, end = self.starts[geounit - self.first], self.starts[geounit - self.first + 1]
+        return self.cell[start:end], self.count[start:end]
 
     @property
     def row(self) -> IntArray:
@@ -140,9 +140,9 @@ class Histograms:
 
     def only(self: H, first: int, last: int | None = None) -> H:
         """Return the geounits first, ..., last - 1 (one, without last), by their numbers on the level."""
-        begin, end = first - self.first, (first + 1 if last is None else last) - self.first
-        entries = slice(self.starts[begin], self.starts[end])
-        starts = self.starts[begin : end + 1] - self.starts[begin]
+        start, end = first - self.first, (first + 1 if last is None else last) - self.first
+        entries = slice(self.starts[start], self.starts[end])
+        starts = self.starts[start : end + 1] - self.starts[start]
         return type(self)(self.level, first, starts, self.cell[entries], self.count[entries])
 
     def totals(self) -> IntArray:
@@ -170,7 +170,7 @@ class Estimates(Histograms):
     """Counts estimated from noisy answers and declared invariants."""
 
 
-def from_entries(kind: type[H], level: int, first: int, row: IntArray, cell: IntArray, count: IntArray, n: int) -> H:
+def from_entries(made: type[H], level: int, first: int, row: IntArray, cell: IntArray, count: IntArray, n: int) -> H:
     """Make histograms of n geounits from (row, cell, count) entries in any order; add the entries of one cell."""
     order = np.lexsort((cell, row))
     row, cell, count = row[order], cell[order], count[order]
@@ -178,7 +178,7 @@ def from_entries(kind: type[H], level: int, first: int, row: IntArray, cell: Int
     count = np.add.reduceat(count, begins) if len(row) else count
     keep = count != 0
     row, cell, count = row[begins][keep], cell[begins][keep], count[keep]
-    return kind(level, first, np.searchsorted(row, np.arange(n + 1)), cell, count)
+    return made(level, first, np.searchsorted(row, np.arange(n + 1)), cell, count)
 
 
 def joined(parts: list[H]) -> H:

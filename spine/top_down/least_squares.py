@@ -62,12 +62,12 @@ def sums_of(queries: QueryHierarchy, cells: IntArray) -> Sums:
     """Return the sums of these cells."""
     groups, everything = len(queries.finer), queries.offsets[-1]
     row, coordinate = np.empty(everything, np.int64), np.empty(everything, np.int64)
-    group, begin = np.zeros(everything, np.int64), np.zeros(groups + 1, np.int64)
+    group, first = np.zeros(everything, np.int64), np.zeros(groups + 1, np.int64)
     for j in range(everything):
         row[j] = -1
     for j in range(len(cells)):
         coordinate[j] = cells[j]
-    begin[1] = len(cells)
+    first[1] = len(cells)
     direct = 0
     edges = 0
     for q in range(1, groups):
@@ -80,7 +80,7 @@ def sums_of(queries: QueryHierarchy, cells: IntArray) -> Sums:
     parts, direct, edges = len(cells), 0, 0
     for q in range(1, groups):
         finer = queries.finer[q]
-        for j in range(begin[finer], begin[finer + 1]):
+        for j in range(first[finer], first[finer + 1]):
             own = coordinate[j] - queries.offsets[finer]
             target = queries.offsets[q] + queries.parent_of[queries.parent_offsets[q] + own]
             if row[target] < 0:
@@ -94,7 +94,7 @@ def sums_of(queries: QueryHierarchy, cells: IntArray) -> Sums:
                 edges += 1
         if finer == 0:
             direct += 1
-        begin[q + 1] = parts
+        first[q + 1] = parts
     return Sums(coordinate[:parts], group[:parts], up, tail[:edges], head[:edges])
 
 
@@ -181,7 +181,7 @@ def misfit_gradient(objective: Misfit, out: FloatArray) -> None:
 
 
 @compiled
-def descend(objective: Any, onto: Polytope, point: Point, careful: bool, stop: float) -> tuple[int, float, float]:
+def minimize(objective: Any, onto: Polytope, point: Point, careful: bool, stop: float) -> tuple[int, float, float]:
     """Iterate from `point` to the minimum; return iterations, the last step and the largest |sum - S|.
 
     careful: projections to 1e-10 throughout, and momentum from 0 every 50 iterations: for what did not converge.
@@ -282,7 +282,7 @@ def least_squares(
 ) -> Solution:
     """Divide a parent among its children by their own noisy answers.
 
-    answers: (children, coordinates of all groups). w: (groups, children). careful, stop: see `descend`.
+    answers: (children, coordinates of all groups). w: (groups, children). careful, stop: see `minimize`.
     """
     children = parent.allowed.shape[1]
     sums = sums_of(queries, parent.cells)
@@ -321,7 +321,7 @@ def minimum(objective: Any, a: FloatArray, initial: FloatArray, parent: Parent, 
     project(onto, v, point.levels.copy(), 1e-4, point)
     iterations = 0
     while True:
-        more, step, missed = descend(objective, onto, point, careful, stop)
+        more, step, missed = minimize(objective, onto, point, careful, stop)
         iterations += more
         imposed = False
         for t in range(types):

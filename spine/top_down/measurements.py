@@ -46,10 +46,10 @@ def inverse_variance(allocation: Allocation, share: Fraction, alpha: Fraction) -
 
 def weights(allocation: Allocation, level: str, queries: list[str], shares: IntArray, denominator: int) -> FloatArray:
     """Return (queries, geounits) inverse variances for geounits with these shares (numerators over the denominator)."""
-    distinct, kind = np.unique(shares, return_inverse=True)
+    distinct, index = np.unique(shares, return_inverse=True)
     alphas = allocation.queries[level]
     table = [
         [inverse_variance(allocation, Fraction(n, denominator), alphas[query]) if n else 0.0 for n in distinct.tolist()]
         for query in queries
     ]
-    return np.array(table, float).reshape(len(queries), len(distinct))[:, kind]
+    return np.array(table, float).reshape(len(queries), len(distinct))[:, index]

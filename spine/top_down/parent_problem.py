@@ -16,8 +16,8 @@ import numpy as np
 
 from spine.geography import BoolArray, IntArray
 from spine.top_down import reference
-from spine.top_down.answers import Objective
 from spine.top_down.least_squares import MISSED, STEP, Parent
+from spine.top_down.own_answers import Objective
 from spine.top_down.rounding import rounded
 from spine.workload import FloatArray
 

@@ -90,8 +90,8 @@ class Plan:
 
     def children_of(self, level: int, first: int, last: int) -> tuple[int, int]:
         """Return the first child of the geounits first, ..., last - 1 of a level, and the one after their last."""
-        begin, end = self.first_child[level][[first, last]].tolist()
-        return begin, end
+        start, end = self.first_child[level][[first, last]].tolist()
+        return start, end
 
     def batches(self, level: int, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Split the geounits first, ..., last - 1 of a level into ranges of about `rows` children."""

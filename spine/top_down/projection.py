@@ -61,15 +61,15 @@ class Point(NamedTuple):
 
 
 @compiled
-def start(cells: int, children: int, kinds: int) -> Point:
+def start(cells: int, children: int, n_types: int) -> Point:
     """Return a point of zeros."""
     return Point(
         np.zeros((cells, children)),
-        np.zeros((kinds + 1, children)),
-        np.zeros((kinds + 1, children)),
+        np.zeros((n_types + 1, children)),
+        np.zeros((n_types + 1, children)),
         np.zeros(cells),
-        np.zeros((kinds + 1, children)),
-        np.zeros((kinds + 1, children)),
+        np.zeros((n_types + 1, children)),
+        np.zeros((n_types + 1, children)),
         np.zeros((cells, children)),
     )
 
@@ -131,15 +131,15 @@ def balance(
 @compiled
 def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) -> float:
     """Write the x and S of the point's tau into it; return max |sum - S|."""
-    kinds, children = len(onto.types) - 1, v.shape[1]
+    n_types, children = len(onto.types) - 1, v.shape[1]
     potential, scratch = np.zeros(children), np.empty((2, children))
     sums, tau = point.sums, point.tau
     for c in range(children):
-        sums[kinds, c] = 0.0
-    for t in range(kinds):
+        sums[n_types, c] = 0.0
+    for t in range(n_types):
         for c in range(children):
             sums[t, c] = 0.0
-            potential[c] = tau[t, c] + tau[kinds, c]
+            potential[c] = tau[t, c] + tau[n_types, c]
         here = sums[t]
         for i in range(onto.types[t], onto.types[t + 1]):
             row = point.x[i]
@@ -152,10 +152,10 @@ def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) ->
             for c in range(children):
                 here[c] += row[c]
     largest = 0.0
-    for t in range(kinds):
+    for t in range(n_types):
         for c in range(children):
-            sums[kinds, c] += sums[t, c]
-    for g in range(kinds + 1):
+            sums[n_types, c] += sums[t, c]
+    for g in range(n_types + 1):
         for c in range(children):
             if onto.active[g, c]:
                 level = anchor[g, c] + tau[g, c] / onto.mu[g, c]
@@ -186,9 +186,9 @@ def dual(onto: Polytope, anchor: FloatArray, point: Point) -> float:
 @compiled
 def free_metric(onto: Polytope, point: Point, mean: FloatArray, diagonal: FloatArray) -> None:
     """Write point.free = a where x > 0, mean = 1 / its sums over the children, and the diagonal of the Hessian."""
-    kinds, children = len(onto.types) - 1, point.x.shape[1]
+    n_types, children = len(onto.types) - 1, point.x.shape[1]
     scratch = np.empty(children)
-    for t in range(kinds):
+    for t in range(n_types):
         for i in range(onto.types[t], onto.types[t + 1]):
             row, x, a = point.free[i], point.x[i], onto.a[i]
             for c in range(children):
@@ -198,7 +198,7 @@ def free_metric(onto: Polytope, point: Point, mean: FloatArray, diagonal: FloatA
             for c in range(children):
                 diagonal[t, c] += row[c] * (1.0 - row[c] * mean[i])
         for c in range(children):
-            diagonal[kinds, c] += diagonal[t, c]
+            diagonal[n_types, c] += diagonal[t, c]
 
 
 @compiled
@@ -206,15 +206,15 @@ def hessian_times(
     onto: Polytope, free: FloatArray, mean: FloatArray, ridge: FloatArray, direction: FloatArray, image: FloatArray
 ) -> None:
     """Write the negative Hessian of the reduced dual times a direction of tau; ridge: its own diagonal part."""
-    kinds, children = len(onto.types) - 1, free.shape[1]
+    n_types, children = len(onto.types) - 1, free.shape[1]
     fours = children - children % 4
     shift = np.zeros(children)
     for c in range(children):
-        image[kinds, c] = 0.0
-    for t in range(kinds):
+        image[n_types, c] = 0.0
+    for t in range(n_types):
         for c in range(children):
             image[t, c] = 0.0
-            shift[c] = direction[t, c] + direction[kinds, c]
+            shift[c] = direction[t, c] + direction[n_types, c]
         here = image[t]
         for i in range(onto.types[t], onto.types[t + 1]):
             row, common = free[i], 0.0
@@ -230,10 +230,10 @@ def hessian_times(
                 common = ((q0 + q1) + (q2 + q3)) * mean[i]
             for c in range(children):
                 here[c] += row[c] * (shift[c] - common)
-    for t in range(kinds):
+    for t in range(n_types):
         for c in range(children):
-            image[kinds, c] += image[t, c]
-    for g in range(kinds + 1):
+            image[n_types, c] += image[t, c]
+    for g in range(n_types + 1):
         for c in range(children):
             image[g, c] = image[g, c] + ridge[g, c] * direction[g, c] if onto.active[g, c] else 0.0
 

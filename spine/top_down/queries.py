@@ -98,9 +98,9 @@ def coordinates_of(queries: QueryHierarchy, cells: IntArray) -> list[IntArray]:
 
 def exact_answers(histograms: TrueHistograms, group: QueryGroup, first: int, last: int) -> IntArray:
     """Return the (last - first, width) exact answers of geounits first, ..., last - 1: confidential, for measuring."""
-    begin, end = first - histograms.first, last - histograms.first
-    entries = slice(histograms.starts[begin], histograms.starts[end])
-    row = np.repeat(np.arange(last - first), np.diff(histograms.starts[begin : end + 1]))
+    start, end = first - histograms.first, last - histograms.first
+    entries = slice(histograms.starts[start], histograms.starts[end])
+    row = np.repeat(np.arange(last - first), np.diff(histograms.starts[start : end + 1]))
     at = row * group.width + group.coordinate[histograms.cell[entries]]
     sums = np.zeros((last - first) * group.width, np.int64)
     np.add.at(sums, at, histograms.count[entries])

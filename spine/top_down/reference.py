@@ -40,8 +40,8 @@ def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]
     if len(p.low):
         rows.append((sp.kron(np.ones((1, n)), each), p.low, p.high))
     bounded = np.flatnonzero(p.lower_bound.ravel() > 0)
-    least = p.lower_bound.ravel()[bounded]
-    rows.append((sp.csr_array(sp.kron(_sums(p.quarters_type), each))[bounded], least, np.full(len(bounded), np.inf)))
+    lower = p.lower_bound.ravel()[bounded]
+    rows.append((sp.csr_array(sp.kron(_sums(p.quarters_type), each))[bounded], lower, np.full(len(bounded), np.inf)))
     parts, low, high = zip(*rows, strict=True)
     return sp.csc_array(sp.vstack(parts)), np.concatenate(low).astype(float), np.concatenate(high).astype(float)
 

@@ -55,14 +55,14 @@ def convex_arcs(
     at: int,
     tail: int,
     head: int,
-    least: int,
+    lower_bound: int,
     target: float,
     most: int,
     weight: int,
     reward: int,
     exact: bool,
 ) -> int:
-    """Add arcs whose flow u costs weight |u - target|, and `reward` less for each of the first `least` units.
+    """Add arcs whose flow u costs weight |u - target|, and `reward` less for each of the first `lower_bound` units.
 
     The target is rounded half to even first, unless exact. Returns the next place.
     """
@@ -72,9 +72,9 @@ def convex_arcs(
     else:
         low, between = int(np.rint(target)), UNIT
     done = 0
-    for part in range(4):  # up to `least`, up to the target, the unit that the target lies in, beyond
+    for part in range(4):  # up to `lower_bound`, up to the target, the unit that the target lies in, beyond
         if part == 0:
-            end, slope = min(least, low), -UNIT * weight - reward
+            end, slope = min(lower_bound, low), -UNIT * weight - reward
         elif part == 1:
             end, slope = low, -UNIT * weight
         elif part == 2:
@@ -82,8 +82,8 @@ def convex_arcs(
         else:
             end, slope = most, UNIT * weight
         end = min(end, most)
-        if part >= 2 and done < least:  # lower bounds beyond the target
-            extra = min(end, least)
+        if part >= 2 and done < lower_bound:  # lower bounds beyond the target
+            extra = min(end, lower_bound)
             if extra > done:
                 at = one_arc(arcs, at, tail, head, extra - done, slope - reward)
                 done = extra
@@ -220,17 +220,17 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
             for k in range(nodes.sums[g]):
                 if most[k]:
                     i = example[k]
-                    above, least = nodes.children + c, 0
+                    above, lower_bound = nodes.children + c, 0
                     if g == 0:
-                        least = parent.lower_bound[quarters_type[i], c]
+                        lower_bound = parent.lower_bound[quarters_type[i], c]
                         for j in range(cells):
                             if quarters_type[j] == quarters_type[i]:
-                                least -= whole[j, c]
+                                lower_bound -= whole[j, c]
                     else:
                         above = nodes.first[g - 1] + nodes.number[g - 1, i] * children + c
                     here = nodes.first[g] + k * children + c
                     at = convex_arcs(
-                        arcs, at, above, here, max(0, least), target[k], most[k], 1, costs.reward, costs.exact
+                        arcs, at, above, here, max(0, lower_bound), target[k], most[k], 1, costs.reward, costs.exact
                     )
     return at
 

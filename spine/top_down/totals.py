@@ -26,26 +26,26 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, lower_bound: FloatA
 
     allowed, lower_bound: (types, children), of the persons of each type. counts: (types,) of the parent.
     """
-    kinds, children = allowed.shape
+    n_types, children = allowed.shape
     bound, supply = np.zeros(children), counts.copy()
-    for t in range(kinds):
+    for t in range(n_types):
         for c in range(children):
             bound[c] += lower_bound[t, c]
             supply[t] -= lower_bound[t, c]
     mask = np.zeros(children, np.int64)
-    for t in range(kinds):
+    for t in range(n_types):
         for c in range(children):
             if allowed[t, c] and supply[t] > 0.0:
                 mask[c] |= 1 << t
     result = np.zeros(children)
     region = np.zeros(children, np.int64)  # which regions the children are in; regions[r] = its types
-    regions = [(1 << kinds) - 1]
+    regions = [(1 << n_types) - 1]
     at = 0
     while at < len(regions):
         members = np.flatnonzero(region == at)
-        kind = int(regions[at])
+        types = int(regions[at])
         at += 1
-        total = supply_of(supply, kind)
+        total = supply_of(supply, types)
         if total <= 0.0 or len(members) == 0:
             continue
         rise = total
@@ -55,10 +55,10 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, lower_bound: FloatA
             width += 1.0 / s[m]
         for m in members:
             result[m] = y[m] - bound[m] + rise / width / s[m]
-        worst, most = most_violated(result, mask, members, supply, kind)
+        worst, most = most_violated(result, mask, members, supply, types)
         if most > TOLERANCE * (1.0 + total):
             regions.append(worst)
-            regions.append(kind & ~worst)
+            regions.append(types & ~worst)
             for m in members:
                 inside = (mask[m] & worst) != 0 or result[m] < 0.0
                 region[m] = len(regions) - 2 if inside else len(regions) - 1
@@ -69,22 +69,22 @@ def totals(y: FloatArray, s: FloatArray, allowed: BoolArray, lower_bound: FloatA
 
 
 @compiled
-def supply_of(supply: FloatArray, kind: int) -> float:
+def supply_of(supply: FloatArray, types: int) -> float:
     """Return the supply of a set of types (bits)."""
     total = 0.0
     for t in range(len(supply)):
-        if (kind >> t) & 1:
+        if (types >> t) & 1:
             total += supply[t]
     return total
 
 
 @compiled
 def most_violated(
-    totals: FloatArray, mask: IntArray, members: IntArray, supply: FloatArray, kind: int
+    totals: FloatArray, mask: IntArray, members: IntArray, supply: FloatArray, types: int
 ) -> tuple[int, float]:
     """Return the set of types (bits, possibly none) that lacks the most room, and how much."""
     worst, most = 0, -np.inf
-    subset = kind
+    subset = types
     while True:
         short = supply_of(supply, subset)
         for c in members:
@@ -94,7 +94,7 @@ def most_violated(
             worst, most = subset, short
         if subset == 0:
             break
-        subset = (subset - 1) & kind
+        subset = (subset - 1) & types
     return worst, most
 
 

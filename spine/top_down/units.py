@@ -34,12 +34,12 @@ def children(occupied: IntArray, first: IntArray, units: IntArray, target: Float
     """Return the (children,) occupied units of all parents' children; first: (parents + 1,) their first children."""
     result = np.zeros(len(units), np.int64)
     for p in range(len(occupied)):
-        begin, end = first[p], first[p + 1]
-        if end - begin == 1:
-            result[begin] = occupied[p]
+        start, end = first[p], first[p + 1]
+        if end - start == 1:
+            result[start] = occupied[p]
         else:
-            share = divided(occupied[p], units[begin:end], target[begin:end], weight[begin:end])
-            whole(occupied[p], units[begin:end], share, result[begin:end])
+            share = divided(occupied[p], units[start:end], target[start:end], weight[start:end])
+            whole(occupied[p], units[start:end], share, result[start:end])
     return result
 
 

@@ -39,9 +39,9 @@ class Descent:
         self.measure = source.answers(product, state)
         self.plan = self.measure.plan
 
-    def answers(self, parents: Estimates | None) -> engine.Answers:
+    def answers(self, parents: Estimates | None) -> engine.OwnAnswers:
         """Return what the children of these parents, or the roots, are estimated from: their own noisy answers."""
-        return engine.Answers(self.plan, self.measure)
+        return engine.OwnAnswers(self.plan, self.measure)
 
     def roots(self) -> Found:
         """Estimate the nation, or the parts of a state."""

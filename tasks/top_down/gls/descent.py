@@ -16,7 +16,7 @@ from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.gls import Information
-    from spine.top_down import Answers
+    from spine.top_down import OwnAnswers
 
 
 def estimate_by_gls(source: Source, workers: Workers) -> None:
@@ -29,7 +29,7 @@ def estimate_by_gls(source: Source, workers: Workers) -> None:
 class GlsDescent(Descent):
     """The program's steps, each geounit estimated by its information instead of its own answers."""
 
-    def answers(self, parents: Estimates | None) -> Answers:
+    def answers(self, parents: Estimates | None) -> OwnAnswers:
         """Return what the children of these parents, or the roots, are estimated from: their information."""
         known = self._top if parents is None else self._children_information(parents)
         return engine.TreeAnswers(self.plan, self.measure, known)

@@ -18,8 +18,7 @@ from top_down_cases import (
 )
 
 from spine.counts import Count
-from spine.gls import Information, TreeAnswers, answers, pass_up
-from spine.gls.answers import ChildInformation, informed
+from spine.gls import Information, TreeAnswers, pass_up, tree_answers
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
 from spine.gls.columns import columns
 from spine.gls.covariances import Covariances
@@ -27,6 +26,7 @@ from spine.gls.entity_sums import entity_estimates, from_arrays, of_blocks, of_c
 from spine.gls.grid import signed
 from spine.gls.information import estimates, own_information
 from spine.gls.kernel import TreeMisfit, inverse_row_sums, tree_gradient
+from spine.gls.tree_answers import ChildInformation, informed
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.top_down import (
@@ -40,9 +40,9 @@ from spine.top_down import (
     query_group,
     summed,
 )
-from spine.top_down.answers import ChildAnswers
 from spine.top_down.histogram import from_entries
 from spine.top_down.measurements import weights
+from spine.top_down.own_answers import ChildAnswers
 from spine.top_down.parent_problem import ParentProblem, solve
 from spine.variance import downward, upward
 from spine.workload import marginal_parts
@@ -277,7 +277,7 @@ def crowded(seed: int) -> tuple[Plan, Measure]:
 
 def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the parent's integers, in one pass: the children's least squares before they are rounded."""
-    monkeypatch.setattr(answers, "LEFT", 0.0)  # the total stays in P
+    monkeypatch.setattr(tree_answers, "LEFT", 0.0)  # the total stays in P
     monkeypatch.setattr(descend, "BAND", 1e9)
     plan, measure = crowded(7)
     solved = [(problem, x) for problem, _, x in above_blocks(plan, measure) if len(problem.parent.counts)]
@@ -301,7 +301,7 @@ def test_taking_the_total_out_of_the_last_pass_changes_what_the_band_allows(monk
     known = TreeAnswers(plan, measure)
     above = estimate_children(plan, estimate_roots(plan, known)[0], known)[0]
     with_total_out = problems_of(lambda: estimate_children(plan, above, known))
-    monkeypatch.setattr(answers, "LEFT", 0.0)
+    monkeypatch.setattr(tree_answers, "LEFT", 0.0)
     given = problems_of(lambda: estimate_children(plan, above, known))
     assert given
     for (*_, other, fewer), (*_, x, iterations) in zip(with_total_out, given, strict=True):

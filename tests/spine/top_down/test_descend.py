@@ -34,19 +34,19 @@ from spine.gls import Information, TreeAnswers, information_joined, pass_up, pas
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.top_down import (
-    Answers,
     Estimates,
     EstimationError,
     Measure,
     NoisyAnswers,
+    OwnAnswers,
     Plan,
     TrueHistograms,
-    answers,
     estimate_children,
     estimate_roots,
     invariants,
     joined,
     least_squares,
+    own_answers,
     parent_problem,
     reference,
     summed,
@@ -55,12 +55,12 @@ from spine.top_down.histogram import PERSONS, from_entries
 from spine.top_down.least_squares import Solution
 from spine.top_down.measurements import inverse_variance
 
-both = pytest.mark.parametrize("estimator", [Answers, TreeAnswers])
+both = pytest.mark.parametrize("estimator", [OwnAnswers, TreeAnswers])
 
 
 @both
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_without_noise_the_truth_comes_back(parts: int, estimator: type[Answers]) -> None:
+def test_without_noise_the_truth_comes_back(parts: int, estimator: type[OwnAnswers]) -> None:
     case = small_state(parts, parts)
     plan = plan_of(case)
     assert same(checked(plan, case.persons, None, estimator)[0], summed(case.persons, plan.spine))
@@ -88,7 +88,7 @@ def test_invariants_and_sums(seed: int, rounding: str) -> None:
 
 @both
 @pytest.mark.parametrize("units", [False, True])
-def test_the_estimate_does_not_depend_on_the_partition_of_the_work(units: bool, estimator: type[Answers]) -> None:
+def test_the_estimate_does_not_depend_on_the_partition_of_the_work(units: bool, estimator: type[OwnAnswers]) -> None:
     """Ranges of other sizes; counties apart, then the state from theirs, then below each county: bit by bit."""
     case = small_state(12, parts=2)
     assert len(case.spine.starts[1]) == 6
@@ -127,7 +127,7 @@ def test_measure_is_asked_once_for_each_geounit_that_has_people_and_siblings() -
 
 @both
 @pytest.mark.parametrize("seed", range(4))
-def test_under_a_nation_every_state_has_its_declared_total(seed: int, estimator: type[Answers]) -> None:
+def test_under_a_nation_every_state_has_its_declared_total(seed: int, estimator: type[OwnAnswers]) -> None:
     plan, persons = nation(seed)
     exact, _ = everything(plan, measuring(plan, persons, None), estimator)
     np.testing.assert_array_equal(exact[1].dense(2016), persons.dense(2016))
@@ -139,7 +139,7 @@ def test_under_a_nation_every_state_has_its_declared_total(seed: int, estimator:
 @both
 @pytest.mark.parametrize("alloc", [pure(Fraction(20)), allocation("pl94-persons", "pr")], ids=["pure", "pr"])
 def test_pure_differential_privacy_and_puerto_rico_without_a_total_at_the_root(
-    alloc: Allocation, estimator: type[Answers]
+    alloc: Allocation, estimator: type[OwnAnswers]
 ) -> None:
     assert ("total" in alloc.queries["State"]) == (alloc.definition == "puredp")
     case = small_state(8)
@@ -219,14 +219,14 @@ def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypat
     case = small_state(9)
     plan = plan_of(case)
     measure = measuring(plan, case.persons, 9)
-    real = answers.least_squares
+    real = own_answers.least_squares
 
     def stopping(*given: object) -> Solution:
         solution: Solution = real(*given)  # type: ignore[arg-type]
         return solution._replace(step=1.0) if 10 <= solution.x.size <= 300 else solution
 
     expected, _ = everything(plan, measure)
-    monkeypatch.setattr(answers, "least_squares", stopping)
+    monkeypatch.setattr(own_answers, "least_squares", stopping)
     monkeypatch.setattr(reference, "installed", lambda: installed)
     estimates, solves = everything(plan, measure)
     check(plan, estimates, case.persons)
@@ -239,8 +239,8 @@ def test_a_failed_solve_is_continued_and_counted(installed: list[str], monkeypat
 def test_a_careful_second_attempt_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     case = small_state(9)
     plan = plan_of(case)
-    real = answers.least_squares
-    monkeypatch.setattr(answers, "least_squares", lambda *given: real(*given)._replace(step=0.0 if given[-2] else 1.0))
+    real = own_answers.least_squares
+    monkeypatch.setattr(own_answers, "least_squares", lambda *a: real(*a)._replace(step=0.0 if a[-2] else 1.0))
     estimates, solves = everything(plan, measuring(plan, case.persons, 9))
     check(plan, estimates, case.persons)
     assert {solve.solver for solve in solves} == {"own, careful"}
@@ -249,8 +249,8 @@ def test_a_careful_second_attempt_comes_first(monkeypatch: pytest.MonkeyPatch) -
 def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     case = small_state(9)
     plan = plan_of(case)
-    real = answers.least_squares
-    monkeypatch.setattr(answers, "least_squares", lambda *given: (s := real(*given))._replace(step=1.0, x=s.x * 1.5))
+    real = own_answers.least_squares
+    monkeypatch.setattr(own_answers, "least_squares", lambda *a: (s := real(*a))._replace(step=1.0, x=s.x * 1.5))
     monkeypatch.setattr(reference, "installed", lambda: [])
     with pytest.raises(EstimationError, match="least squares: no solver met") as error:
         everything(plan, measuring(plan, case.persons, 9))
@@ -259,8 +259,8 @@ def test_an_iterate_that_misses_its_bands_by_half_a_person_is_no_result(monkeypa
 
 def test_estimation_takes_nothing_confidential() -> None:
     """The arguments are a plan, estimates, information, a callable. And mypy knows the types apart."""
-    public = {Plan, Estimates, Answers, Measure, int, Information, tuple[Information, ...]}
-    for step in (estimate_roots, estimate_children, Answers, TreeAnswers, pass_up, pass_up_above):
+    public = {Plan, Estimates, OwnAnswers, Measure, int, Information, tuple[Information, ...]}
+    for step in (estimate_roots, estimate_children, OwnAnswers, TreeAnswers, pass_up, pass_up_above):
         assert {kind for name, kind in get_type_hints(step).items() if name != "return"} <= public
     assert not issubclass(Estimates, TrueHistograms)
     assert not issubclass(TrueHistograms, Estimates)
@@ -292,7 +292,7 @@ def test_parents_read_from_a_file_are_the_same_problem() -> None:
     plan = plan_of(case)
     measure = measuring(plan, case.persons, 6)
     expected, _ = everything(plan, measure)
-    own = Answers(plan, measure)
+    own = OwnAnswers(plan, measure)
     roots, _ = estimate_roots(plan, own)
     kernels = least_squares.least_squares, parent_problem.rounded
     compiled = [len(kernel.signatures) for kernel in kernels]  # type: ignore[attr-defined]

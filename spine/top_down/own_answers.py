@@ -1,6 +1,6 @@
 """The children's own noisy answers as the descent takes them: the program's objective, and its targets of totals.
 
-Another estimator hands in a subclass of `Answers`, with objectives of its own.
+Another estimator hands in a subclass of `OwnAnswers`, with objectives of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Objective(Protocol):
         """
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
-        """Return the minimum under the parent's constraints; careful, stop: see `least_squares.descend`."""
+        """Return the minimum under the parent's constraints; careful, stop: see `least_squares.minimize`."""
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """Return the sparse P and the r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
@@ -83,7 +83,7 @@ class ChildAnswers:
 
 
 @dataclass(frozen=True)
-class Answers:
+class OwnAnswers:
     """What the geounits of a spine are estimated from: the program's are of each geounit its own measurements."""
 
     plan: Plan
@@ -99,8 +99,8 @@ class Answers:
         def weigh(names: list[str]) -> FloatArray:
             return weights(plan.allocation, name, names, shares, plan.spine.denominator)
 
-        def objective(begin: int, end: int, cells: IntArray) -> ChildAnswers:
-            at = slice(begin - first, end - first)
+        def objective(start: int, end: int, cells: IntArray) -> ChildAnswers:
+            at = slice(start - first, end - first)
             return ChildAnswers(queries, answers[at], np.ascontiguousarray(weight[:, at]))
 
         answers, weight = np.concatenate([np.asarray(given[query], float) for query in names], axis=1), weigh(names)

@@ -16,8 +16,8 @@ from spine.gls.grid import Grid, grid, to_cells, total_of, total_variance
 from spine.gls.information import Information, estimates
 from spine.gls.kernel import coordinates, least_squares
 from spine.gls.upward import pass_up
-from spine.top_down.answers import Answers, Siblings
 from spine.top_down.least_squares import Parent, Solution
+from spine.top_down.own_answers import OwnAnswers, Siblings
 from spine.top_down.plan import Plan, has_total_pass
 from spine.workload import FloatArray
 
@@ -59,14 +59,14 @@ class ChildInformation:
         return replace(self, precision=precision, between=self.between - out[:, None], linear=linear)
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
-        """See `top_down.answers.Objective`."""
+        """See `top_down.own_answers.Objective`."""
         axes = np.array(self.grid.axes)
         # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
         precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
         return least_squares(parent, axes, precision, between, self.linear, self.initial, careful, stop)
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
-        """See `top_down.answers.Objective`."""
+        """See `top_down.own_answers.Objective`."""
         agree = np.zeros((len(cells), len(cells)), np.int64)
         for axis in coordinates(cells, np.array(self.grid.axes)):
             agree = 2 * agree + np.equal.outer(axis, axis)
@@ -106,7 +106,7 @@ def informed(plan: Plan, information: Information) -> Siblings:
 
 
 @dataclass(frozen=True)
-class TreeAnswers(Answers):
+class TreeAnswers(OwnAnswers):
     """The estimator's answers: the information of geounits; of blocks, their own answers.
 
     known: information that passes up found; where it is not among these, it is passed up again.
