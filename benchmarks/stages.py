@@ -33,9 +33,7 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
 from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.parameters import read_parameters
-from tasks.detailed_dhca.person_file import COLUMNS
-from tasks.detailed_dhca.persons import encoded_chunks
-from tasks.detailed_dhca.population_groups import count_partition, read_persons
+from tasks.detailed_dhca.person import PERSON
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import NOWHERE
@@ -43,7 +41,9 @@ from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.count import count_partition, read_records
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.encode import encoded_chunks
 from tasks.population_groups.levels import Level
 from tasks.population_groups.partitions import load_partitions
 
@@ -80,7 +80,7 @@ def parse_only(run: DetailedRun, path: str, number: int) -> int:
 
 def decode_only(run: DetailedRun, path: str, number: int) -> int:
     """pyarrow with its own defaults but dictionaries, over a row group."""
-    return len(pq.ParquetFile(path, read_dictionary=list(COLUMNS)).read_row_group(number))
+    return len(pq.ParquetFile(path, read_dictionary=list(PERSON.fields)).read_row_group(number))
 
 
 def keystream_only(run: DetailedRun, number: int, words: int) -> int:
@@ -101,7 +101,7 @@ def copy_only(run: DetailedRun, number: int, folder: str, read: int, write: int)
 def pandas_counts(run: DetailedRun, number: int) -> int:
     """The exact counts of a partition as a user would write them: join, explode, group by. Checked for its sum."""
     partition = load_partitions(run)[number]
-    persons = read_persons(run, partition.blocks)
+    persons = read_records(run, partition.blocks)
     geography, iterations = run.geography, run.parameters.iterations
     total = 0
     for name in partition.regions:
@@ -157,7 +157,7 @@ def measure_run(settings: DetailedDhcaSettings, workers: Workers) -> dict:
         "total_only_groups": sum(domain.groups for domain in domains if domain.total_only.any()),
         "bytes": {
             "input": volume(Path(settings.data), "*.*"),
-            "persons": volume(run / "persons", "*/*.npy"),
+            "persons": volume(run / "records", "*/*.npy"),
             "counts": volume(run / "counts", "*/*/*.npy"),
             "details": volume(run / "noisy", "*/totals/*/*.npy"),
             "tables": volume(run / "noisy", "*/sex_by_age/*/*.npy"),
@@ -172,7 +172,7 @@ def measure_run(settings: DetailedDhcaSettings, workers: Workers) -> dict:
 def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict) -> dict[str, float]:
     """Seconds of the least that each stage must do, by the same workers."""
     size, groups = measured["bytes"], measured["groups"]
-    persons, geography = run.person_file, f"{data}/{GRF_FILE}"
+    persons, geography = run.records, f"{data}/{GRF_FILE}"
     whole = [
         (path, k) for path in (persons.path, geography) for k in range(-(-Path(path).stat().st_size // CHUNK_BYTES))
     ]
@@ -208,7 +208,7 @@ def measure_bounds(run: DetailedRun, workers: Workers, data: str, measured: dict
 
 def measure_tabulation(run: DetailedRun) -> dict[str, float]:
     """Ours and pandas on the partition with the most persons, one process, counts made anew."""
-    persons = [len(read_persons(run, partition.blocks).block) for partition in load_partitions(run)]
+    persons = [len(read_records(run, partition.blocks).block) for partition in load_partitions(run)]
     number = int(np.argmax(persons))
     folders = list((run / "counts").glob(f"*/{number:05d}"))
     for folder in folders:

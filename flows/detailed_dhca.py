@@ -14,23 +14,24 @@ from typing import Any
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import Runner
-from tasks.detailed_dhca.all_or_none import all_or_none, validate_sibling
 from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
-from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.release import stage_release
-from tasks.detailed_dhca.reserve_budget import planned_spend, precheck_budget, reserve_budget
-from tasks.detailed_dhca.run import DetailedRun, Validated
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
-from tasks.detailed_dhca.validation import check_public, validate
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.all_or_none import all_or_none, validate_sibling
 from tasks.population_groups.coterminous_sets import save_sets
+from tasks.population_groups.count import count_population_groups
+from tasks.population_groups.reserve_budget import planned_spend, precheck_budget, reserve_budget
+from tasks.population_groups.run import Validated
+from tasks.population_groups.validation import check_public, validate
 from tasks.spine.optimize import build_spine
 
 

@@ -18,13 +18,14 @@ from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess, Stage
 from flows.execution.truth import release_truth
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.validation import validate
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.findings import Finding, read_findings
 from tasks.inputs.marks import Mark, data_files, write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.run import Validated
+from tasks.population_groups.validation import validate
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=25)
 

@@ -30,7 +30,6 @@ from flows.execution.runner import InProcess
 from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
-from tasks.detailed_dhca.reserve_budget import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.marks import MARK_FILE, write_mark
 from tasks.lifecycle.authorization import SECRET
@@ -41,6 +40,7 @@ from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups import domain
 from tasks.population_groups.parameters import configuration_digest, digest_parameters
+from tasks.population_groups.reserve_budget import reserve_budget
 
 ACCOUNT = "census"
 KEY = bytes(range(32))

@@ -23,12 +23,13 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
     Raises Refused where they have errors. These are shown, with any findings that the data has without them.
     """
     from tasks.detailed_dhca.parameters import read_parameters
-    from tasks.detailed_dhca.validation import check_data_alone
+    from tasks.detailed_dhca.person import PERSON
     from tasks.inputs.findings import gather
+    from tasks.population_groups.validation import check_data_alone
 
     parameters, findings = read_parameters(params)
     if parameters is None:
-        show_findings(gather(findings + check_data_alone(data)), as_json=as_json)
+        show_findings(gather(findings + check_data_alone(PERSON, data)), as_json=as_json)
         raise Refused("the parameters do not pass validation")
     return parameters
 

@@ -20,7 +20,7 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
-STAGES = ("tasks.detailed_dhca.population_groups", "tasks.detailed_dhca.release")
+STAGES = ("tasks.population_groups.count", "tasks.detailed_dhca.release")
 SPINE = ("tasks.spine.first_pass", "tasks.spine.plots")
 
 
@@ -81,9 +81,9 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     """
     from flows.execution.settings import new_run_id, run_directory
     from flows.reports.curator import spend_table
-    from tasks.detailed_dhca.reserve_budget import planned_spend
     from tasks.inputs.regions import REGION_TYPES
     from tasks.lifecycle.commit import holds_other
+    from tasks.population_groups.reserve_budget import planned_spend
 
     base = options.run_id or new_run_id()
     runs = {str(jurisdiction): run_directory(options.home, f"{base}-{jurisdiction}") for jurisdiction in REGION_TYPES}

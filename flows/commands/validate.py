@@ -18,13 +18,14 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
     """
     from flows.execution.settings import new_run_id
     from tasks.detailed_dhca.parameters import read_parameters
+    from tasks.detailed_dhca.person import PERSON
     from tasks.detailed_dhca.run import DetailedRun
-    from tasks.detailed_dhca.validation import check_data_alone
-    from tasks.detailed_dhca.validation import validate as validate_input
+    from tasks.population_groups.validation import check_data_alone
+    from tasks.population_groups.validation import validate as validate_input
 
     parameters, findings = read_parameters(params)
     if parameters is None:
-        findings += check_data_alone(data)
+        findings += check_data_alone(PERSON, data)
     base, reports = new_run_id("validate"), []
     for jurisdiction in parameters.configuration.jurisdictions if parameters else ():
         run = DetailedRun(options.home / "runs" / f"{base}-{jurisdiction}")

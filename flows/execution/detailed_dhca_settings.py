@@ -9,10 +9,10 @@ from pydantic import Field
 from flows.execution.settings import Location, RunSettings, load_settings, run_directory, sibling_run
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.shared_reading import NextRun
 from tasks.inputs.files import digest_file
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.parameters import configuration_digest, digest_parameters
+from tasks.population_groups.shared_reading import NextRun
 
 SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
 

@@ -13,9 +13,9 @@ from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import load_queries
-from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.reserve_budget import planned_spend
 
 
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:

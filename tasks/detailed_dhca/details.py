@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.person_file import AGE23_BINS, CELLS
+from tasks.detailed_dhca.person import AGE23_BINS, CELLS, LAST_AGE
 
 # 0 to 3 are the outcomes of step 1 (its stat level), TOTAL_ONLY is given beforehand.
 TOTAL, AGE4, AGE9, AGE23, TOTAL_ONLY = range(5)
@@ -16,7 +16,6 @@ AGES = {
     AGE23: AGE23_BINS,
 }
 WIDTHS = np.array([2 * len(AGES[detail]) if detail in AGES else 1 for detail in range(len(DETAILS))])  # cells measured
-LAST_AGE = 115
 AGE_RANGES = {  # first and last ages of a detail's bins; the last is open
     detail: list(zip(starts, [*(start - 1 for start in starts[1:]), LAST_AGE], strict=True))
     for detail, starts in AGES.items()

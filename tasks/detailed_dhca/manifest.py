@@ -16,8 +16,7 @@ from tasks.detailed_dhca.details import AGES, DETAILS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
 from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.report import write_report
-from tasks.detailed_dhca.reserve_budget import planned_spend
-from tasks.detailed_dhca.run import DetailedRun, Validated
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
@@ -36,6 +35,8 @@ from tasks.lifecycle.manifest import (
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import configuration_digest
+from tasks.population_groups.reserve_budget import planned_spend
+from tasks.population_groups.run import Validated
 
 STATEMENTS = {
     "guarantee": GUARANTEE,

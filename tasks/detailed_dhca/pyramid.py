@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, hypot, sqrt
 
-from tasks.detailed_dhca.details import LAST_AGE, age_label
+from tasks.detailed_dhca.details import age_label
+from tasks.detailed_dhca.person import LAST_AGE
 from tasks.pages import end_of_axis
 
 DRAWN_TO = 100  # the age at which the last, open group ends in the picture

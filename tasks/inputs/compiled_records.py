@@ -11,26 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
-from tasks.inputs.fast_records import CHOICE, CODE, CODE_OR_NULL, DIGITS, MOST_DIGITS, NUMBER, UNREAD
 from tasks.inputs.files import LONGEST_LINE
+from tasks.inputs.record_fields import CODE, CODE_OR_NULL, DIGITS, FAULT, LISTED, NUMBER, UNREAD
 
-ZERO, BAR, NEWLINE, RETURN, ASCII = ord("0"), ord("|"), ord("\n"), ord("\r"), 128
+ZERO, NEWLINE, RETURN, ASCII = ord("0"), ord("\n"), ord("\r"), 128
 BIG_N, U, L, BIG_T, R, E, BIG_F, A, S = (ord(letter) for letter in "NulTreFas")
 
 
 @compiled
 def read_lines(
     text: NDArray[np.uint8],
+    delimiter: int,
     fields: NDArray[np.int64],
     meanings: NDArray[np.int64],
     code_numbers: NDArray[np.uint16],
     numbers: NDArray[np.int64],
     codes: NDArray[np.uint16],
 ) -> int:
-    """Read lines of fields between bars; return how many, or -1 if a validating reader might refuse anything.
+    """Read lines of fields between delimiters; return how many, or -1 if a validating reader might refuse anything.
 
-    fields: kind, width, place and factor of each field of a line (`fast_records.Field`). meanings, code_numbers: as in
-    `fast_records.Layout`. numbers, codes: places x lines, all 0; filled.
+    fields: of each field of a line, kind, width, place and factor (`record_fields.Field`), and where its meanings
+    begin and end. code_numbers: as in `fast_records.Layout`. numbers, codes: places x lines, all 0; filled.
     """
     size, width, row, at = len(text), len(fields), 0, 0
     value: Any  # numba knows it as int64
@@ -71,27 +72,22 @@ def read_lines(
                     value = 10 * value + digit
                 numbers[place, row] += value * factor
                 at += letters
-            elif kind == NUMBER:
+            elif kind in (NUMBER, LISTED):
                 value, first = 0, at
-                while at < size and at - first < MOST_DIGITS:
+                while at < size and at - first < letters:
                     digit = np.int64(text[at]) - ZERO
                     if digit < 0 or digit > 9:
                         break
                     value = 10 * value + digit
                     at += 1
-                if at == first or value >= len(meanings):
+                value += fields[field, 4]
+                if at == first or value >= fields[field, 5] or meanings[value] == FAULT:
                     return -1
-                numbers[place, row] += meanings[value] * factor
-            elif kind == CHOICE:
-                if at >= size:
+                if kind == LISTED and at < first + letters:
                     return -1
-                value = np.int64(text[at]) - ZERO - 1
-                if value < 0 or value >= letters:
-                    return -1
-                numbers[place, row] += value * factor
-                at += 1
+                numbers[place, row] += meanings[value]
             elif kind == UNREAD:
-                while at < size and text[at] != BAR and text[at] != NEWLINE and text[at] != RETURN:
+                while at < size and text[at] != delimiter and text[at] != NEWLINE and text[at] != RETURN:
                     if text[at] >= ASCII:
                         return -1
                     at += 1
@@ -109,7 +105,7 @@ def read_lines(
             else:
                 return -1
             if field < width - 1:
-                if at >= size or text[at] != BAR:
+                if at >= size or text[at] != delimiter:
                     return -1
                 at += 1
         if at - start > LONGEST_LINE:

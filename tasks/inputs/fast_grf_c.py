@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.inputs.fast_records import BLOCK_FIELDS, DIGITS, Field, Layout, parse_text
+from tasks.inputs.fast_records import Layout, parse_text
 from tasks.inputs.files import size_of
 from tasks.inputs.grf_c import COLUMNS, BlockCodes
+from tasks.inputs.record_fields import BLOCK_FIELDS, digits
 from tasks.inputs.records import RecordFile, open_records, read_chunk
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.files import open_array, remove, save_arrays
@@ -21,7 +22,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
 MIN_BYTES = 1 << 25  # for fewer, a process would import numba for longer than it saves
-FIELDS = {**BLOCK_FIELDS, "PLACEFP": Field(DIGITS, 5, 1), "AIANNHCE": Field(DIGITS, 4, 2)}
+FIELDS = {**BLOCK_FIELDS, "PLACEFP": digits(5, place=1), "AIANNHCE": digits(4, place=2)}
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,11 @@ class Column:
 
     def where(self, test: Callable[[str], Any], kind: type = bool) -> NDArray[Any]:
         """Evaluate `test` once per distinct value and spread the outcomes over the rows."""
-        outcomes: NDArray[Any] = np.array([test(value) for value in self.values], dtype=kind)
+        return self.spread([test(value) for value in self.values], kind)
+
+    def spread(self, of_values: Sequence[Any], kind: type = bool) -> NDArray[Any]:
+        """Return what each distinct value has, spread over the rows."""
+        outcomes: NDArray[Any] = np.array(of_values, dtype=kind)
         if len(outcomes) and (outcomes == outcomes[0]).all():  # most checks: every value passes
             return np.full(len(self.numbers), outcomes[0])
         return outcomes[self.numbers]

@@ -8,7 +8,7 @@ RUN/            0700
   lock            one process a run
   boot, code, libraries   the boot of the machine, the code and its libraries (process.py) that wrote what follows
   prepared/       what validation made for the stages: parameters, geography, the digest of the input
-  persons/        encoded person records           confidential
+  records/        encoded records                  confidential
   counts/         exact counts                     confidential
   noisy/          noisy counts of each level, before and after suppression
   findings.json   the curator's report             confidential
@@ -33,7 +33,7 @@ from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.process import code_digest, versions
 
 SETTINGS = "settings.json"
-STAGES = ("prepared", "persons", "counts", "noisy")  # what stages write, and can write again
+STAGES = ("prepared", "records", "counts", "noisy")  # what stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 

@@ -116,7 +116,7 @@ def read_exact_counts(run: SafeTabRun, level: Level, first: int, last: int) -> E
     position = np.full(len(run.parameters.iterations.granularity(level).codes), -1, np.int64)
     position[domain.iterations] = np.arange(width)
     parts = list(_entries(run, level.region_type, first, last))
-    return ExactCounts(last - first, width, run.CELLS, position, parts)
+    return ExactCounts(last - first, width, run.KIND.cells, position, parts)
 
 
 def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterator[Entries]:
@@ -126,7 +126,7 @@ def _entries(run: SafeTabRun, region_type: str, first: int, last: int) -> Iterat
         start, stop = max(low, first), min(high, last)
         if start >= stop:
             continue
-        folder = run.counts_folder(region_type, number)
-        ends = read_part(folder, "indptr", (start - low) * run.CELLS, (stop - low) * run.CELLS + 1).astype(np.int64)
+        folder, cells = run.counts_folder(region_type, number), run.KIND.cells
+        ends = read_part(folder, "indptr", (start - low) * cells, (stop - low) * cells + 1).astype(np.int64)
         iteration, count = (read_part(folder, name, int(ends[0]), int(ends[-1])) for name in ("indices", "data"))
         yield Entries(slice(start - first, stop - first), ends, iteration, count)

@@ -102,13 +102,9 @@ class Granularity:
     def counts(self, iteration_level: int) -> IterationCounts:
         """Return the counts of one level from which its stability follows."""
         alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
-        reach = max(
-            (
-                len(np.unique(combination[(alone == race) & (combination >= 0)]))
-                for race in np.unique(alone[alone >= 0])
-            ),
-            default=0,
-        )
+        both = (alone >= 0) & (combination >= 0)
+        pairs = np.unique(alone[both].astype(np.int64) * len(self.codes) + combination[both])
+        reach = int(np.bincount(pairs // len(self.codes)).max(initial=0))
         return IterationCounts(
             alone=int((alone >= 0).any()),
             combination=int((combination >= 0).any()),

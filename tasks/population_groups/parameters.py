@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Generic
 
+from privacy.noise.laws import law
 from privacy.noise.sampler import check_law
 from tasks.inputs.files import digest_file, read_bytes, read_text, unchanged, why
 from tasks.inputs.findings import MISSING, Finding, has_errors
@@ -16,7 +17,6 @@ from tasks.lifecycle.errors import Refused
 from tasks.population_groups.configuration import Kind, SafeTabConfiguration, budget_key, parse_configuration
 from tasks.population_groups.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 from tasks.population_groups.levels import Level
-from tasks.population_groups.queries import queries_of
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,17 @@ def _check_levels(configuration: SafeTabConfiguration, iterations: Iterations) -
     asked = configuration.jurisdictions
     for level in (level for jurisdiction in asked for level in configuration.levels(jurisdiction)):
         try:
-            iterations.stability(level, configuration.max_race_codes)
+            stability = iterations.stability(level, configuration.max_race_codes)
         except ValueError as error:
             yield Finding(MAPPING_FILE, f"{level.name}: {error}")
             continue
         for table, budgets in configuration.budgets.items():
-            if budgets[level] in (0, "Infinity"):
-                continue
-            queries = queries_of(configuration, iterations, table, level)
-            try:
-                for query in queries.budgets:
-                    check_law(queries.law(query))
-            except ValueError as error:
-                yield Finding("config.json", f"{level.name}: {error}", budget_key(table, level))
+            if budgets[level] not in (0, "Infinity"):
+                try:
+                    for budget in configuration.queries(table, level).values():
+                        check_law(law(configuration.privacy_defn, budget, stability))
+                except ValueError as error:
+                    yield Finding("config.json", f"{level.name}: {error}", budget_key(table, level))
 
 
 def read_parameter_files(path: Path, kind: type[Kind]) -> tuple[Kind, Iterations | None]:

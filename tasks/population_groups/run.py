@@ -1,7 +1,8 @@
 """The confidential directory of a SafeTab run, as far as both SafeTabs have it.
 
 ```
-prepared/                    parameters, geography/, names, points, coterminous, partitions
+prepared/                    parameters, records, validated, geography/, names, points, coterminous, partitions
+records/NUMBER               encoded records of a chunk                         confidential
 counts/REGION_TYPE/NUMBER    exact counts of a partition of the blocks          confidential
 noisy/LEVEL/STAGE/FIRST      what a stage makes of a piece of a level, by the piece's first region
 ```
@@ -13,22 +14,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from privacy.accounting.journal import MarkName
 from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import Parameters
+from tasks.population_groups.record_kind import GroupRecords, RecordKind
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The facts about a valid input that later stages need.
+
+    `input_digest` and `records_digests` (of the file of records, and of each state's records) are confidential:
+    they go to the ledger, the first into key derivation too, and are never shown or stored outside the confidential
+    directory. The rest is public. `mark` is the one that covers the files; tasks/lifecycle/reservation.py decides
+    what it is worth.
+    """
+
+    input_digest: str
+    records_digests: tuple[str, ...]
+    geography_digest: str
+    mark: MarkName | None
+    blocks: int
 
 
 @dataclass(frozen=True)
 class SafeTabRun(RunDirectory):
     """A handle on a run that counts population groups: only a path, so that it may be shown and stored.
 
-    CELLS: how many cells a group's table has; a record is in one of them.
+    KIND: what its records are. CONFIGURATION: what is in its config.json.
     """
 
-    CELLS: ClassVar[int]
+    KIND: ClassVar[RecordKind]
+    CONFIGURATION: ClassVar[type[SafeTabConfiguration]]
 
     @property
     def parameters_path(self) -> Path:
@@ -43,6 +65,28 @@ class SafeTabRun(RunDirectory):
         except FileNotFoundError:
             raise Failed("validate: the run was not validated") from None
         return parameters
+
+    @property
+    def records_path(self) -> Path:
+        """Where validation saves what it knows of the file of records."""
+        return self / "prepared/records"
+
+    @property
+    def records(self) -> GroupRecords:
+        """The file of records, and what it is checked against."""
+        records: GroupRecords = load_object(self.records_path)
+        return records
+
+    @property
+    def validated_path(self) -> Path:
+        """The file that validation writes last, for a valid input."""
+        return self / "prepared/validated"
+
+    @property
+    def validated(self) -> Validated:
+        """The result of validation."""
+        validated: Validated = load_object(self.validated_path)
+        return validated
 
     @property
     def geography_folder(self) -> Path:

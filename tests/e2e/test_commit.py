@@ -34,7 +34,6 @@ from forked_commands import ForkedCommands
 from flows.detailed_dhca import check as detailed_check
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger, Row
-from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.marks import MARK_FILE, write_mark
 from tasks.lifecycle import manifest, reservation
@@ -44,6 +43,7 @@ from tasks.lifecycle.files import stamp
 from tasks.lifecycle.manifest import release_digest
 from tasks.lifecycle.run_directory import STAGES
 from tasks.lifecycle.staging import staging
+from tasks.population_groups.count import count_population_groups
 
 pytestmark = pytest.mark.e2e
 COSTS = 2  # rho of a run of two levels

@@ -16,9 +16,9 @@ from tasks.detailed_dhca.configuration import BUDGET_KEYS
 from tasks.detailed_dhca.level_budgets import MANIFEST
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import Queries
-from tasks.detailed_dhca.reserve_budget import planned_spend
 from tasks.lifecycle.manifest import spent
 from tasks.population_groups.levels import ALL_LEVELS, named_level
+from tasks.population_groups.reserve_budget import planned_spend
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from pathlib import Path
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.accuracy.bureau import write_single_run
 from tasks.detailed_dhca.accuracy.errors import Errors, compare, gather
-from tasks.detailed_dhca.reserve_budget import reserve_budget
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.authorization import mark_repetition
 from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.reserve_budget import reserve_budget
 
 
 def trial_directory(run: DetailedRun, number: int) -> DetailedRun:

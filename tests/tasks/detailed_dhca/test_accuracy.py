@@ -28,11 +28,11 @@ from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_cl
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, make_report, size_name
 from tasks.detailed_dhca.accuracy.trials import open_trial, trial_directory
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.validation import validate
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET, mark_repetition
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import Level
+from tasks.population_groups.validation import validate
 
 RUNS = 2
 KEY = ["OF", "REGION_TYPE", "ITERATION_LEVEL", "SIZE", "WORKLOAD", "COUNT_OF"]

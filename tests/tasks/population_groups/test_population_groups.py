@@ -32,9 +32,9 @@ from scipy import sparse
 from privacy.accounting.stability import record_reach
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
 from tasks.detailed_dhca.parameters import read_parameters
-from tasks.detailed_dhca.population_groups import count_population_groups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.population_groups import exact_counts, flatmap
+from tasks.population_groups.count import count_population_groups
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
 from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly, map_compiled

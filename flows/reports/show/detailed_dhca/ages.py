@@ -9,7 +9,8 @@ from math import hypot
 from flows.reports.show.detailed_dhca.noise import margin_of_cells, margin_of_difference
 from flows.reports.show.detailed_dhca.release import Published
 from flows.reports.show.detailed_dhca.view_models import DifferenceRow
-from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, LAST_AGE, SEXES, SHAPES
+from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES
+from tasks.detailed_dhca.person import LAST_AGE
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
 
 

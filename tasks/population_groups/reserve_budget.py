@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from privacy.accounting.composition import Spend, spend
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.configuration import Configuration
-from tasks.detailed_dhca.parameters import read_parameters
-from tasks.detailed_dhca.person_file import missing_data
-from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize, precheck
-from tasks.population_groups.parameters import configuration_digest
+from tasks.population_groups.configuration import SafeTabConfiguration
+from tasks.population_groups.parameters import configuration_digest, read_parameters
+from tasks.population_groups.run import SafeTabRun
 
 
-def planned_spend(configuration: Configuration, jurisdiction: Jurisdiction) -> Spend:
+def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdiction) -> Spend:
     """Return what a run over a jurisdiction spends. Raises Refused where a budget is infinite."""
     levels = configuration.levels(jurisdiction)
     try:
@@ -28,7 +26,7 @@ def planned_spend(configuration: Configuration, jurisdiction: Jurisdiction) -> S
     return spend(configuration.privacy_defn, budgets)
 
 
-def precheck_budget(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:
+def precheck_budget(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:
     """Refuse an account that is missing or has too little left before the data is read; charge nothing.
 
     Marked data needs no account, nor does a jurisdiction that is switched off; validation reports invalid parameters
@@ -39,17 +37,17 @@ def precheck_budget(run: DetailedRun, params: str, data: str, jurisdiction: Juri
     Refused, Failed
         as `reserve_budget` does.
     """
-    parameters, _ = read_parameters(params)
+    parameters, _ = read_parameters(params, run.CONFIGURATION)
     if parameters is None or jurisdiction not in parameters.configuration.jurisdictions:
         return
-    if read_mark(data) is not None or missing_data(data):
+    if read_mark(data) is not None or run.KIND.missing_data(data):
         return
     configuration = parameters.configuration
     total = planned_spend(configuration, jurisdiction)
     precheck(run, charging, configuration.states(jurisdiction), total.definition, total.unbounded)
 
 
-def precheck_reservation(run: DetailedRun, jurisdiction: Jurisdiction, charging: Charging) -> None:
+def precheck_reservation(run: SafeTabRun, jurisdiction: Jurisdiction, charging: Charging) -> None:
     """Refuse a validated run that `reserve_budget` would refuse; charge nothing.
 
     Raises
@@ -63,7 +61,7 @@ def precheck_reservation(run: DetailedRun, jurisdiction: Jurisdiction, charging:
 
 
 def reserve_budget(
-    run: DetailedRun,
+    run: SafeTabRun,
     jurisdiction: Jurisdiction,
     charging: Charging,
     options: dict[str, object],

@@ -11,15 +11,15 @@ from contextlib import ExitStack
 from typing import TypeVar
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.reserve_budget import precheck_reservation
-from tasks.detailed_dhca.run import Validated
-from tasks.detailed_dhca.shared_reading import NextRun
-from tasks.detailed_dhca.validation import validate, validated_for_another
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.reserve_budget import precheck_reservation
+from tasks.population_groups.run import Validated
+from tasks.population_groups.shared_reading import NextRun
+from tasks.population_groups.validation import validate, validated_for_another
 
 NAMES: dict[Jurisdiction, str] = {"us": "US", "pr": "Puerto Rico"}
 T = TypeVar("T")

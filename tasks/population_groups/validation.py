@@ -1,4 +1,4 @@
-"""Validate: check every row of every file, encode the persons, digest the input (paper 5.1).
+"""Validate: check every row of every file, encode the records, digest the input (paper 5.1).
 
 All findings are gathered before the run is refused. They go to the curator's report in the confidential directory.
 """
@@ -10,14 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.parameters import Parameters, read_parameters
-from tasks.detailed_dhca.person_file import PersonFile, find_person_file, missing_data, open_person_records
-from tasks.detailed_dhca.persons import encode_chunk, read_report
-from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
@@ -30,28 +25,32 @@ from tasks.inputs.tables import empty
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.encode import encode_chunk, read_report
 from tasks.population_groups.iterations import PARAMETER_FILES
-from tasks.population_groups.parameters import digest_parameters
+from tasks.population_groups.parameters import Parameters, digest_parameters, read_parameters
+from tasks.population_groups.record_kind import GroupRecords, RecordKind
+from tasks.population_groups.run import SafeTabRun, Validated
+from tasks.population_groups.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
 
 _validated_here: set[Path] = set()  # directories validated in this process before their own run has begun
 
 
-def validated_for_another(run: DetailedRun) -> None:
+def validated_for_another(run: SafeTabRun) -> None:
     """Note that a run was validated by its sibling run: its own, in this process, need not read the input again."""
     _validated_here.add(run.path)
 
 
 def validate(
-    run: DetailedRun,
+    run: SafeTabRun,
     workers: Workers,
     params: str,
     data: str,
     jurisdiction: Jurisdiction,
     next_run: NextRun | None = None,
 ) -> Validated | None:
-    """Validate the input of one jurisdiction and encode its persons into the run directory.
+    """Validate the input of one jurisdiction and encode its records into the run directory.
 
-    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. The persons
+    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. The records
     of `next_run`, over another jurisdiction of the same files, are encoded in the same reading.
 
     Raises
@@ -62,31 +61,31 @@ def validate(
     """
     if (run.validated_path).exists():
         return _validated_before(run, workers, params, data)
-    parameters, findings = read_parameters(params)
+    parameters, findings = read_parameters(params, run.CONFIGURATION)
     cached = cached_findings(run, parameters, data) if parameters else None
     if cached is None:  # left by an interrupted try: the files may have been corrected since
         _clear(run)
     if parameters is None:
-        _refuse(run, findings + check_data_alone(data))
+        _refuse(run, findings + check_data_alone(run.KIND, data))
     if jurisdiction not in parameters.configuration.jurisdictions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
-    with unchanged(data_files(data)), locked_next_run(next_run) as waiting:
+    with unchanged(data_files(run, data)), locked_next_run(next_run) as waiting:
         validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, cached, waiting)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
 
 
-def _clear(run: DetailedRun) -> None:
-    for name in ("prepared", "persons"):
+def _clear(run: SafeTabRun) -> None:
+    for name in ("prepared", "records"):
         remove(run / name)
 
 
 def _validate_data(
-    run: DetailedRun,
+    run: SafeTabRun,
     workers: Workers,
-    parameters: Parameters,
+    parameters: Parameters[Any],
     findings: list[Finding],
     data: str,
     jurisdiction: Jurisdiction,
@@ -103,33 +102,33 @@ def _validate_data(
     else:
         geography, faults = run.geography, cached
     findings = findings + faults
-    person_file, faults = _person_file(data, jurisdiction, parameters)
+    records, faults = _open_records(run.KIND, data, jurisdiction, parameters)
     findings += faults
     if geography is not None and not len(geography.blocks):
         write_findings(run / "findings.json", gather(findings))
         return None
-    if person_file is None:
+    if records is None:
         _refuse(run, findings)
     if cached is None:
-        _save(run, parameters, geography, person_file, data)
-    chunks = person_file.chunks
+        _save(run, parameters, geography, records, data)
+    chunks = records.chunks
     others = (next_run.run,) if next_run and _prepare(next_run, parameters, data, parsed) else ()
     geography_digest = parsed.digest if parsed else None
     del parsed  # it is large
     workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
-    person_digest, of_states, faults = _collect(run, workers, person_file, chunks, jurisdiction)
+    records_digest, of_states, faults = _collect(run, workers, records, chunks, jurisdiction)
     findings += faults
     if geography is None or has_errors(findings):
-        remove(run / "persons")
+        remove(run / "records")
         _refuse(run, findings)
     write_findings(run / "findings.json", gather(findings))
     geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     mark = read_mark(data)
     if mark is not None:
-        mark.check({person_file.name: person_digest, GRF_FILE: geography_digest})
+        mark.check({records.name: records_digest, GRF_FILE: geography_digest})
     return Validated(
-        input_digest=_input_digest(person_digest, geography_digest),
-        records_digests=(person_digest, *of_states),
+        input_digest=_input_digest(run, records_digest, geography_digest),
+        records_digests=(records_digest, *of_states),
         geography_digest=geography_digest,
         mark=mark.name if mark else None,
         blocks=len(geography.blocks),
@@ -137,55 +136,55 @@ def _validate_data(
 
 
 def _read_geography(
-    data: str, jurisdiction: Jurisdiction, parameters: Parameters, parsed: ParsedBlocks | None
+    data: str, jurisdiction: Jurisdiction, parameters: Parameters[Any], parsed: ParsedBlocks | None
 ) -> tuple[RegionMap | None, list[Finding]]:
     return read_region_map(
         data, jurisdiction, parameters.configuration.states(jurisdiction), parsed.codes if parsed else None
     )
 
 
-def _prepare(next_run: NextRun, parameters: Parameters, data: str, parsed: ParsedBlocks | None) -> bool:
-    """Prepare the next run for its persons; False where there is nothing to encode, or something to refuse it for."""
+def _prepare(next_run: NextRun, parameters: Parameters[Any], data: str, parsed: ParsedBlocks | None) -> bool:
+    """Prepare the next run for its records; False where there is nothing to encode, or something to refuse it for."""
     run, jurisdiction = next_run.run, next_run.jurisdiction
     if jurisdiction not in parameters.configuration.jurisdictions:
         return False
     geography, findings = _read_geography(data, jurisdiction, parameters, parsed)
-    person_file, _ = _person_file(data, jurisdiction, parameters)
-    if geography is None or person_file is None:
+    records, _ = _open_records(run.KIND, data, jurisdiction, parameters)
+    if geography is None or records is None:
         return False
     _clear(run)
-    _save(run, parameters, geography, person_file, data)
+    _save(run, parameters, geography, records, data)
     note_prepared(run, parameters, data, findings)
     return len(geography.blocks) > 0
 
 
-def _input_digest(persons: str, geography: str) -> str:
-    return sha256(f"persons {persons}\ngeography {geography}\n".encode()).hexdigest()
+def _input_digest(run: SafeTabRun, records: str, geography: str) -> str:
+    return sha256(f"{run.KIND.noun} {records}\ngeography {geography}\n".encode()).hexdigest()
 
 
-def _validated_before(run: DetailedRun, workers: Workers, params: str, data: str) -> Validated:
+def _validated_before(run: SafeTabRun, workers: Workers, params: str, data: str) -> Validated:
     """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
     validated: Validated = run.validated
     if run.path in _validated_here:
         _validated_here.remove(run.path)
         return validated
-    file: PersonFile = run.person_file
+    path = run.records.path
     try:
         with suppress(FileNotFoundError):
             if digest_parameters(params) != run.parameters.digests:
                 raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
-        persons = digest_by_workers(run, workers, find_person_file(data))
+        records = digest_by_workers(run, workers, run.KIND.find(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     except FileNotFoundError:
         return validated
     except OSError as error:
         raise Refused(f"the input of run {run.id} cannot be read: {why(error)}") from None
-    if find_person_file(data) != file.path or _input_digest(persons, geography) != validated.input_digest:
+    if run.KIND.find(data) != path or _input_digest(run, records, geography) != validated.input_digest:
         raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")
     return validated
 
 
-def check_public(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdiction) -> bool:
+def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction) -> bool:
     """Refuse faulty parameters and missing data files before workers are started.
 
     Return whether config.json asks for the jurisdiction. A validated run is past this. Raises Refused as `validate`
@@ -193,16 +192,16 @@ def check_public(run: DetailedRun, params: str, data: str, jurisdiction: Jurisdi
     """
     if run.validated_path.exists():
         return True
-    parameters, findings = read_parameters(params)
+    parameters, findings = read_parameters(params, run.CONFIGURATION)
     if parameters is None:
-        _refuse(run, findings + check_data_alone(data))
+        _refuse(run, findings + check_data_alone(run.KIND, data))
     asked = jurisdiction in parameters.configuration.jurisdictions
-    if asked and missing_data(data):
-        _refuse(run, findings + check_data_alone(data))
+    if asked and run.KIND.missing_data(data):
+        _refuse(run, findings + check_data_alone(run.KIND, data))
     return asked
 
 
-def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:
+def _refuse(run: SafeTabRun, findings: Sequence[Finding]) -> NoReturn:
     """Refuse a run, naming faults in public files and missing files."""
     gathered = gather(findings)
     write_findings(run / "findings.json", gathered)
@@ -210,53 +209,53 @@ def _refuse(run: DetailedRun, findings: Sequence[Finding]) -> NoReturn:
     raise Refused(f"the input does not pass validation{named}; the findings are in the curator's report of {run.id}")
 
 
-def check_data_alone(data: str) -> list[Finding]:
+def check_data_alone(kind: RecordKind, data: str) -> list[Finding]:
     """Check the data files where faulty parameters leave nothing to check their rows against.
 
     They must exist and have the right columns, and GRF-C must be a table. No row is checked: the state filter is not
     known.
     """
     _, findings = read_region_map(data, "us", states=())
-    return findings + open_person_records(data)[1]
+    return findings + kind.open(data)[1]
 
 
-def _person_file(
-    data: str, jurisdiction: Jurisdiction, parameters: Parameters
-) -> tuple[PersonFile | None, list[Finding]]:
-    records, findings = open_person_records(data)
-    if records is None:
+def _open_records(
+    kind: RecordKind, data: str, jurisdiction: Jurisdiction, parameters: Parameters[Any]
+) -> tuple[GroupRecords | None, list[Finding]]:
+    file, findings = kind.open(data)
+    if file is None:
         return None, findings
     configuration = parameters.configuration
-    file = PersonFile(
-        **vars(records),
+    records = GroupRecords(
+        **vars(file),
         states=configuration.states(jurisdiction),
         code_numbers=parameters.iterations.numbers,
         max_race_codes=configuration.max_race_codes,
     )
-    return file, []
+    return records, []
 
 
 def _save(
-    run: DetailedRun, parameters: Parameters, geography: RegionMap | None, person_file: PersonFile, data: str
+    run: SafeTabRun, parameters: Parameters[Any], geography: RegionMap | None, records: GroupRecords, data: str
 ) -> None:
     save_object(run.parameters_path, parameters)
-    save_object(run.person_file_path, replace(person_file, blocks_known=geography is not None))
+    save_object(run.records_path, replace(records, blocks_known=geography is not None))
     if geography is not None:
         keep_regions(run, data)
         save_region_map(run.geography_folder, geography)
 
 
 def _collect(
-    run: DetailedRun, workers: Workers, file: PersonFile, chunks: int, jurisdiction: Jurisdiction
+    run: SafeTabRun, workers: Workers, file: GroupRecords, chunks: int, jurisdiction: Jurisdiction
 ) -> tuple[str, tuple[str, ...], list[Finding]]:
-    """Join the chunks' reports: the digests of the file and of each state's persons, and the findings by line."""
+    """Join the chunks' reports: the digests of the file and of each state's records, and the findings by line."""
     reports = [read_report(run, number) for number in range(chunks)]
     joined = join_reports(file, reports)
     findings = joined.findings
     if not findings and not joined.rows:
         findings.append(empty(file.name))
     if joined.left_out:
-        rule = f"persons outside the states of {jurisdiction.upper()}, left out"
+        rule = f"{run.KIND.noun} outside the states of {jurisdiction.upper()}, left out"
         findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
-    of_states = digests("persons of the Detailed DHC-A", [report.sums for report in reports])
+    of_states = digests(f"{run.KIND.noun} of the {run.KIND.product}", [report.sums for report in reports])
     return digest_records(run, workers, file, reports), of_states, findings

@@ -18,17 +18,19 @@ from dhca_inputs import CODES, PERSON_COLUMNS, PROPERTY, Inputs, new_run, people
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.compiled_combinations import SCATTER, number_combinations
-from tasks.detailed_dhca.fast_reader import ParsedPersons, encode_parsed, parse_persons
-from tasks.detailed_dhca.person_file import PersonFile
-from tasks.detailed_dhca.persons import encoded_chunks
-from tasks.detailed_dhca.validating_reader import check_and_encode
+from tasks.detailed_dhca.person import PERSON
 from tasks.inputs import fast_records
 from tasks.inputs.compiled_records import find_blocks
+from tasks.inputs.fast_records import Parsed
 from tasks.inputs.parquet import read_row_group
 from tasks.inputs.records import Chunk
 from tasks.inputs.tables import parse_rows
 from tasks.lifecycle.files import open_array
+from tasks.population_groups.compiled_combinations import SCATTER, number_combinations
+from tasks.population_groups.encode import encoded_chunks
+from tasks.population_groups.fast_reader import encode_parsed, parse_records
+from tasks.population_groups.record_kind import GroupRecords
+from tasks.population_groups.validating_reader import check_and_encode
 
 BLOCKS = np.sort(np.array([10010001001000, 10010001001001, 10010002001000, 20010001001000], np.int64))
 Encoded = tuple[list[tuple[int, ...]], int]
@@ -41,10 +43,10 @@ def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_records, "MIN_ROWS", 0)
 
 
-def person_file(header: tuple[str, ...] = tuple(PERSON_COLUMNS), most: int = 8) -> PersonFile:
+def person_file(header: tuple[str, ...] = tuple(PERSON_COLUMNS), most: int = 8) -> GroupRecords:
     numbers = {"Null": 0, **{code: number for number, code in enumerate(CODES, start=1)}}
     columns = tuple(PERSON_COLUMNS)
-    return PersonFile(
+    return GroupRecords(
         "person-records.txt", header, columns, states=("01", "02"), code_numbers=numbers, max_race_codes=most
     )
 
@@ -65,11 +67,11 @@ def told(arrays: dict[str, Any], left_out: int) -> Encoded:
     ], left_out  # type: ignore[return-value]
 
 
-def validating(file: PersonFile, table: pa.Table | None, findings: list[Any]) -> Encoded | None:
+def validating(file: GroupRecords, table: pa.Table | None, findings: list[Any]) -> Encoded | None:
     """What the validating reader encodes; None where it finds a fault or no person."""
     if table is None or findings or not len(table):
         return None
-    arrays, left_out, faults = check_and_encode(file, table, BLOCKS)
+    arrays, left_out, faults = check_and_encode(PERSON, file, table, BLOCKS)
     return None if faults else flat(told(arrays, left_out))
 
 
@@ -77,7 +79,7 @@ def flat(encoded: Encoded) -> Encoded:
     return [tuple(np.hstack(row).tolist()) for row in encoded[0]], encoded[1]
 
 
-def fast(file: PersonFile, persons: ParsedPersons | None) -> Encoded | None:
+def fast(file: GroupRecords, persons: Parsed | None) -> Encoded | None:
     encoded = encode_parsed(file, persons, BLOCKS) if persons is not None else None
     return None if encoded is None else flat(told(*encoded))
 
@@ -124,9 +126,9 @@ def test_good_lines_are_taken(rows: list[dict[str, str]], header: tuple[str, ...
     """In any order of columns, with either end of a line, with or without a last one."""
     for last in (True, False):
         file, body = person_file(header), text_of(rows, header, end, last=last)
-        read = parse_persons(file, text_chunk(body))
+        read = parse_records(PERSON, file, text_chunk(body))
         assert read is not None
-        assert len(read.block) == len(rows)
+        assert read.numbers.shape[1] == len(rows)
         assert fast(file, read) == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
 
@@ -142,7 +144,7 @@ def test_hostile_values_are_left_to_the_validating_reader(
     rows: list[dict[str, str]], header: tuple[str, ...], end: str, last: bool, most: int
 ) -> None:
     file, body = person_file(header, most), text_of(rows, header, end, last=last)
-    found = fast(file, parse_persons(file, text_chunk(body)))
+    found = fast(file, parse_records(PERSON, file, text_chunk(body)))
     if found is not None and found[0]:
         assert found == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
@@ -167,7 +169,7 @@ def test_changed_bytes_are_left_to_the_validating_reader(
         at %= len(text) + 1
         text[at : at + taken] = b"" if put is None else bytes([put])
     file, body = person_file(header), bytes(text[:stop])
-    found = fast(file, parse_persons(file, text_chunk(body)))
+    found = fast(file, parse_records(PERSON, file, text_chunk(body)))
     if found is not None and found[0]:
         assert found == validating(file, *parse_rows("", body, header, PERSON_COLUMNS, dictionary=True))
 
@@ -215,7 +217,7 @@ def test_parquet_of_any_form_is_what_its_values_are(
         assert [dict(zip(PERSON_COLUMNS, row.values(), strict=True)) for row in table.to_pylist()] == here
         expected = encoded_validating(tuple(tuple(row.values()) for row in here))
         assert validating(person_file(), table, []) == expected
-        found = fast(person_file(), parse_persons(person_file(), table_chunk(table)))
+        found = fast(person_file(), parse_records(PERSON, person_file(), table_chunk(table)))
         assert found == expected or (found is None and not good)  # outside the states nothing is a fault
 
 

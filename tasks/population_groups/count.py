@@ -1,4 +1,4 @@
-"""Population groups: the exact counts of persons by region, iteration, sex and age (Algorithm 1 lines 6 to 9)."""
+"""Population groups: the exact counts of records by region, iteration and cell (Algorithm 1 lines 6 to 9)."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.persons import encoded_chunks
-from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.files import open_array, save_arrays, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.encode import encoded_chunks
 from tasks.population_groups.flatmap import Records, Regions, count_groups
 from tasks.population_groups.levels import Level
 from tasks.population_groups.partitions import load_partitions, make_partitions
+from tasks.population_groups.run import SafeTabRun
 
 
 def count_population_groups(
-    run: DetailedRun, workers: Workers, jurisdiction: Jurisdiction, blocks_each: int | None = None
+    run: SafeTabRun, workers: Workers, jurisdiction: Jurisdiction, blocks_each: int | None = None
 ) -> None:
     """Count the population groups of all levels, one partition of the blocks a piece."""
     partitions = make_partitions(run, run.parameters.configuration.levels(jurisdiction), workers.count, blocks_each)
     workers.map("population groups", run, count_partition, [(number,) for number in range(partitions)])
 
 
-def count_partition(run: DetailedRun, number: int) -> None:
+def count_partition(run: SafeTabRun, number: int) -> None:
     """Write the exact counts of one partition for every region type: a CSR matrix (region, cell) x iteration each.
 
-    Arrays `indptr`, `indices` and `data`; row = 46 (region - first region of the partition) + cell.
+    Arrays `indptr`, `indices` and `data`; row = cells x (region - first region of the partition) + cell.
     """
     partition = load_partitions(run)[number]
     todo = [name for name in partition.regions if not run.counts_folder(name, number).exists()]
     if not todo:
         return
     use_kernels(run.state_folder)
-    persons = read_persons(run, partition.blocks)
+    records = read_records(run, partition.blocks)
     geography, iterations = run.geography, run.parameters.iterations
     regions: dict[str, Regions] = {}
     for name in todo:
@@ -47,16 +47,16 @@ def count_partition(run: DetailedRun, number: int) -> None:
         regions[name] = Regions(last - first, np.where(of_block == NOWHERE, NOWHERE, of_block - first))
     for granularity in (iterations.nation_state, iterations.sub_state):
         mine = {name: each for name, each in regions.items() if iterations.granularity(Level(name, 1)) is granularity}
-        for name, counts in count_groups(persons, granularity, mine, run.CELLS) if mine else ():
+        for name, counts in count_groups(records, granularity, mine, run.KIND.cells) if mine else ():
             save_arrays(run.counts_folder(name, number), counts)
 
 
-def read_persons(run: DetailedRun, blocks: slice) -> Records:
-    """Gather the encoded persons of a range of blocks from all chunks, with the combinations that occur among them."""
+def read_records(run: SafeTabRun, blocks: slice) -> Records:
+    """Gather the encoded records of a range of blocks from all chunks, with the combinations that occur among them."""
     parts: dict[str, list[NDArray[Any]]] = {"block": [], "cell": [], "combination": []}
     combinations = [np.zeros((0, 9), np.uint16)]
     known = 0
-    for chunk, lowest, highest in _chunks(run, stamp(run / "persons")):
+    for chunk, lowest, highest in _chunks(run, stamp(run / "records")):
         if lowest >= blocks.stop or highest < blocks.start:
             continue
         block = open_array(chunk, "block")
@@ -72,17 +72,17 @@ def read_persons(run: DetailedRun, blocks: slice) -> Records:
         parts["combination"].append((np.cumsum(used, dtype=np.int32) + np.int32(known - 1))[combination])
         combinations.append(distinct[used])
         known += len(combinations[-1])
-    persons: dict[str, NDArray[Any]] = {
+    records: dict[str, NDArray[Any]] = {
         name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32) for name, arrays in parts.items()
     }
-    if np.any(persons["block"][1:] < persons["block"][:-1]):  # chunks of a file that is in another order
-        by_block = np.argsort(persons["block"], kind="stable")
-        persons = {name: array[by_block] for name, array in persons.items()}
-    return Records(**persons, combinations=np.concatenate(combinations))
+    if np.any(records["block"][1:] < records["block"][:-1]):  # chunks of a file that is in another order
+        by_block = np.argsort(records["block"], kind="stable")
+        records = {name: array[by_block] for name, array in records.items()}
+    return Records(**records, combinations=np.concatenate(combinations))
 
 
 @lru_cache(maxsize=4)
-def _chunks(run: DetailedRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
-    """Return the encoded chunks that hold a person, each with its first and last block: few meet a partition."""
+def _chunks(run: SafeTabRun, _stamp: tuple[int, int]) -> list[tuple[Path, int, int]]:
+    """Return the encoded chunks that hold a record, each with its first and last block: few meet a partition."""
     opened = ((chunk, open_array(chunk, "block")) for chunk in encoded_chunks(run))
     return [(chunk, int(block[0]), int(block[-1])) for chunk, block in opened if len(block)]

@@ -1,4 +1,4 @@
-"""Encode person records to compact integers, chunk by chunk: by the fast reader, or by the validating one.
+"""Encode records to compact integers, chunk by chunk: by the fast reader, or by the validating one.
 
 Everything here is confidential, findings included.
 """
@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.fast_reader import ParsedPersons, encode_parsed, parse_persons
-from tasks.detailed_dhca.person_file import CELLS, PersonFile
-from tasks.detailed_dhca.run import DetailedRun
-from tasks.detailed_dhca.validating_reader import read_validating
 from tasks.inputs.block_codes import code_number
+from tasks.inputs.fast_records import Parsed
 from tasks.inputs.record_digests import Sums, sum_by_state, weights
 from tasks.inputs.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
 from tasks.lifecycle.files import read_object, save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
+from tasks.population_groups.fast_reader import encode_parsed, parse_records
+from tasks.population_groups.record_kind import GroupRecords
+from tasks.population_groups.run import SafeTabRun
+from tasks.population_groups.validating_reader import read_validating
 
 
-def encode_chunk(run: DetailedRun, number: int, *others: DetailedRun) -> None:
-    """Check and encode one chunk of the person records: persons/NUMBER and its report.
+def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
+    """Check and encode one chunk of the records: records/NUMBER and its report.
 
     The arrays are sorted by block row: `block` int32, `combination` int32 (row in `combinations`), `cell` uint8, and
     `combinations` uint16, distinct x 9 code numbers (QRACE1..8, QSPAN). `others` are runs over other jurisdictions,
@@ -35,38 +36,38 @@ def encode_chunk(run: DetailedRun, number: int, *others: DetailedRun) -> None:
     if not _report_path(run, number).exists():
         use_kernels(run.state_folder)
         runs = [run, *(other for other in others if not _report_path(other, number).exists())]
-        files = [each.person_file for each in runs]
+        files = [each.records for each in runs]
         states = {state for file in files for state in file.states}
         chunk = read_chunk(files[0], number, skip=(STATE, partial(all_outside, states)))
-        parsed = parse_persons(files[0], chunk)
+        parsed = parse_records(run.KIND, files[0], chunk)
         for each, file in zip(runs, files, strict=True):
             _encode(each, number, file, chunk, parsed)
 
 
-def _report_path(run: DetailedRun, number: int) -> Path:
-    return run / f"persons/{number:05d}.report"
+def _report_path(run: SafeTabRun, number: int) -> Path:
+    return run / f"records/{number:05d}.report"
 
 
-def read_report(run: DetailedRun, number: int) -> ChunkReport:
+def read_report(run: SafeTabRun, number: int) -> ChunkReport:
     """Return the report of an encoded chunk."""
     report: ChunkReport = read_object(_report_path(run, number))
     return report
 
 
-def _encode(run: DetailedRun, number: int, file: PersonFile, chunk: Chunk, parsed: ParsedPersons | None) -> None:
-    """Check and encode the persons of one run in a chunk; last of all comes its report."""
+def _encode(run: SafeTabRun, number: int, file: GroupRecords, chunk: Chunk, parsed: Parsed | None) -> None:
+    """Check and encode the records of one run in a chunk; last of all comes its report."""
     blocks = np.asarray(run.geography.blocks) if file.blocks_known else np.zeros(0, np.int64)
     encoded = encode_parsed(file, parsed, blocks) if parsed is not None else None
     if parsed is not None and encoded is not None:
         arrays, left_out = encoded
-        report = ChunkReport(chunk.lines, len(parsed.block), left_out, chunk.digest, [])
+        report = ChunkReport(chunk.lines, parsed.numbers.shape[1], left_out, chunk.digest, [])
     else:
-        arrays, report = read_validating(file, chunk, blocks)
+        arrays, report = read_validating(run.KIND, file, chunk, blocks)
     if arrays and report.left_out < report.rows:
         arrays = _sorted_by_block(arrays)
         if file.blocks_known and len(arrays["block"]):
-            report = replace(report, sums=_sums(file, arrays, blocks))
-        save_arrays(run / f"persons/{number:05d}", arrays)
+            report = replace(report, sums=_sums(run, file, arrays, blocks))
+        save_arrays(run / f"records/{number:05d}", arrays)
     save_object(_report_path(run, number), report)
 
 
@@ -77,13 +78,13 @@ def _sorted_by_block(encoded: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     return {name: array if name == "combinations" else array[order] for name, array in encoded.items()}
 
 
-def _sums(file: PersonFile, encoded: dict[str, NDArray[Any]], blocks: NDArray[np.int64]) -> Sums:
-    """Return the sums of encoded persons, sorted by block, by the codes themselves and not by their numbers here."""
+def _sums(run: SafeTabRun, file: GroupRecords, encoded: dict[str, NDArray[Any]], blocks: NDArray[np.int64]) -> Sums:
+    """Return the sums of encoded records, sorted by block, by the codes themselves and not by their numbers here."""
     starts = np.flatnonzero(np.diff(encoded["block"], prepend=-1))
     codes = np.zeros(1 + max(file.code_numbers.values(), default=0), np.int64)
     codes[list(file.code_numbers.values())] = [code_number(code) for code in file.code_numbers]
     of_combination = weights(*codes[encoded["combinations"].T])
-    of_cell = weights(np.arange(CELLS))
+    of_cell = weights(np.arange(run.KIND.cells))
     within = tuple(
         np.add.reduceat(by_combination[encoded["combination"]] * by_cell[encoded["cell"]], starts)
         for by_combination, by_cell in zip(of_combination, of_cell, strict=True)
@@ -92,6 +93,6 @@ def _sums(file: PersonFile, encoded: dict[str, NDArray[Any]], blocks: NDArray[np
     return sum_by_state(blocks[encoded["block"][starts]], counts, within)
 
 
-def encoded_chunks(run: DetailedRun) -> Iterator[Path]:
+def encoded_chunks(run: SafeTabRun) -> Iterator[Path]:
     """Yield the folders of all encoded chunks, in order."""
-    yield from sorted(path for path in (run / "persons").iterdir() if path.is_dir() and path.name.isdigit())
+    yield from sorted(path for path in (run / "records").iterdir() if path.is_dir() and path.name.isdigit())

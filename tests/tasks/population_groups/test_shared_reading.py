@@ -10,16 +10,17 @@ import pytest
 from dhca_faults import FAULTS, Fault
 from dhca_inputs import HERE, Inputs, cut_files, edit, new_run, people, validate_here
 
-from tasks.detailed_dhca import persons
-from tasks.detailed_dhca.persons import encoded_chunks
-from tasks.detailed_dhca.run import DetailedRun, Validated
-from tasks.detailed_dhca.shared_reading import NextRun
-from tasks.detailed_dhca.validation import validate
+from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.findings import Finding, read_findings
 from tasks.inputs.records import read_chunk
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.run_directory import locked
+from tasks.population_groups import encode
+from tasks.population_groups.encode import encoded_chunks
+from tasks.population_groups.run import Validated
+from tasks.population_groups.shared_reading import NextRun
+from tasks.population_groups.validation import validate
 
 CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
 ARRAYS = ("block", "cell", "combination", "combinations")
@@ -35,7 +36,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         numbers.append(number)
         return read_chunk(file, number, **options)
 
-    monkeypatch.setattr(persons, "read_chunk", counted)
+    monkeypatch.setattr(encode, "read_chunk", counted)
     return numbers
 
 
@@ -58,7 +59,7 @@ def first_validated(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) 
 
 def kept(run: DetailedRun) -> tuple[list[Finding], dict[str, Any]]:
     """What validation leaves: the findings, and each chunk's arrays."""
-    folders = list(encoded_chunks(run)) if (run / "persons").exists() else []
+    folders = list(encoded_chunks(run)) if (run / "records").exists() else []
     arrays = {f"{at.name}/{name}": np.asarray(open_array(at, name)).tolist() for at in folders for name in ARRAYS}
     return read_findings(run / "findings.json"), {name: array for name, array in arrays.items() if array}
 
@@ -114,7 +115,7 @@ def test_a_run_that_another_process_holds_is_left_alone(tmp_path: Path, read: li
     us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
     with locked(pr):
         assert first_validated(us, pr, params, data)
-    assert not (pr / "persons").exists()
+    assert not (pr / "records").exists()
 
 
 def test_a_run_that_is_gone_is_not_made_again(tmp_path: Path, read: list[int]) -> None:

@@ -1,6 +1,6 @@
-"""The runs of a command over US and Puerto Rico read the same person records: one reading serves both.
+"""The runs of a command over US and Puerto Rico read the same records: one reading serves both.
 
-The first run prepares the second one's directory and encodes the persons of both. It writes exactly what the second
+The first run prepares the second one's directory and encodes the records of both. It writes exactly what the second
 run would write; the second run uses it only if inputs and parameters are unchanged.
 """
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.parameters import Parameters
-from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
-from tasks.inputs.marks import GRF_FILE, MARK_FILES, PERSON_FILES
+from tasks.inputs.marks import GRF_FILE, MARK_FILES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import locked
+from tasks.population_groups.parameters import Parameters
+from tasks.population_groups.run import SafeTabRun
 
 PREPARED = "prepared/by_another_run"
 
@@ -28,7 +28,7 @@ PREPARED = "prepared/by_another_run"
 class NextRun:
     """A run that comes after this one, over another jurisdiction of the same parameters and data."""
 
-    run: DetailedRun
+    run: SafeTabRun
     jurisdiction: Jurisdiction
 
 
@@ -41,9 +41,9 @@ class _Prepared:
     findings: list[Finding]
 
 
-def data_files(data: str) -> list[str]:
+def data_files(run: SafeTabRun, data: str) -> list[str]:
     """Return the paths of the files that a run may read in its data directory."""
-    return [f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *PERSON_FILES, *MARK_FILES.values())]
+    return [f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *run.KIND.files, *MARK_FILES.values())]
 
 
 @contextmanager
@@ -58,13 +58,13 @@ def locked_next_run(next_run: NextRun | None) -> Iterator[NextRun | None]:
         yield waiting
 
 
-def note_prepared(run: DetailedRun, parameters: Parameters, data: str, findings: Sequence[Finding]) -> None:
+def note_prepared(run: SafeTabRun, parameters: Parameters[Any], data: str, findings: Sequence[Finding]) -> None:
     """Note which files a run's directory is prepared from; call it before they are read."""
-    files = {path: identity(path) for path in data_files(data)}
+    files = {path: identity(path) for path in data_files(run, data)}
     save_object(run / PREPARED, _Prepared(files, dict(parameters.digests), list(findings)))
 
 
-def cached_findings(run: DetailedRun, parameters: Parameters, data: str) -> list[Finding] | None:
+def cached_findings(run: SafeTabRun, parameters: Parameters[Any], data: str) -> list[Finding] | None:
     """Return the findings in the geography that another run prepared for this one; None where none did.
 
     None as well where the files have changed since. A server may report only a file's size, so files at a URL are
@@ -73,7 +73,7 @@ def cached_findings(run: DetailedRun, parameters: Parameters, data: str) -> list
     if not (run / PREPARED).exists():
         return None
     prepared: _Prepared = load_object(run / PREPARED)
-    now = {path: identity(path) for path in data_files(data)}
+    now = {path: identity(path) for path in data_files(run, data)}
     if "://" in data or prepared.files != now or prepared.parameters != dict(parameters.digests):
         return None
     return prepared.findings
