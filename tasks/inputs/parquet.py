@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from tasks.inputs.findings import Finding
 
+NEITHER = "a column holds neither text nor numbers"
 NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
@@ -23,6 +24,8 @@ def read_row_group(
     has read them: those of a large file take milliseconds.
     """
     metadata = metadata or pq.read_metadata(stream)
+    if not _holds_values(metadata, number, columns):  # lists may be far longer than the file: they are not read
+        return None, [Finding(name, NEITHER, rows=metadata.row_group(number).num_rows)]
     table = _read_dictionaries(stream, number, columns, metadata)
     if table is not None:
         return table, []
@@ -37,7 +40,15 @@ def read_row_group(
     try:
         return pa.table({column: _text(table[column]) for column in columns}), []
     except pa.ArrowException:
-        return None, [Finding(name, "a column holds neither text nor numbers", rows=rows)]
+        return None, [Finding(name, NEITHER, rows=rows)]
+
+
+def _holds_values(metadata: pq.FileMetaData, number: int, columns: Sequence[str]) -> bool:
+    """Return whether each column has one value a row, by the file's footer."""
+    group = metadata.row_group(number)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    values = {chunk.path_in_schema: chunk.num_values for chunk in chunks}
+    return all(values.get(column) == group.num_rows for column in columns)
 
 
 def _read_dictionaries(

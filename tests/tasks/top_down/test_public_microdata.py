@@ -62,6 +62,23 @@ def make(folder: Path, published: dict[str, pd.DataFrame], layout: str = "ppmf, 
     return make_inputs(sources, folder / "data", publisher="somebody", **options)  # type: ignore[arg-type]
 
 
+def test_rows_with_a_count_are_as_many_records(
+    tmp_path: Path, synthetic: Path, published: dict[str, pd.DataFrame]
+) -> None:
+    """As the mdf/ of a release: a row is a cell of a block, with its COUNT, which may be 0."""
+    cells = {
+        name: published[name].groupby(columns).size().rename("COUNT").reset_index()
+        for name, columns in zip(("persons", "units"), MDF, strict=True)
+    }
+    cells["persons"] = pd.concat([cells["persons"], cells["persons"].head(3).assign(COUNT=0)])
+    sources = [str(write(table, tmp_path / f"{name}.parquet")) for name, table in cells.items()]
+    made = make_inputs(sources, tmp_path / "data", publisher="somebody")
+    for product, columns in zip(("persons", "units"), MDF, strict=True):
+        found, expected = (sorted_records(data, product, columns) for data in (made.data, synthetic))
+        pd.testing.assert_frame_equal(found, expected)
+    assert (made.persons, made.units) == (len(published["persons"]), len(published["units"]))
+
+
 def sorted_records(data: Path, product: str, columns: list[str]) -> pd.DataFrame:
     return records(data, product)[columns].sort_values(columns, ignore_index=True)
 
@@ -268,7 +285,15 @@ BAD = {
     "short rows": (lambda t: t | {"persons": t["persons"].assign(CENHISP='1"\n1,2"')}, "persons.csv"),
     "a blank": (lambda t: t | {"persons": t["persons"].assign(CENHISP="")}, "line 2: CENHISP is blank"),
     "types": (lambda t: t | {"persons": t["persons"].assign(RTYPE="5")}, "RTYPE contradicts GQTYPE_PL"),
-    "units gone": (lambda t: t | {"units": t["units"].iloc[: len(t["units"]) // 2]}, "files of one release"),
+    "a state without units": (
+        lambda t: t | {"units": t["units"][t["units"]["TABBLKST"] == "23"]},
+        "state 46 has records of persons and none of units",
+    ),
+    "twice": (
+        lambda t: t | {"persons": t["persons"].rename(columns={"EPNUM": "x", "GQTYPE": "RTYPE"})},
+        "RTYPE is there",
+    ),
+    "units gone": (lambda t: t | {"units": t["units"].iloc[::20]}, "files of one release"),
 }
 
 

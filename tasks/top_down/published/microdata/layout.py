@@ -6,7 +6,6 @@ files made of the 2010 census (docs/spec/files.md#published-microdata).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.inputs.block_codes import BLOCK_COLUMNS
@@ -21,6 +20,7 @@ CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # each by one colum
     "units": (("RTYPE",), ("HH_STATUS", "VACS")),
 }
 COUNTED = ("OCCUPIED_COUNT", "VACANT_COUNT")  # of a block's units, in place of records
+WEIGHT = "COUNT"  # how many equal records a row is, as in the mdf/ of a das-flows release
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,15 @@ class Layout:
     """The columns that are read of a file.
 
     block: state, county, tract and block. values: of each record. quarters: of units, the column with the type of group
-    quarters; None where there is none. geography: the codes of areas.
+    quarters; None where there is none. weight: the column with the number of records of a row; None where a row is one.
+    geography: the codes of areas.
     """
 
     product: ProductName
     block: tuple[str, ...]
     values: tuple[str, ...]
     quarters: str | None
+    weight: str | None
     geography: tuple[str, ...]
 
     @property
@@ -45,12 +47,14 @@ class Layout:
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that are read as numbers."""
-        return (*self.block, *self.values, *((self.quarters,) if self.quarters else ()))
+        return (*self.block, *self.values, *filter(None, (self.quarters, self.weight)))
 
 
-def recognize(file: str, header: Sequence[str]) -> Layout:
-    """Return the layout of a file with this header. Raises Refused where a column is missing."""
+def recognize(file: str, header: list[str]) -> Layout:
+    """Return the layout of a file with this header. Raises Refused where a column is missing or is there twice."""
     names = set(header)
+    if twice := [name for name in names if header.count(name) > 1]:
+        raise Refused(f"{file}: column {min(twice)} is there twice")
     product: ProductName = "persons" if "CENRACE" in names else "units"
     block = tuple(name if name in names else OTHER_NAMES.get(name, name) for name in BLOCK_COLUMNS)
     values = [next((name for name in choice if name in names), " or ".join(choice)) for choice in CHOICES[product]]
@@ -62,4 +66,5 @@ def recognize(file: str, header: Sequence[str]) -> Layout:
             f"{', '.join(missing)}"
         )
     quarters = next((name for name in ("GQTYPE", "GQTYPE_PL") if product == "units" and name in names), None)
-    return Layout(product, block, tuple(values), quarters, tuple(name for name in GEOGRAPHY if name in names))
+    weight = WEIGHT if WEIGHT in names else None
+    return Layout(product, block, tuple(values), quarters, weight, tuple(name for name in GEOGRAPHY if name in names))

@@ -31,6 +31,7 @@ from tasks.top_down.published.microdata.read_microdata import (
     OCCUPIED,
     UNTYPED,
     VACANT,
+    Entries,
     Microdata,
     read_microdata,
 )
@@ -81,6 +82,11 @@ def make_inputs(
     with new_folder(data) as folder:
         with TemporaryDirectory(dir=folder) as scratch:  # as large as the counts are
             found = read_microdata(sources, Path(scratch), states, progress, areas=not histograms)
+            if without := sorted({*found.states_of("persons")} - {*found.states}):
+                raise Refused(
+                    f"state {without[0]:02d} has records of persons and none of units: give its units too, or leave it "
+                    "out with --only-state"
+                )
             made = Made(data, found.rows["persons"], found.rows["units"])
             made.states = tuple(f"{state:02d}" for state in found.states)
             write = _write_counts if histograms else _write_records
@@ -137,9 +143,6 @@ def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArra
     if areas:
         pa.csv.write_csv(pa.concat_tables(areas), folder / GRF_FILE, PIPES)
     made.notes += [NO_TYPES] * (not found.typed) + [NO_GEOGRAPHY] * (not areas)
-
-
-Entries = tuple[IntArray, IntArray, IntArray]
 
 
 def _moved(entries: Entries, universe: IntArray | None) -> Entries:

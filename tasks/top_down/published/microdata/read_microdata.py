@@ -35,7 +35,9 @@ UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and
 OCCUPIED, VACANT, UNTYPED = 0, 1, 2
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
 MOST_UNITS = 100_000  # of a block
+MOST_RECORDS = 10_000_000  # of a row
 BATCH = 1 << 20  # rows of Parquet that are read at once
+Entries = tuple[IntArray, IntArray, IntArray]  # block, cell, number
 BLOCK_BYTES = 32 << 20  # bytes of text
 ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
 
@@ -57,13 +59,17 @@ class Microdata:
     @property
     def states(self) -> list[int]:
         """The states that have a record of units."""
-        return sorted(int(path.name.rpartition("-")[2]) for path in self.folder.glob("units-*"))
+        return self.states_of("units")
+
+    def states_of(self, product: ProductName) -> list[int]:
+        """Return the states that have a record of a product."""
+        return sorted(int(path.name.rpartition("-")[2]) for path in self.folder.glob(f"{product}-*"))
 
     def path(self, product: ProductName, state: int) -> Path:
         """Return the file of a state's counts."""
         return self.folder / f"{product}-{state:02d}"
 
-    def counts(self, product: ProductName, state: int) -> tuple[IntArray, IntArray, IntArray]:
+    def counts(self, product: ProductName, state: int) -> Entries:
         """Return 15-digit block, cell and number of a state's records, by block and cell."""
         path = self.path(product, state)
         entries = np.fromfile(path, ENTRY) if path.exists() else np.zeros(0, ENTRY)
@@ -182,9 +188,13 @@ def _read_file(
         block = _blocks(values, layout)
         if areas and product == "units" and found.geography:
             _keep_areas(found, values.batch, block)
-        block, cell = _spread(values, block, layout) if layout.counted else (block, _cells(values, layout))
-        _add(found, product, block, cell)
-        found.rows[product] = found.rows.get(product, 0) + len(block)
+        if layout.counted:
+            block, cell, count = _numbers_of_units(values, block, layout)
+        else:
+            weight = values.numbers(layout.weight, 0, MOST_RECORDS) if layout.weight else np.ones(len(block), np.int64)
+            block, cell, count = block, _cells(values, layout), weight
+        _add(found, product, block, cell, count)
+        found.rows[product] = found.rows.get(product, 0) + int(count.sum())
         progress(sum(found.rows.values()), 0)
     if product == "units" and layout.quarters is None:
         found.typed = False
@@ -321,22 +331,23 @@ def _unit_cells(values: _Values, layout: Layout) -> IntArray:
     return np.where(is_group, UNTYPED + kind, of_house)
 
 
-def _spread(values: _Values, block: IntArray, layout: Layout) -> tuple[IntArray, IntArray]:
-    """Return block and cell of each unit of blocks whose numbers of units are given."""
+def _numbers_of_units(values: _Values, block: IntArray, layout: Layout) -> Entries:
+    """Return block, cell and number of the units of blocks whose numbers of units are given."""
     numbers = np.concatenate([values.numbers(name, 0, MOST_UNITS, blank=0) for name in layout.values])
-    cell = np.repeat([OCCUPIED, VACANT], len(block))
-    return np.repeat(np.tile(block, 2), numbers), np.repeat(cell, numbers)
+    return np.tile(block, 2), np.repeat([OCCUPIED, VACANT], len(block)), numbers
 
 
-def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray) -> None:
+def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray, count: IntArray) -> None:
     """Append the counts of a batch to the files of its states."""
-    key, count = np.unique(block * CELLS[product] + cell, return_counts=True)
+    every, entry = np.unique(block * CELLS[product] + cell, return_inverse=True)
+    sums = np.bincount(entry, count, len(every)).astype(np.int64)  # exact: below 2^53
+    key, sums = every[sums > 0], sums[sums > 0]
     state = key // (CELLS[product] * CODES[0])
     first = np.flatnonzero(np.append(True, state[1:] != state[:-1])[: len(state)])
     ends = [*first[1:].tolist(), len(key)][: len(first)]  # none where no row is of the states
     for start, end in zip(first.tolist(), ends, strict=True):
         entries = np.empty(end - start, ENTRY)
-        entries["key"], entries["count"] = key[start:end], count[start:end]
+        entries["key"], entries["count"] = key[start:end], sums[start:end]
         with found.path(product, int(state[start])).open("ab") as file:
             entries.tofile(file)
 
