@@ -1,7 +1,7 @@
 """What estimates buy: by exact sums over the laws, and by simulation on synthetic persons.
 
     python benchmarks/estimates.py                              # the laws: production, and pure DP over gamma
-    python benchmarks/estimates.py PARAMS DATA [--runs 30]      # runs over synthetic data beside the laws
+    python benchmarks/estimates.py PARAMS DATA [--runs 30]      # runs over synthetic data, compared with the laws
 
 Errors are root mean squares of T1 totals, coverage that of each estimate's own margin; a reduction has the standard
 error over the runs. The cost of the stage: `stages.py --estimates`, and `measure.py das run` with and without it.
@@ -74,7 +74,7 @@ def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells:
 
 
 def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> pd.DataFrame:
-    """The gains of T1 over some runs: mean and standard error over them, beside the law."""
+    """The gains of T1 over some runs: mean and standard error over them, and what the law gives."""
     with tempfile.TemporaryDirectory() as folder:
         settings = begin(folder, params=params, data=data, jurisdiction=jurisdiction, estimates=True)
         run = settings.directory

@@ -1,4 +1,4 @@
-"""Draws a second on one core: our sampler, keystream included, beside OpenDP's samplers of the same laws, in one run.
+"""Draws a second on one core: our sampler, keystream included, and OpenDP's samplers of the same laws, in one run.
 
     python benchmarks/samplers.py [--seconds 1] [--json]
 

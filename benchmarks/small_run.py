@@ -1,4 +1,4 @@
-"""Measure how long a small run takes beside the imports that it cannot do without, in turn.
+"""Measure how long a small run and the imports that it cannot do without take, in turn.
 
     python benchmarks/small_run.py [--times 5]
 

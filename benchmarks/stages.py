@@ -1,4 +1,4 @@
-"""Every stage of a run beside its physical bound, measured in one run on one machine.
+"""Every stage of a run and its physical bound, measured in one run on one machine.
 
     python benchmarks/stages.py PARAMS DATA [--workers 2] [--jurisdiction us] [--scratch DIR] [--estimates] [--json]
 
@@ -263,7 +263,7 @@ def main() -> None:
 
 
 def table(told: dict) -> str:
-    """The stages beside their bounds, for a reader."""
+    """The stages with their bounds, for a reader."""
     lines = [
         f"{told['persons']:,} persons, {told['groups']:,} groups, {told['workers']} workers, {told['machine']}",
         f"{'stage':<20}{'processor s':>12}{'seconds':>9}{'bound':>9}{'ratio':>8}",

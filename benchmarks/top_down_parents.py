@@ -1,4 +1,4 @@
-"""Time the TopDown estimation parent by parent, beside general solvers on the same parents in the same run.
+"""Time the TopDown estimation parent by parent, and general solvers on the same parents in the same run.
 
     .venv/bin/python benchmarks/top_down_parents.py             # Rhode Island's blocks with synthetic persons
     .venv/bin/python benchmarks/top_down_parents.py --large     # a nation's 102 parts of states, 1,000 tracts
@@ -91,7 +91,7 @@ def estimated(plan: Plan, persons: TrueHistograms) -> list[tuple[int, ParentProb
     return kept
 
 
-def beside(plan: Plan, parents: list[tuple[int, ParentProblem]], sample: int) -> None:
+def compare_solvers(plan: Plan, parents: list[tuple[int, ParentProblem]], sample: int) -> None:
     """Our solvers and the general ones on a sample of each level's parents that these can hold."""
     rng = np.random.default_rng(0)
     for level, name in enumerate(plan.spine.levels):
@@ -189,14 +189,14 @@ def main() -> None:
     """Print the times."""
     parser = arguments(__doc__)
     parser.add_argument("--large", action="store_true", help="a nation's root and a county of 1,000 tracts")
-    parser.add_argument("--sample", type=int, default=40, help="parents of each level beside the general solvers")
+    parser.add_argument("--sample", type=int, default=40, help="parents of each level for the general solvers")
     chosen = parser.parse_args()
     if chosen.large:
         large()
     else:
         plan_and_persons = rhode_island()
         plan = plan_of(plan_and_persons)
-        beside(plan, estimated(plan, plan_and_persons.persons), chosen.sample)
+        compare_solvers(plan, estimated(plan, plan_and_persons.persons), chosen.sample)
     print(f"most memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

@@ -59,7 +59,7 @@ class Spine:
         return np.repeat(np.arange(len(self.starts[level])), self.ends(level) - self.starts[level])
 
     def without_root(self) -> Spine:
-        """Return the forest below the root: a state's own geounits, to stand beside those of other states."""
+        """Return the forest below the root: a state's own geounits, to be put next to those of other states."""
         return replace(self, levels=self.levels[1:], starts=self.starts[1:], shares=self.shares[1:])
 
     def with_shares(self, shares: dict[str, Fraction]) -> Spine:

@@ -70,7 +70,7 @@ def solve(
 
     zeros_from: the lowest level whose types of living quarters are known.
 
-    further: measurements of sums of blocks, beside those of the files: (blocks,) 1 inside, the noisy (8, 252) counts,
+    further: measurements of sums of blocks, not from the files: (blocks,) 1 inside, the noisy (8, 252) counts,
     and their variance.
     """
     rows = {level: _rows(nmf / f"{level}.parquet/DPQuery") for level in LEVELS}

@@ -52,8 +52,8 @@ def with_estimates(released: Path, copy: Path) -> Path:
                 if (row["REGION_ID"], row["ITERATION_CODE"]) not in left_out
             ]
             schema = own.schema.append(pa.field("ESTIMATE", pa.int64()))
-            beside = pa.Table.from_pylist(kept, schema).drop_columns(["COUNT"])
-            pq.write_table(beside, copy / f"parquet/estimates/{table}/{path.name}")
+            estimates = pa.Table.from_pylist(kept, schema).drop_columns(["COUNT"])
+            pq.write_table(estimates, copy / f"parquet/estimates/{table}/{path.name}")
     manifest = json.loads((copy / "manifest.json").read_text())
     files = {str(path.relative_to(copy)): file_digest(path) for path in copy.glob("parquet/estimates/*/*")}
     changed = {"estimates": {}, "files": manifest["files"] | files}

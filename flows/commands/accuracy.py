@@ -23,14 +23,14 @@ def accuracy(
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
     coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
     estimates: Annotated[
-        bool, typer.Option("--estimates", help="Also make estimates, and show them beside the counts.")
+        bool, typer.Option("--estimates", help="Also make estimates, and compare them with the counts.")
     ] = False,
     *,
     options: ExactOptions,
 ) -> None:
     """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
 
-    By summary level, iteration level, size of the group and workload: the 95% quantile of the error beside the stated
+    By summary level, iteration level, size of the group and workload: the 95% quantile of the error and the stated
     margin, coverage, bias, the share of each workload and of suppressed groups; as CSV, in the Bureau's own layout and
     as a page with charts. With --estimates, what these buy: the same figures side by side, and one picture,
     estimates.svg. Data that is not marked synthetic is refused, whoever asks.

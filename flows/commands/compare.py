@@ -1,4 +1,4 @@
-"""`das compare`: the geometric mechanism beside the discrete Gaussian, at the same margins of error."""
+"""`das compare`: the geometric mechanism and the discrete Gaussian, at the same margins of error."""
 
 from __future__ import annotations
 

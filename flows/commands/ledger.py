@@ -148,7 +148,7 @@ def backup_ledger(
     """Copy the ledger and its journal to a new file, while runs go on.
 
     The copy is a whole ledger: `das ledger check --ledger FILE` checks it. As soon as a run is charged it is an older
-    copy, and is refused beside the newer journal. docs/operations.md has the procedure.
+    copy, and is refused where the newer journal is. docs/operations.md has the procedure.
 
     **Example:** `das ledger backup /backup/ledger-2026-11-22.sqlite`
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.execution.systems import System
 
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
-BESIDE = {"resume", "ledger", "state", "as_json", "timings", *CLUSTER}
+ALLOWED = {"resume", "ledger", "state", "as_json", "timings", *CLUSTER}
 
 
 def resumed(context: typer.Context, options: RunOptions, system: System) -> RunSettings | None:
@@ -32,7 +32,7 @@ def resumed(context: typer.Context, options: RunOptions, system: System) -> RunS
     """
     from flows.execution.settings import load_settings, run_directory
 
-    refuse(context, given(context).keys() - BESIDE, "a resumed run keeps the options that it began with")
+    refuse(context, given(context).keys() - ALLOWED, "a resumed run keeps the options that it began with")
     run = run_directory(options.home, str(options.resume))
     settings = load_settings(run)
     if settings is None:

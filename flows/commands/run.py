@@ -36,7 +36,7 @@ def run(
         bool,
         typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
     ] = False,
-    spine: Annotated[bool, typer.Option(help="Optimize the geographic spine beside the release.")] = True,
+    spine: Annotated[bool, typer.Option(help="Also optimize the geographic spine.")] = True,
     each_alone: Annotated[
         bool, typer.Option("--each-alone", help="Release the US or Puerto Rico even if the other is refused.")
     ] = False,

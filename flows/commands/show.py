@@ -222,6 +222,6 @@ def _opened(address: str) -> Iterator[None]:
 
 
 def _beside(check: Check) -> None:
-    """Check the release beside the server, for which a reader need not wait."""
+    """Check the release while the server runs, so that a reader need not wait."""
     check.run()
     _warn(check)

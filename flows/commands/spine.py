@@ -96,7 +96,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _rendered(summary: SpineSummary) -> Group:
-    """Geounits per level and OSED per class, spine beside spine."""
+    """Geounits per level and OSED per class, a column for each spine."""
     from tasks.pages.words import level_title
     from tasks.spine.summary import NAMES
 

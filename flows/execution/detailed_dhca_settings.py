@@ -28,8 +28,8 @@ class DetailedDhcaSettings(RunSettings):
     jurisdiction: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
     coterminous: bool = Field(default=True, description="Equate coterminous geographies (Algorithm 4).")
     coterminous_list: Location | None = Field(default=None, description="Further coterminous sets, a table.")
-    estimates: bool = Field(default=False, description="Release estimates from both noisy answers beside the counts.")
-    spine: bool = Field(default=True, description="Optimize the geographic spine beside the release.")
+    estimates: bool = Field(default=False, description="Also release estimates from both noisy answers.")
+    spine: bool = Field(default=True, description="Also optimize the geographic spine.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
     each_alone: bool = Field(default=False, description="Charge this run even if its sibling run is refused.")
 

@@ -79,7 +79,7 @@ class Runner(ABC, Generic[S]):
 
     @abstractmethod
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
-        """Start a stage beside the run; where it fails, the run goes on and its result is None."""
+        """Start a stage that no other waits for; where it fails, the run goes on and its result is None."""
 
     @abstractmethod
     def wait(self) -> None:

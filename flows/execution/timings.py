@@ -56,7 +56,7 @@ class Timings:
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that does the same, and whose time and pieces are the stage's; a level is none of its own.
 
-        Only the calling thread's processor time counts, as other stages run beside it.
+        Only the calling thread's processor time counts, as other stages run at the same time.
         """
 
         def call(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Between privacy definitions: pure DP and zCDP to approximate DP, as reported beside a run's budget.
+"""Between privacy definitions: pure DP and zCDP to approximate DP, as reported with a run's budget.
 
 zCDP -> (epsilon, delta) is the optimal conversion of Canonne, Kamath, Steinke (2020), Corollary 13: for every alpha > 1
 

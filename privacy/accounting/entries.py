@@ -58,7 +58,7 @@ class Request:
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
     `input_digest` is of all that was read, `records_digests` are of each file of records alone and of each state's
-    records: data that shares one of them is the same data, also under another geography, beside other states' records
+    records: data that shares one of them is the same data, also under another geography, with other states' records
     or counted by another system. `second_account` says that the curator means to charge persons that another account
     was charged for: neither total bounds the two, only their sum.
     """

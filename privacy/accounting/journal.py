@@ -1,6 +1,6 @@
 """The journal of a ledger: one line of JSON an act, each with the SHA-256 of the line before it.
 
-The lines are a table of the ledger, written in the transaction of their act, and a file beside it, `LEDGER.journal`,
+The lines are a table of the ledger, written in the transaction of their act, and a file next to it, `LEDGER.journal`,
 to which they are appended after the commit. Both happen under the ledger's write lock, and no act is entered before the
 last one is in the file. So the file lacks at most the last line, after a crash, and a ledger that lacks a line of its
 file is an older copy. What the tables of the ledger hold must follow from the lines.
@@ -73,7 +73,7 @@ class Books:
 
 
 def journal_path(ledger: Path) -> Path:
-    """Return the journal's file: beside the ledger itself, also where the ledger is named by a link."""
+    """Return the journal's file: next to the ledger itself, also where the ledger is named by a link."""
     real = Path(os.path.realpath(ledger))
     return real.with_name(f"{real.name}.journal")
 

@@ -95,7 +95,7 @@ class Examined:
 
 
 class Ledger:
-    """The ledger in one SQLite file, and its journal beside it; every method is one transaction.
+    """The ledger in one SQLite file, and its journal next to it; every method is one transaction.
 
     code: what the journal calls the code that acts; the version of das-flows unless the caller knows more. sign:
     returns the publisher's signature of an act.

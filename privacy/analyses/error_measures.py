@@ -65,7 +65,7 @@ class Closeness(NamedTuple):
 
     @classmethod
     def of(cls, error: NDArray[np.int64], true: NDArray[np.int64], axis: int | None = None) -> Closeness:
-        """Return the sums of errors beside the true counts, over all or along an axis."""
+        """Return the sums of errors and of true counts, over all or along an axis."""
         size = np.abs(error)
         positive = true > 0
         near, few = positive & (100 * size <= PERCENT * true), size <= PERSONS

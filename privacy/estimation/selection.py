@@ -83,9 +83,9 @@ def _bilinear(table: NDArray[np.float64], row: NDArray[np.float64], column: NDAr
     """Return the table between its entries."""
     top, left = row.astype(np.int64), column.astype(np.int64)
     down, right = row - top, column - left
-    below, beside = np.minimum(top + 1, len(table) - 1), np.minimum(left + 1, table.shape[1] - 1)
-    upper = table[top, left] * (1 - right) + table[top, beside] * right
-    lower = table[below, left] * (1 - right) + table[below, beside] * right
+    below, next_column = np.minimum(top + 1, len(table) - 1), np.minimum(left + 1, table.shape[1] - 1)
+    upper = table[top, left] * (1 - right) + table[top, next_column] * right
+    lower = table[below, left] * (1 - right) + table[below, next_column] * right
     between: NDArray[np.float64] = upper * (1 - down) + lower * down
     return between
 

@@ -2,8 +2,8 @@
 
 Given the count x of a geounit, those of the areas i and j within it have errors of covariance
     sum over its children of w_i V w_j'  -  (sum of w_i V) B (sum of w_j V)'
-beside what they have given the children's own counts, so the terms of all geounits add up; that of whole states is
-w_i Var(x) w_j'. Here w = 1'W, of a component: columns that sum over all types of living quarters need no more.
+on top of what they have given the children's own counts, so the terms of all geounits add up; that of whole states
+is w_i Var(x) w_j'. Here w = 1'W, of a component: columns that sum over all types of living quarters need no more.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Noise is independent between geounits and a parent is the sum of its children, s
 Gaussian tree. Every subtree is summarized exactly by the information of its top geounit, the pair (h, P): half the
 weighted squares of its measurements, minimized over all geounits below, are x'Px/2 - h'x plus a constant. An only child
 passes its information up unchanged; siblings with estimates z = Vh of variance V = 1/P give their parent B = 1/(sum of
-V) and b = B (sum of z), to which its own answers are added. Measurements above and beside a geounit enter through its
-parent's count alone, so dividing a parent by the children's (h, P) uses every measurement of the spine (generalized
-least squares), except that a parent is estimated as if its descendants could be negative.
+V) and b = B (sum of z), to which its own answers are added. Measurements above a geounit and of its siblings enter
+through its parent's count alone, so dividing a parent by the children's (h, P) uses every measurement of the spine
+(generalized least squares), except that a parent is estimated as if its descendants could be negative.
 
 P is small. A geounit without quarters of a type has no person of that type: these are public zeros. P is one symmetric
 matrix between types on each of the 8 components (`grid`), 0 outside the types that the geounit has. That under 18

@@ -18,7 +18,7 @@ The steps, each returning `Estimates` of a range of geounits and a `Solve` for e
     answers = OwnAnswers(plan, measure) are the program's: a parent is divided by its children's own noisy answers.
     `spine.gls` is another estimator: it hands in `TreeAnswers`.
 
-Reading it beside the paper
+Reading it together with the paper
     plan            which query groups each pass asks       queries, measurements   query groups and their variances
     descend         the passes of a parent, level by level  own_answers             the objective of a parent
     parent_problem  its constraints, what if a solver fails least_squares, totals   its kernels: last pass and pass 0

@@ -2,7 +2,7 @@
 
 min sum_c s_c (T_c - y_c)^2 where the totals are those of some division of the parent among its children. Which totals
 can be divided depends on the parent only through its count of each type of living quarters: every set A of types must
-find room, T(children that allow some type of A) >= P(A), beside T >= 0 and sum T = P. These are the bases of a
+find room, T(children that allow some type of A) >= P(A), in addition to T >= 0 and sum T = P. These are the bases of a
 supermodular function, so the minimum is found by Groenevelt's decomposition: solve without the sets, split along the
 most violated one, solve both halves. With 8 types there are only 256 sets, so all are checked.
 """

@@ -1,6 +1,6 @@
 """A synthetic table for the bottom-up mechanism: counties x sex x group quarters x age, after the slides' tabulation.
 
-SYNTHETIC.json marks it. Beside it are its domain and published state totals: of every ten states one total is
+SYNTHETIC.json marks it. Next to it are its domain and published state totals: of every ten states one total is
 unpublished and one disagrees with the table.
 """
 

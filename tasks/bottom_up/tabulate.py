@@ -127,7 +127,7 @@ def mark_folder(table: str) -> str:
 
 
 def read_table_mark(table: str) -> Mark | None:
-    """Return the mark beside a table, None where there is none. Raises Refused when it is damaged."""
+    """Return the mark next to a table, None where there is none. Raises Refused when it is damaged."""
     return read_mark(mark_folder(table))
 
 

@@ -1,4 +1,4 @@
-"""SYNTHETIC.json, PUBLIC.json: a mark beside data files that declares them made up, or published by somebody.
+"""SYNTHETIC.json, PUBLIC.json: a mark next to data files that declares them made up, or published by somebody.
 
 Marked data (docs/spec/files.md#marks-of-data) costs no privacy budget, so a mark holds the digest of every file that it
 covers: a mark copied to other data, or data changed under a mark, is an error and never an exemption.
@@ -142,7 +142,7 @@ def mark_table(table: Path, *, generator: str, version: str) -> Mark:
 
 
 def save_mark(data: Path, mark: Mark) -> None:
-    """Write a mark beside the files that it covers."""
+    """Write a mark next to the files that it covers."""
     with atomic_path(data / mark.file) as temporary:  # never through a named pipe or a link that has its name
         temporary.write_text(json.dumps(mark.facts, indent=2) + "\n", "utf-8")
 

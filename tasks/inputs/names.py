@@ -86,7 +86,7 @@ def title_of_states(names: Sequence[str]) -> str:
 
 
 def names_in(geography: str) -> Names:
-    """Return the names in a geography by path or URL: a folder, an archive, or a file with those beside a GRF-C.txt.
+    """Return the names in a geography by path or URL: a folder, an archive, or a file with those next to a GRF-C.txt.
 
     Empty where it has none. Raises Refused where a file of names cannot be read.
     """

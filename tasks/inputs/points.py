@@ -54,7 +54,7 @@ def points_of_2020() -> Points:
 
 
 def points_in(geography: str) -> Points:
-    """Return the points of regions in a geography by path or URL, as far as it has them; those beside it go first."""
+    """Return the points of regions in a geography by path or URL, as far as it has them; files next to it go first."""
     folder, _, file = geography.rstrip("/").rpartition("/")
     points: Points = {}
     with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # whoever needs the file says what is wrong with it

@@ -17,7 +17,7 @@ from privacy.accounting.ledger import Examined, format_amount
 from privacy.accounting.states import EVERYWHERE, listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import BESIDE, MANIFEST, SIGNATURE, mark_of, parse_exact, read_manifest, release_digest
+from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, parse_exact, read_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
 from tasks.lifecycle.signature import verifier
 
@@ -38,7 +38,7 @@ def check_files(release: Path, manifest: Mapping[str, Any]) -> Check:
     """Compare the digest of every file with the manifest's, and all that is there with the files that it names."""
     named: dict[str, str] = manifest["files"]
     faults = [fault for name in sorted(named) if (fault := file_fault(release, name, named[name]))]
-    there = sorted(name for name, regular in entries(release) if not (regular and name in BESIDE))
+    there = sorted(name for name, regular in entries(release) if not (regular and name in UNNAMED))
     faults += [f"{name} is not of this release" for name in there if name not in named]
     return Check("digests of all files", f"{len(named)} files", tuple(faults))
 

@@ -24,7 +24,7 @@ RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
 @contextmanager
 def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it to `path` when the block succeeds, else remove it.
+    """Yield a temporary path next to `path`; rename it to `path` when the block succeeds, else remove it.
 
     `durable` flushes a file and its entry in the folder, so that it outlives a crash of the machine too.
     """

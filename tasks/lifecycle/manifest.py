@@ -29,7 +29,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
-BESIDE = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name
+UNNAMED = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 DELTA = 1e-10
 GUARANTEE = (
@@ -113,7 +113,7 @@ def made_by(run: RunDirectory) -> dict[str, Any]:
 
 def released_files(out: Path) -> list[Path]:
     """Return the regular files of a release except its manifest and the manifest's signature, sorted."""
-    return sorted(out / name for name, regular in entries(out) if regular and name not in BESIDE)
+    return sorted(out / name for name, regular in entries(out) if regular and name not in UNNAMED)
 
 
 def file_names(out: Path) -> list[str]:
@@ -138,7 +138,7 @@ def is_whole(out: Path) -> bool:
 def drop_unnamed(out: Path) -> None:
     """Remove the files of a folder that its manifest does not name: a desktop or a file server leaves such files."""
     named = read_manifest(out)["files"]
-    for name in [name for name, _ in entries(out) if name not in BESIDE and name not in named]:
+    for name in [name for name, _ in entries(out) if name not in UNNAMED and name not in named]:
         (out / name).unlink()
 
 

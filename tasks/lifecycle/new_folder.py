@@ -18,7 +18,7 @@ def check_empty(place: Path) -> None:
 
 @contextmanager
 def new_folder(place: Path, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a folder beside `place` that is renamed to `place` when the block succeeds; else nothing is left.
+    """Yield a folder next to `place` that is renamed to `place` when the block succeeds; else nothing is left.
 
     mode: who may open it.
 

@@ -188,7 +188,7 @@ def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkN
     for is never synthetic or public, and data that was treated as either, for which noise was drawn or exact counts
     were shown at no charge, is never confidential again.
 
-    `mark` is that of a file beside the data which covers these very files (tasks/inputs/marks.py); `digests` are those
+    `mark` is that of a file next to the data which covers these very files (tasks/inputs/marks.py); `digests` are those
     of all that was read, of each file of records alone and of each state's records. A ledger is made where marked data
     finds none.
 

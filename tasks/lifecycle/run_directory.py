@@ -58,7 +58,7 @@ class RunDirectory:
 
     @property
     def state_folder(self) -> Path:
-        """The folder that holds the run directories, and beside them what runs share."""
+        """The folder that holds the run directories, and what runs share."""
         return self.path.parent.parent
 
     def create(self) -> None:

@@ -31,7 +31,7 @@ def drafts(staged: Path) -> Path:
 
 @contextmanager
 def seen_elsewhere(staged: Path) -> Iterator[Path]:
-    """Give a folder beside a staged release by which other machines know that their OUT is this one, and remove it.
+    """Make a folder next to a staged release by which other machines know that their OUT is this one, and remove it.
 
     An empty folder under OUT's path, where nothing is mounted, does not have it. OUT is made where it is not there.
     """

@@ -107,7 +107,7 @@ class Office:
 def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     """`prefect server start`, `work-pool create`, `deploy --all`, `worker start`, on real data with an open account.
 
-    Beside their own schedule, once a year, both deployments get one that starts a run in some seconds, as deployed: it
+    Besides their own schedule, once a year, both deployments get one that starts a run in some seconds, as deployed: it
     waits for approval.
     """
     folder = tmp_path_factory.mktemp("office")

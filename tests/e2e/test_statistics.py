@@ -52,7 +52,7 @@ class Law:
 
     @classmethod
     def stated(cls, query: dict[str, str], stability: int) -> Law:
-        """From the parameter alone, which is what budget and stability make it and has the variance beside it."""
+        """From the parameter alone, which is what budget and stability make it and has the variance too."""
         gaussian = "sigma_squared" in query
         exact = Fraction(query["sigma_squared" if gaussian else "scale"])
         assert exact == stability / Fraction(query["budget"]) / (2 if gaussian else 1)
@@ -92,7 +92,7 @@ class Errors:
 
 @dataclass
 class Board:
-    """What a number of runs released, beside what was true."""
+    """What a number of runs released, and what was true."""
 
     found: dict[tuple[Level, str, int], Errors] = field(default_factory=dict)
     zeros: dict[Level, list[int]] = field(default_factory=dict)  # published, of how many

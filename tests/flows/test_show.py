@@ -191,9 +191,9 @@ def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, 
     for view in (views.group(release, COUNTY, "1002"), views.region(release, COUNTY), views.iteration(release, "1002")):
         rows = [row.split(",") for row in as_csv(*view.table()).splitlines()]
         assert rows[0][-2:] == ["ESTIMATE", "ESTIMATE_MOE"]
-        beside = [(int(row[rows[0].index("COUNT")]), int(row[-2])) for row in rows[1:] if row[-2]]
-        assert beside
-        assert all(estimate == count + 1 for count, estimate in beside)
+        both = [(int(row[rows[0].index("COUNT")]), int(row[-2])) for row in rows[1:] if row[-2]]
+        assert both
+        assert all(estimate == count + 1 for count, estimate in both)
     text = das(copy, "--region", "COUNTY/01001", "--iteration", "1002")
     assert text.count("estimate") >= 3  # of the total, by sex and age, of the groups around it
     assert "estimate" not in das(released, "--region", "COUNTY/01001", "--iteration", "1002")
@@ -522,7 +522,7 @@ def test_a_copy_goes_into_a_new_folder(tmp_path, released):
 
 def test_a_bottom_up_release_has_the_names_of_its_regions(bottom_up_released):
     names = [line.split("|")[1:] for line in (bottom_up_released / "names.csv").read_text().splitlines()[1:]]
-    assert ["45001", "Abbeville"] in names  # beside the domain; the others are the program's
+    assert ["45001", "Abbeville"] in names  # next to the domain; the others are the program's
     assert [code for code, _ in names] == ["44001", "44003", "45001", "44", "45", "46"]
     with serving(bottom_up_released) as page:
         _, _, rows = get(page, "/?view=margin/histogram&by_COUNTY=kent%20county&sort=code&format=csv")

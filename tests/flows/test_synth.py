@@ -154,7 +154,7 @@ def test_bad_input_is_refused_in_one_line(words: list[str], message: str, exampl
 
 
 def test_shares_that_do_not_fit_are_refused_and_gaps_are_warned_of(example: Path, tmp_path: Path) -> None:
-    """A table that lies beside the blocks is not taken: groups have made-up shares unless --shares names one."""
+    """A table next to the blocks is not taken: groups have made-up shares unless --shares names one."""
     params, csv, blocks = example / "params", tmp_path / "ddhca_published_national.csv.gz", tmp_path / "blocks.csv"
     blocks.write_text(BLOCKS)
     _, race, spans = _groups(params)

@@ -46,7 +46,7 @@ def curve(
     *,
     options: ExactOptions,
 ) -> None:
-    """Replicate the mechanism at several epsilons: L1, L2 and the accuracy curve, beside their closed forms.
+    """Replicate the mechanism at several epsilons: L1, L2 and the accuracy curve, with their closed forms.
 
     A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)^2 / sum t^2 for true counts t and released counts c. The figures come
     from exact counts and are NOT PRIVATE: use them only internally, to choose epsilon.

@@ -1,4 +1,4 @@
-"""`das tda accuracy`: the errors of the TopDown Algorithm on synthetic data, spine beside spine."""
+"""`das tda accuracy`: the errors of the TopDown Algorithm on synthetic data, for each spine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def accuracy(
         Path | None,
         typer.Option(
             help="Other runs on the same truth: folders or files whose names end in a number, or a CSV of counts. "
-            "Set beside ours, on one spine (optimized) and by one estimator (topdown)."
+            "Compared with ours, on one spine (optimized) and by one estimator (topdown)."
         ),
     ] = None,
     *,
@@ -54,7 +54,7 @@ def accuracy(
     PRIVATE, and only for data that is marked synthetic or public: on confidential data each spine would be a
     measurement and a charge of its own.
 
-    With --replicates, runs by somebody else on the same truth are set beside ours: bias, root mean square error and
+    With --replicates, runs by somebody else on the same truth are compared with ours: bias, root mean square error and
     coverage by level, and a verdict by exchange of runs between the two groups. A replicate is microdata, or what
     das tda public --histograms makes of it.
 

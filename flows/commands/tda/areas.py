@@ -48,7 +48,7 @@ def areas(
     published: Annotated[
         str | None,
         typer.Option(
-            help="Published counts to show beside: P.L. 94-171 files (ri2020.pl.zip) or a release.",
+            help="Published counts to show as well: P.L. 94-171 files (ri2020.pl.zip) or a release.",
             show_default="those of SOURCE, if it is a release",
         ),
     ] = None,

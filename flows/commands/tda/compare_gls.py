@@ -1,4 +1,4 @@
-"""`das tda compare-gls`: our unbiased estimates beside those of the Census Bureau."""
+"""`das tda compare-gls`: our unbiased estimates and those of the Census Bureau."""
 
 from __future__ import annotations
 

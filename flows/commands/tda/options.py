@@ -27,7 +27,7 @@ TextOption = Annotated[bool, typer.Option("--mdf-text", help="Write microdata as
 
 @dataclass(frozen=True)
 class InputOptions:
-    """The files that a run reads beside its records, and which part of them: settings, by their names."""
+    """The files that a run reads besides its records, and which part of them: settings, by their names."""
 
     geography: Annotated[
         str | None, typer.Option(help="Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")

@@ -45,7 +45,7 @@ NAMED_BY = ("type", "in", "table", "by", "confidence")  # parameters in the name
 
 
 class Check:
-    """Compares the files of a release with the digests in its manifest, in a thread beside the server."""
+    """Compares the files of a release with the digests in its manifest, in a thread of its own."""
 
     def __init__(self, folder: Path, named: Mapping[str, str]) -> None:
         self.changed: list[str] = []

@@ -54,8 +54,8 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
     folded = [f"{sum(map(len, others)):,} more, of tables P1 to P5: --format csv"] if others else []
     heads = ["", "released", "margin"]
     title = f"Margins of error, {confidence().percent}%"
-    beside = [TextTable(title, heads, margins, folded)] if margins else []
-    return beside + [
+    of_margins = [TextTable(title, heads, margins, folded)] if margins else []
+    return of_margins + [
         TextTable(
             name,
             ["", *table.columns],
@@ -88,7 +88,7 @@ def _group(view: GroupView) -> list[TextTable]:
 
 
 def _around(view: GroupView) -> list[list[str]]:
-    words = {"within": "within", "beside": "beside it"}
+    words = {"within": "within", "sibling": "its sibling"}
     return [
         [words.get(where, f"its {where}"), _region(group), *_count(group)]
         for where, groups in view.around()

@@ -48,12 +48,12 @@ def layers(path: str) -> dict[str, str]:
     """
     by_layer = {}
     for layer in LAYERS:
-        beside = _LAYER.sub(rf"\g<1>{layer}", path)
-        files, name = locate(beside)
+        other = _LAYER.sub(rf"\g<1>{layer}", path)
+        files, name = locate(other)
         if files.isfile(name):
-            by_layer[layer] = beside
+            by_layer[layer] = other
     if PLACES not in by_layer:
-        raise Refused(f"{path}: the layer {PLACES[1:]}, which lists every block, is not beside it")
+        raise Refused(f"{path}: the layer {PLACES[1:]}, which lists every block, is not next to it")
     return by_layer
 
 
@@ -63,7 +63,7 @@ def header(path: str) -> list[str]:
 
 
 def read_assignment(path: str) -> pa.Table:
-    """Return the blocks of a state, codes as text: those of the places' layer, with the codes of the layers beside it.
+    """Return the blocks of a state, codes as text: those of the places' layer, with the codes of the other layers.
 
     Raises
     ------

@@ -52,15 +52,15 @@ def list_files(source: str) -> list[str] | None:
     return names + [member for name in names if ARCHIVE.search(name) for member in members(name)]
 
 
-def input_digests(source: str, *beside: str | None) -> dict[str, str]:
+def input_digests(source: str, *further: str | None) -> dict[str, str]:
     """Return the digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
-    paths = dict.fromkeys([*_read_from(source), *filter(None, beside)])
+    paths = dict.fromkeys([*_read_from(source), *filter(None, further)])
     return {path.rsplit("/", 1)[-1]: digest_file(path) for path in paths}
 
 
 def _read_from(source: str) -> Iterator[str]:
     """Yield every file that is read; an archive counts as one file."""
     for path in block_files(source):
-        beside = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
-        for file in (path, *beside):
+        companions = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
+        for file in (path, *companions):
             yield file.partition("::")[2] or file

@@ -84,7 +84,7 @@ def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, p
 def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
     """Return the columns that a spine with these settings requires (GQ types are not among them).
 
-    prims_given: whether there is a prim crosswalk beside the table.
+    prims_given: whether there is a prim crosswalk next to the table.
     """
     names: list[str | None] = [columns.place]
     if settings.jurisdiction == "us":
@@ -127,7 +127,7 @@ def _geography(table: pa.Table, columns: Columns, settings: SpineSettings) -> Ge
 def _same(geocode: IntArray, given: IntArray, expected: IntArray, what: str) -> None:
     wrong = np.flatnonzero((given != expected) & (given != -1))
     if len(wrong):
-        raise BadGeography(f"block {geoid15(int(geocode[wrong[0]]))} lies {what}: {given[wrong[0]]} stands beside it")
+        raise BadGeography(f"block {geoid15(int(geocode[wrong[0]]))} lies {what}, but the table has {given[wrong[0]]}")
 
 
 def _code(table: pa.Table, name: str | None, none: int, geocode: IntArray) -> IntArray:

@@ -42,12 +42,12 @@ def is_geographic_header(path: str) -> bool:
 
 
 def segment_3(path: str) -> str | None:
-    """Return the path of segment 3 beside a geographic header, None where there is none."""
-    beside = _HEADER.sub("000032020.pl", path)
-    if beside == path:
+    """Return the path of segment 3 next to a geographic header, None where there is none."""
+    other = _HEADER.sub("000032020.pl", path)
+    if other == path:
         return None
-    files, name = locate(beside)
-    return beside if files.isfile(name) else None
+    files, name = locate(other)
+    return other if files.isfile(name) else None
 
 
 def block_rows(table: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:

@@ -44,7 +44,7 @@ def opened(path: Path, total: str | int = "4.944") -> Ledger:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """A ledger with a run that is released, and one that is reserved; a copy of it lies beside it, in old/."""
+    """A ledger with a run that is released, and one that is reserved; a copy of it is in old/."""
     ledger = opened(tmp_path / "ledger.sqlite")
     ledger.reserve(request("a"), secret)
     (tmp_path / "old").mkdir()

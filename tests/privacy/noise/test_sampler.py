@@ -46,7 +46,7 @@ def test_every_boundary_against_integer_arithmetic(law):
 
 @by_name
 def test_words_away_from_boundaries(law):
-    """Uniform words, and words beside every boundary (a thousand of them), through guide table and search alike."""
+    """Uniform words, and words next to every boundary (a thousand of them), through guide table and search alike."""
     table = boundaries(law)
     some = table[:: max(1, len(table) // 1000)]
     words = np.concatenate(

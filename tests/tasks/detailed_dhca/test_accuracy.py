@@ -97,7 +97,7 @@ def read(place: Path, table: str) -> pd.DataFrame:
 
 
 def errors_of(place: Path, truth: Path, detailed_only: set[str], of: str) -> pd.DataFrame:
-    """Every count, or estimate, of a release beside the true one: a sum of true sex by age23 cells of its group."""
+    """Every count, or estimate, of a release with the true one: a sum of true sex by age23 cells of its group."""
     folder, column = {"count": ("", "COUNT"), "estimate": ("estimates/", "ESTIMATE")}[of]
     t1, t2, true_t2 = read(place, f"{folder}t1"), read(place, f"{folder}t2"), read(truth, "t2")
     sizes = read(truth, "t1").set_index(GROUP)["COUNT"].to_dict()

@@ -143,7 +143,7 @@ def test_digests_are_of_all_that_is_read(tmp_path: Path, table: pd.DataFrame) ->
 def test_a_layer_that_is_not_there_is_missed_where_it_is_needed(tmp_path: Path, table: pd.DataFrame) -> None:
     path = layers(tmp_path, table)
     (tmp_path / "BlockAssign_ST55_WI_INCPLACE_CDP.txt").rename(tmp_path / "places")
-    with pytest.raises(Refused, match="the layer INCPLACE_CDP, which lists every block, is not beside it"):
+    with pytest.raises(Refused, match="the layer INCPLACE_CDP, which lists every block, is not next to it"):
         read_geography(path, settings_for("pl94-persons", "pr"))
     (tmp_path / "places").rename(tmp_path / "BlockAssign_ST55_WI_INCPLACE_CDP.txt")
     (tmp_path / "BlockAssign_ST55_WI_MCD.txt").unlink()

@@ -152,7 +152,7 @@ def test_a_name_is_one_short_line_that_steers_no_terminal(tmp_path: Path):
 
 
 def test_a_file_of_this_name_without_its_columns_or_regions_gives_nothing_to_a_release(tmp_path: Path):
-    """It may be anybody's list, beside confidential records."""
+    """It may be anybody's list, next to confidential records."""
     person, unit = "SMITH|4400719|John A., 12 Elm St", "HU|440070001001|41.82|-71.41"
     own = "|".join(NAME_COLUMNS)
     for text in (f"COUNTY|44007|nobody's\n{person}\n", f"{own}\n{person}\nCOUNTY|٤٤٠٠٧|name\nPLACE|44|short\n"):

@@ -377,7 +377,7 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     tracts = read(release, "histograms/persons/tabulation/Tract/56.parquet").groupby("geounit")["count"].sum()
     assert tracts["56005999999"] == counts[moved]
     assert blocks(release, "persons") == true_blocks(sample)["persons"]  # the spine is that of the files
-    published: dict[int, int] = {}  # as `das tda areas` sets it beside an area
+    published: dict[int, int] = {}  # as `das tda areas` shows it with an area
     for block, of_block in zip(*published_counts(str(release))("persons", "56"), strict=True):
         published[int(block)] = published.get(int(block), 0) + int(of_block[0])
     assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}

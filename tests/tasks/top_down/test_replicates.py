@@ -1,4 +1,4 @@
-"""Replicates are read in every form, and set beside our own runs: the same law is not told apart, another budget is."""
+"""Replicates are read in every form and compared with our own runs: another budget is found, the same law is not."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_counts_that_no_level_tests_give_no_verdict(tmp_path: Path, data: Path) 
 
 @pytest.mark.slow
 def test_our_own_runs_are_not_told_apart_and_another_budget_is(tmp_path: Path, data: Path) -> None:
-    """All draws are fixed. 10 runs beside 10 of the same law, then beside 10 with a third of the budget."""
+    """All draws are fixed. 10 runs are compared with 10 of the same law, then with 10 with a third of the budget."""
     run, poor = begin(tmp_path / "same", data), begin(tmp_path / "poor", data, Fraction(9, 10))
     for each, seeds in ((poor, range(10)), (run, range(20))):
         measured = measure_errors(each, HERE, seeds, ("topdown",), partial(keep_runs, each, HERE))
@@ -195,14 +195,14 @@ def test_our_own_runs_are_not_told_apart_and_another_budget_is(tmp_path: Path, d
             base = counts if name == "same" else poor / "accuracy/counts"
             path.rename((counts / path.relative_to(base)).with_name(path.name.replace("ours", name)))
 
-    def beside(name: str) -> Compared:
+    def compared_with(name: str) -> Compared:
         for path in sorted((run / "accuracy/counts").rglob("theirs-*")):
             path.unlink()
         for path in sorted((run / "accuracy/counts").rglob(f"{name}-*")):
             path.with_name(path.name.replace(name, "theirs")).write_bytes(path.read_bytes())
         return compare_runs(run, HERE)
 
-    same, other = beside("same"), beside("poor")
+    same, other = compared_with("same"), compared_with("poor")
     assert (same.runs, same.replicates, same.nation) == (10, 10, False)
     assert set(same.verdict["level"]) == {"tract", "cbg", "obg", "block"}
     assert not same.differs

@@ -48,15 +48,15 @@ def differences(a: Published, b: Published, of_a: Sequence[Cell], of_b: Sequence
     shape = min(a.shape, b.shape, key=SHAPES.index)
     pair = common_pyramids(a, b, of_a, of_b)
     rows = []
-    for (start, end), *beside in zip(
+    for (start, end), *both in zip(
         [(0, LAST_AGE), *AGE_RANGES[DETAILS.index(shape)]], *(one.rows() for one in pair), strict=True
     ):
         for sex in SEXES:
             (one, cells), (other, more) = (_between(cells, sex, start, end) for cells in (of_a, of_b))
             margin = 0 if same else margin_of_cells([(a.noise.law, cells), (b.noise.law, more)])
-            in_a, in_b = (table.share(row.sides[SEXES[sex]]) for table, row in zip(pair, beside, strict=True))
+            in_a, in_b = (table.share(row.sides[SEXES[sex]]) for table, row in zip(pair, both, strict=True))
             shares = _share_difference(in_a, in_b, same=same)
-            rows.append(DifferenceRow(beside[0].label, SEXES[sex], one, other, one - other, margin, *shares))
+            rows.append(DifferenceRow(both[0].label, SEXES[sex], one, other, one - other, margin, *shares))
     return rows
 
 

@@ -14,7 +14,7 @@ from flows.reports.show.geography import Region, title
 from privacy.noise.laws import Law
 from tasks.population_groups.levels import Level
 
-FEW = 8  # rows beside others
+FEW = 8  # rows of a table that is not the page's own
 
 
 def groups_inside(

@@ -48,8 +48,8 @@ def single_file_data(release: Release) -> dict[str, Any]:
             row: list[Any] = [codes[group.code], group.count, place, [cell.count for cell in own] or 0]
             if group.estimate is not None and all(cell.estimate is not None for cell in own):
                 of = (group.estimate_margin, *(cell.margin for cell in own))
-                beside = [cell.estimate - cell.count for cell in own if cell.estimate is not None]
-                row += [group.estimate - group.count, errors.setdefault(of, len(errors)), beside]
+                differences = [cell.estimate - cell.count for cell in own if cell.estimate is not None]
+                row += [group.estimate - group.count, errors.setdefault(of, len(errors)), differences]
             rows[group.region.key].append(row)
     return {
         "regions": [_region(release, region) for region in regions],

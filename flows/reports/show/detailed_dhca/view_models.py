@@ -233,7 +233,7 @@ class GroupView(View):
     def around(self) -> list[tuple[str, Sequence[GroupItem]]]:
         """Return the groups around this one by their relation to it."""
         around = [("within", self.parents), *((inside.kinds, inside.rows) for inside in self.children)]
-        return [*around, *([("beside", self.siblings.rows)] if self.siblings else [])]
+        return [*around, *([("sibling", self.siblings.rows)] if self.siblings else [])]
 
     def table(self) -> Table:
         """Return the group's total and cells, then the groups around it."""

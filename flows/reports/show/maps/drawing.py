@@ -38,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A circle, or a shape by its path ("" for a circle), in the units of the picture; label: its name beside it."""
+    """A circle, or a shape by its path ("" for a circle), in the units of the picture; label: its name."""
 
     address: str
     words: str
