@@ -18,11 +18,11 @@ from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 
 Digits = NDArray[np.uint8]
-Kind = Literal["conventional", "aian", "optimized"]
+SpineKind = Literal["conventional", "aian", "optimized"]
 NATION = {"County": 1, "Tract": 4, "Block_Group": 2}  # digits in the nation's redistricting runs of 2020
 
 
-def form(settings: SpineSettings, kind: Kind) -> str:
+def form(settings: SpineSettings, kind: SpineKind) -> str:
     """Return the name of the form of a spine's geocodes, which a release states."""
     return f"{'dhc' if _is_dhc(settings) else 'redistricting'}-2020" if kind == "optimized" else kind
 
@@ -34,7 +34,7 @@ def largest_numbers(spine: Spine, geography: Geography, settings: SpineSettings)
 
 
 def geocodes(
-    spine: Spine, geography: Geography, settings: SpineSettings, kind: Kind, largest: tuple[int, ...]
+    spine: Spine, geography: Geography, settings: SpineSettings, kind: SpineKind, largest: tuple[int, ...]
 ) -> list[Digits]:
     """Return for each level the (geounits, width) ASCII digits of the geocodes; a root has none (width 0).
 
@@ -61,7 +61,7 @@ def _is_dhc(settings: SpineSettings) -> bool:
     return settings.product.startswith("dhc")
 
 
-def _own_part(spine: Spine, level: int, geography: Geography, settings: SpineSettings, kind: Kind) -> list[Digits]:
+def _own_part(spine: Spine, level: int, geography: Geography, settings: SpineSettings, kind: SpineKind) -> list[Digits]:
     """Return the digits that geounits of a level have besides a number; nothing for one that is a number alone."""
     name, first = spine.levels[level], spine.order[spine.starts[level]]
     geocode = geography.geocode[first]
@@ -84,7 +84,7 @@ def _part(geography: Geography, settings: SpineSettings) -> BoolArray:
     return in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
 
 
-def _tabulated(geocode: IntArray, kind: Kind) -> list[Digits]:
+def _tabulated(geocode: IntArray, kind: SpineKind) -> list[Digits]:
     """Return a block's own part behind its tabulation block group; on the AIAN spine its 16 digits follow."""
     return [digits(geocode % 10**4, 4), *([digits(geocode, 16)] if kind == "aian" else [])]
 

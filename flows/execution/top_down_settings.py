@@ -8,7 +8,7 @@ from pydantic import Field
 
 from flows.execution.settings import Location, RunSettings
 from privacy.noise.laws import Definition
-from spine.geocodes import Kind
+from spine.geocodes import SpineKind
 from spine.settings import Jurisdiction
 from tasks.inputs.files import locate
 from tasks.inputs.marks import GRF_FILE, QUARTERS_FILE, TOTALS_FILE
@@ -19,7 +19,7 @@ from tasks.top_down.run_plan import (
     SCHEMAS,
     Design,
     Estimator,
-    Layout,
+    MeasurementLayout,
     ProductName,
     Tables,
     check_allocation,
@@ -44,7 +44,7 @@ class TopDownSettings(RunSettings):
     quarters: Location | None = Field(default=None, description="Declared living quarters by block; quarters.csv.")
     totals: Location | None = Field(default=None, description="Declared population by state; states.csv.")
     jurisdiction: Jurisdiction = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
-    spine: Kind = Field(default="optimized", description="conventional, aian or optimized.")
+    spine: SpineKind = Field(default="optimized", description="conventional, aian or optimized.")
     products: tuple[ProductName, ...] = Field(default=("persons", "units"), min_length=1)
     definition: Definition = "zcdp"
     changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
@@ -62,7 +62,7 @@ class TopDownSettings(RunSettings):
     microdata: Literal["parquet", "text"] = Field(
         default="parquet", description="text: also as text, one row a record."
     )
-    measurements: Layout = Field(
+    measurements: MeasurementLayout = Field(
         default="parquet",
         description="Release the noisy measurements: parquet, our layout; nmf, the Census Bureau's; both; or none.",
     )

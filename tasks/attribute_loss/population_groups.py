@@ -13,17 +13,17 @@ from privacy.analyses.attribute_loss_dhca import GroupLevel, Record, race_groups
 from spine.settings import Jurisdiction
 from tasks.attribute_loss.described import check_keys, flag, whole
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.configuration import Kind
+from tasks.population_groups.configuration import Config
 from tasks.population_groups.iterations import RACE_CODES, Iterations
 from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import read_parameter_files, stability_parts
 
 
 @dataclass(frozen=True)
-class Parameters(Generic[Kind]):
+class Parameters(Generic[Config]):
     """A config.json and, where its directory has them, the iteration files, which make stability and groups exact."""
 
-    configuration: Kind
+    configuration: Config
     iterations: Iterations | None
 
     def levels(self, jurisdiction: Jurisdiction) -> dict[Level, GroupLevel]:
@@ -81,7 +81,7 @@ class Parameters(Generic[Kind]):
         return len(race), len(groups) - len(race), int(granularity.total_only[race].sum())
 
 
-def read_parameters(path: Path, kind: type[Kind]) -> Parameters[Kind]:
+def read_parameters(path: Path, kind: type[Config]) -> Parameters[Config]:
     """Read a config.json of this kind, or a directory with one and the iteration files in it.
 
     Raises

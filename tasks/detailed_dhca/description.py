@@ -13,7 +13,7 @@ from tasks.detailed_dhca.person import LAST_AGE
 from tasks.inputs.public_regions import KEY, NAMES_TABLE, POINTS_TABLE, REGION
 from tasks.lifecycle.description import Column, Description, Noise, Reference, Table
 from tasks.lifecycle.manifest import noise_law, parse_exact
-from tasks.population_groups.iterations import KINDS
+from tasks.population_groups.iterations import ITERATION_KINDS
 from tasks.population_groups.levels import ALL_LEVELS, Level
 from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
 
@@ -135,7 +135,7 @@ TABLES = (
         "Kinds of iterations, and the Regional ones above Detailed ones",
         (
             replace(ITERATION, overlap=False),
-            Column("KIND", "code", "whom it counts", dict(zip(KINDS, WHOM, strict=True))),
+            Column("KIND", "code", "whom it counts", dict(zip(ITERATION_KINDS, WHOM, strict=True))),
             Column("REGIONAL_CODE", "code", "the Regional iteration of its kind that has all of its codes, if one has"),
         ),
         text=HIERARCHY_FILE,

@@ -31,7 +31,7 @@ def read_lines(
     """Read lines of fields between delimiters; return how many, or -1 if a validating reader might refuse anything.
 
     fields: of each field of a line, kind, width, place and factor (`record_fields.Field`), and where its meanings
-    begin and end. code_numbers: as in `fast_records.Layout`. numbers, codes: places x lines, all 0; filled.
+    begin and end. code_numbers: as in `fast_records.RecordLayout`. numbers, codes: places x lines, all 0; filled.
     """
     size, width, row, at = len(text), len(fields), 0, 0
     value: Any  # numba knows it as int64

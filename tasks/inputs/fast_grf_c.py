@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.inputs.fast_records import Layout, parse_text
+from tasks.inputs.fast_records import RecordLayout, parse_text
 from tasks.inputs.files import size_of
 from tasks.inputs.grf_c import COLUMNS, BlockCodes
 from tasks.inputs.record_fields import BLOCK_FIELDS, digits
@@ -56,7 +56,7 @@ def encode_blocks(run: RunDirectory, folder: str, grf_c: RecordFile, number: int
     """Write the blocks of one chunk, and return the chunk's digest; nothing and "" where a line has a fault."""
     use_kernels(run.state_folder)
     chunk = read_chunk(grf_c, number)
-    parsed = parse_text(Layout(FIELDS), grf_c.header, chunk.text or b"")
+    parsed = parse_text(RecordLayout(FIELDS), grf_c.header, chunk.text or b"")
     if parsed is None:
         return ""
     block, place, area = parsed.numbers

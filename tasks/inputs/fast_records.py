@@ -23,7 +23,7 @@ MIN_BYTES, MIN_ROWS = 1 << 22, 1 << 16  # of text, of Parquet: for fewer, import
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """The fields of a table by column; columns that are not among them are not read.
 
     code_numbers: uint16, the number of each code from 0 to 9999, 0 where it is not listed.
@@ -54,7 +54,7 @@ class Parsed:
     codes: NDArray[np.uint16]
 
 
-def parse_chunk(layout: Layout, header: Sequence[str], chunk: Chunk, delimiter: str = DELIMITER) -> Parsed | None:
+def parse_chunk(layout: RecordLayout, header: Sequence[str], chunk: Chunk, delimiter: str = DELIMITER) -> Parsed | None:
     """Parse a chunk; None where it is small or a value may be a fault."""
     if chunk.text is not None:
         return parse_text(layout, header, chunk.text, delimiter) if len(chunk.text) >= MIN_BYTES else None
@@ -62,7 +62,7 @@ def parse_chunk(layout: Layout, header: Sequence[str], chunk: Chunk, delimiter: 
     return parse_columns(layout, table) if table is not None and len(table) >= MIN_ROWS else None
 
 
-def parse_text(layout: Layout, header: Sequence[str], text: bytes, delimiter: str = DELIMITER) -> Parsed | None:
+def parse_text(layout: RecordLayout, header: Sequence[str], text: bytes, delimiter: str = DELIMITER) -> Parsed | None:
     """Parse lines of text; None where a line may have a fault."""
     from tasks.inputs.compiled_records import read_lines
 
@@ -85,7 +85,7 @@ def _describe(fields: Sequence[Field]) -> tuple[NDArray[np.int64], NDArray[np.in
     return np.array(rows, np.int64), np.array([meaning for each in fields for meaning in each.meanings], np.int64)
 
 
-def parse_columns(layout: Layout, table: pa.Table) -> Parsed | None:
+def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
     """Parse dictionary-encoded columns, each distinct value once; None where a value may be a fault."""
     from tasks.inputs.compiled_records import add_values
 

@@ -28,7 +28,7 @@ from tasks.inputs.object_storage import register
 from tasks.lifecycle.digests import StreamDigest, chunk_digest
 from tasks.lifecycle.errors import Refused
 
-KINDS = {
+FILE_TYPES = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a device",
@@ -64,7 +64,7 @@ def locate_file(path: str) -> tuple[Any, str]:
         kind = stat.S_IFMT(os.stat(name).st_mode)
         if kind != stat.S_IFREG:
             number = errno.EISDIR if kind == stat.S_IFDIR else errno.EINVAL
-            raise OSError(number, f"it is {KINDS.get(kind, 'something else')}, not a file", path)
+            raise OSError(number, f"it is {FILE_TYPES.get(kind, 'something else')}, not a file", path)
     return filesystem, name
 
 

@@ -120,10 +120,10 @@ class SafeTabConfiguration(BaseModel):
         return {table: self.table_budget(table, level)}
 
 
-Kind = TypeVar("Kind", bound=SafeTabConfiguration)
+Config = TypeVar("Config", bound=SafeTabConfiguration)
 
 
-def parse_configuration(text: str, kind: type[Kind]) -> tuple[Kind | None, list[Finding]]:
+def parse_configuration(text: str, kind: type[Config]) -> tuple[Config | None, list[Finding]]:
     """Parse and check the config.json of a SafeTab; every fault is a finding.
 
     Returns the configuration, or None where a finding is an error.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.fast_records import Layout, Parsed, parse_chunk
+from tasks.inputs.fast_records import Parsed, RecordLayout, parse_chunk
 from tasks.inputs.record_fields import Field
 from tasks.inputs.records import Chunk
 from tasks.population_groups.record_kind import BLOCK, CELL, CODES, RACE_FIELDS, RACES, GroupRecords, RecordKind
@@ -20,7 +20,7 @@ from tasks.population_groups.record_kind import BLOCK, CELL, CODES, RACE_FIELDS,
 
 def parse_records(kind: RecordKind, file: GroupRecords, chunk: Chunk) -> Parsed | None:
     """Parse a chunk, whatever the states of its records; None where it is small or a value may be a fault."""
-    return parse_chunk(Layout(kind.fields, _code_numbers(file, RACE_FIELDS[RACES[0]])), file.header, chunk)
+    return parse_chunk(RecordLayout(kind.fields, _code_numbers(file, RACE_FIELDS[RACES[0]])), file.header, chunk)
 
 
 def _code_numbers(file: GroupRecords, field: Field) -> NDArray[np.uint16]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.inputs.grf_c import NOWHERE
-from tasks.population_groups.iterations import KINDS, Granularity
+from tasks.population_groups.iterations import ITERATION_KINDS, Granularity
 from tasks.population_groups.levels import ITERATION_LEVELS
 
 FEWEST_RECORDS = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves
@@ -128,7 +128,7 @@ def map_compiled(
     from tasks.population_groups.compiled_counts import map_combinations
 
     alone, combination, ethnicity = (
-        np.stack([granularity.maps[kind, level] for level in ITERATION_LEVELS]) for kind in KINDS
+        np.stack([granularity.maps[kind, level] for level in ITERATION_LEVELS]) for kind in ITERATION_KINDS
     )
     pointers = np.empty(len(combinations) + 1, np.int32)
     most = len(ITERATION_LEVELS) * (int(np.count_nonzero(combinations)) + len(combinations))

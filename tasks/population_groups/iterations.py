@@ -28,7 +28,7 @@ PARAMETER_FILES = ("config.json", CODES_FILE, RACE_FILE, ETHNICITY_FILE, MAPPING
 RACE_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "ALONE", "DETAILED_ONLY", "COARSE_ONLY")
 ETHNICITY_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "DETAILED_ONLY", "COARSE_ONLY")
 MAPPING_COLUMNS = ("ITERATION_CODE", "RACE_ETH_CODE")
-KINDS = ("alone", "combination", "ethnicity")
+ITERATION_KINDS = ("alone", "combination", "ethnicity")
 RACE_CODES = 8  # QRACE1 .. QRACE8; the ninth code of a combination is QSPAN
 
 
@@ -101,7 +101,7 @@ class Granularity:
 
     def counts(self, iteration_level: int) -> IterationCounts:
         """Return the counts of one level from which its stability follows."""
-        alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in KINDS)
+        alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in ITERATION_KINDS)
         both = (alone >= 0) & (combination >= 0)
         pairs = np.unique(alone[both].astype(np.int64) * len(self.codes) + combination[both])
         reach = int(np.bincount(pairs // len(self.codes)).max(initial=0))
@@ -238,7 +238,7 @@ def _selections(tables: dict[str, pa.Table]) -> Iterator[tuple[str, int, bool, s
     rows += [{"kind": "ethnicity", **row} for row in tables[ETHNICITY_FILE].to_pylist()]
     for nation_state in (True, False):
         barred = "COARSE_ONLY" if nation_state else "DETAILED_ONLY"
-        for kind in KINDS:
+        for kind in ITERATION_KINDS:
             for iteration_level in ITERATION_LEVELS:
                 yield (
                     kind,

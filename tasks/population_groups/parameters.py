@@ -14,21 +14,26 @@ from privacy.noise.sampler import check_law
 from tasks.inputs.files import digest_file, read_bytes, read_text, unchanged, why
 from tasks.inputs.findings import MISSING, Finding, has_errors
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.configuration import Kind, SafeTabConfiguration, budget_key, parse_configuration
+from tasks.population_groups.configuration import (
+    Config,
+    SafeTabConfiguration,
+    budget_key,
+    parse_configuration,
+)
 from tasks.population_groups.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 from tasks.population_groups.levels import Level
 
 
 @dataclass(frozen=True)
-class Parameters(Generic[Kind]):
+class Parameters(Generic[Config]):
     """A checked parameters directory; public."""
 
-    configuration: Kind
+    configuration: Config
     iterations: Iterations
     digests: dict[str, str]
 
 
-def read_parameters(params: str, kind: type[Kind]) -> tuple[Parameters[Kind] | None, list[Finding]]:
+def read_parameters(params: str, kind: type[Config]) -> tuple[Parameters[Config] | None, list[Finding]]:
     """Read config.json, of this kind, and the iteration files; None and findings where they have errors.
 
     Levels whose stability or noise cannot be guaranteed are errors: before anything is spent on them.
@@ -50,7 +55,7 @@ def read_parameters(params: str, kind: type[Kind]) -> tuple[Parameters[Kind] | N
         return Parameters(configuration, iterations, digest_parameters(params)), findings
 
 
-def _read_configuration(file: str, kind: type[Kind]) -> tuple[Kind | None, list[Finding]]:
+def _read_configuration(file: str, kind: type[Config]) -> tuple[Config | None, list[Finding]]:
     try:
         return parse_configuration(read_bytes(file).decode("utf-8-sig"), kind)
     except FileNotFoundError:
@@ -78,7 +83,7 @@ def _check_levels(configuration: SafeTabConfiguration, iterations: Iterations) -
                     yield Finding("config.json", f"{level.name}: {error}", budget_key(table, level))
 
 
-def read_parameter_files(path: Path, kind: type[Kind]) -> tuple[Kind, Iterations | None]:
+def read_parameter_files(path: Path, kind: type[Config]) -> tuple[Config, Iterations | None]:
     """Read a config.json, alone (then without iterations), or a directory with one and the iteration files in it.
 
     Raises

@@ -12,7 +12,7 @@ from spine.settings import Jurisdiction
 from tasks.inputs.grf_c import RegionMap
 from tasks.inputs.public_regions import write_regions
 from tasks.inputs.regions import REGION_TYPES, Region
-from tasks.population_groups.iterations import KINDS, Iterations
+from tasks.population_groups.iterations import ITERATION_KINDS, Iterations
 from tasks.population_groups.levels import ITERATION_LEVELS
 from tasks.population_groups.run import SafeTabRun
 
@@ -52,10 +52,10 @@ def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:
 
 
 def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
-    """Return the kind of each iteration (KINDS), and the Regional one that has all codes of a Detailed one, or ""."""
+    """Return by iteration its kind and the Regional one that has all codes of a Detailed one, or ""."""
     found: dict[str, tuple[str, str]] = {}
     for granularity in (iterations.nation_state, iterations.sub_state):
-        for kind in KINDS:
+        for kind in ITERATION_KINDS:
             regional, detailed = (granularity.maps[kind, level] for level in ITERATION_LEVELS)
             found |= {granularity.codes[number]: (kind, "") for number in set(regional[regional >= 0].tolist())}
             for number in set(detailed[detailed >= 0].tolist()):

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
 from spine.allocations import Allocation
-from spine.geocodes import Kind
+from spine.geocodes import SpineKind
 from spine.noise import parameter, record_cost
 from spine.production import allocation
 from spine.settings import Jurisdiction, SpineSettings
@@ -23,10 +23,10 @@ from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
 from tasks.lifecycle.errors import Refused
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+SPINES: tuple[SpineKind, ...] = get_args(SpineKind)
 Estimator = Literal["topdown", "gls"]
 ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
-Layout = Literal["parquet", "nmf", "both", "none"]  # of released measurements: our own, the Census Bureau's
+MeasurementLayout = Literal["parquet", "nmf", "both", "none"]  # of released measurements: our own, the Census Bureau's
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
 SCHEMAS: dict[ProductName, Product] = {"persons": PERSONS, "units": UNITS}
@@ -45,7 +45,7 @@ class Design:
     """
 
     jurisdiction: Jurisdiction
-    kind: Kind
+    kind: SpineKind
     products: tuple[ProductName, ...]
     settings: Mapping[ProductName, SpineSettings]
     allocations: Mapping[ProductName, Allocation]
@@ -54,7 +54,7 @@ class Design:
     estimator: Estimator = "topdown"
     rounding: Literal["program", "l1"] = "program"
     microdata: Literal["parquet", "text"] = "parquet"
-    measurements: Layout = "parquet"
+    measurements: MeasurementLayout = "parquet"
     pl94: bool = False
     free: bool = False
 

@@ -33,7 +33,7 @@ from tasks.lifecycle.description import Column, Description, Table, dictionary_r
 from tasks.lifecycle.manifest import file_names, read_manifest
 from tasks.lifecycle.received import NotOfRelease
 from tasks.top_down.published.nmf.inventory import AXES
-from tasks.top_down.release.measurement_files import Layout
+from tasks.top_down.release.measurement_files import NmfLayout
 from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
 
@@ -196,7 +196,7 @@ def test_dictionary_has_every_column_and_code(released: Path) -> None:
 def test_the_layout_of_the_bureau_is_described() -> None:
     (nmf,) = [table for table in tables() if table.parquet.startswith("nmf/")]
     for product, axes in AXES.items():
-        layout = Layout(tuple(axes), [], pa.int32(), True, {})
+        layout = NmfLayout(tuple(axes), [], pa.int32(), True, {})
         assert all(nmf.column(name) for name in layout.schema.names), product
 
 

@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from spine.build import aian, conventional, optimized
 from spine.bypass import bypass
 from spine.entities import in_aian, is_strong_mcd
-from spine.geocodes import Kind, form, geocodes, largest_numbers
+from spine.geocodes import SpineKind, form, geocodes, largest_numbers
 from spine.geography import Geography, geocode16
 from spine.production import allocation_for
 from spine.settings import SpineSettings, settings_for
 from tasks.inputs.blocks.geography import read_geography
 
 Tree = dict[str, Any]  # own part or number by child; a block's value is its row
-BUILDERS: dict[Kind, Callable[..., Any]] = {"conventional": conventional, "aian": aian, "optimized": optimized}
+BUILDERS: dict[SpineKind, Callable[..., Any]] = {"conventional": conventional, "aian": aian, "optimized": optimized}
 
 
-def written(geography: Geography, asked: SpineSettings, kind: Kind = "optimized") -> list[list[str]]:
+def written(geography: Geography, asked: SpineSettings, kind: SpineKind = "optimized") -> list[list[str]]:
     """By level and block of the geography the geocode of its geounit, as das-flows writes it."""
     spine = BUILDERS[kind](geography, asked).with_shares(
         dict(allocation_for(asked, Fraction(8)).on(asked.levels).levels)
@@ -202,7 +202,7 @@ def test_a_tract_of_25_blocks() -> None:
     [("conventional", [0, 2, 5, 11, 12, 16], "4400103010011000"), ("aian", [0, 3, 8, 14, 15, 35], None)],
 )
 def test_spines_of_tabulation_geounits_have_plain_codes(
-    das_data: Path, kind: Kind, expected_widths: list[int], shown: str | None
+    das_data: Path, kind: SpineKind, expected_widths: list[int], shown: str | None
 ) -> None:
     asked = settings_for("pl94-units")
     geography = read_geography(das_data / "ri_blocks_2020.csv.gz", asked)[0]

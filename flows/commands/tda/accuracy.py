@@ -68,10 +68,12 @@ def accuracy(
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs
     from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
-    from tasks.top_down.run_plan import ESTIMATORS, KINDS
+    from tasks.top_down.run_plan import ESTIMATORS, SPINES
 
     check_empty(place)
-    kinds = tuple(dict.fromkeys(kind.value for kind in spine)) if spine else KINDS if not replicates else ("optimized",)
+    kinds = (
+        tuple(dict.fromkeys(kind.value for kind in spine)) if spine else SPINES if not replicates else ("optimized",)
+    )
     chosen = {name.value for name in estimator} if estimator else set(ESTIMATORS if not replicates else ("topdown",))
     estimators = tuple(name for name in ESTIMATORS if name in chosen)
     if replicates:

@@ -12,7 +12,7 @@ from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
 ARCHIVE = re.compile(r"([a-z]{2}2020\.n?pl|BlockAssign_[^/]*|\d{4}_Gaz_[^/]*)\.zip$", re.IGNORECASE)
-KINDS = (
+FORMATS = (
     lambda path: path.partition("::")[0].rsplit("/", 1)[-1] == GRF_FILE,
     is_geographic_header,
     lambda path: is_layer(path) and PLACES in path,
@@ -32,7 +32,7 @@ def block_files(source: str) -> list[str]:
     listed = list_files(source)
     if listed is None:
         return [source]
-    for kind in KINDS:
+    for kind in FORMATS:
         if files := sorted(filter(kind, listed)):
             return files
     raise Refused(

@@ -23,10 +23,9 @@ from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.measurement_files import PART
-from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, data_set_name
+from tasks.top_down.release.nmf_layout import LOWER, ROW_KINDS, TOTAL, UNITS_OF_BOUND, UPPER, data_set_name
 from tasks.top_down.run_plan import US, ProductName
 
-KINDS = ("DPQuery", "Constraint")
 NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
 
 DECLARED = {  # by product and constraint, the values of a geounit, of the columns of its invariants
@@ -42,7 +41,7 @@ def measurement_files(manifest: Mapping[str, Any], product: ProductName) -> Iter
     """Yield the files that a release may have in the Bureau's layout: not every state has an AIAN part."""
     if manifest["options"].get("nmf"):
         for level, state in spine_files(manifest, product):
-            for kind in KINDS:
+            for kind in ROW_KINDS:
                 yield from _names(manifest, product, level, state, kind)
 
 

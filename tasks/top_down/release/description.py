@@ -31,7 +31,7 @@ from tasks.lifecycle.received import NotOfRelease, path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import codes_of, spine_digest
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.run_plan import ESTIMATORS, KINDS, PRODUCTS, SCHEMAS, Design, ProductName, check_allocation
+from tasks.top_down.run_plan import ESTIMATORS, PRODUCTS, SCHEMAS, SPINES, Design, ProductName, check_allocation
 from tasks.top_down.source import Origin, Source, Validated
 
 FOLDER = "measurements"
@@ -44,7 +44,7 @@ UNREADABLE = (  # what reading a file of another kind or make may raise
 STATES = {"us": STATES_US, "pr": STATES_PR}
 CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may hold
     "region": tuple(STATES),
-    "kind": KINDS,
+    "kind": SPINES,
     "estimator": ESTIMATORS,
     "rounding": ("program", "l1"),
     "microdata": ("parquet", "text"),

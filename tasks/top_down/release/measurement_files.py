@@ -76,7 +76,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class NmfLayout:
     """The columns of a file. numbers: the type in its lists. signed: whether it has the column sign."""
 
     axes: tuple[str, ...]
@@ -187,7 +187,7 @@ def _write_answers(geounits: Geounits, staged: Path, folder: Path) -> None:
     queries = [
         Query(name.replace("*", " * ") + "_dpq", _words(workload, name), shape_of[name], sign="") for name in names
     ]
-    layout = Layout(tuple(workload.axes), queries, pa.int32(), signed=False, footer=_footer(geounits.source))
+    layout = NmfLayout(tuple(workload.axes), queries, pa.int32(), signed=False, footer=_footer(geounits.source))
     _write(layout, _answers(geounits.take(measured), names), staged, folder)
 
 
@@ -244,10 +244,10 @@ def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, fol
     footer = _footer(geounits.source) | order
     no_noise = np.zeros((len(quarters), len(names)))
     batch = Batch(geounits.codes, np.hstack([values[name] for name in names]), no_noise, no_noise)
-    _write(Layout(axes, queries, pa.int64(), signed=True, footer=footer), [batch], staged, folder)
+    _write(NmfLayout(axes, queries, pa.int64(), signed=True, footer=footer), [batch], staged, folder)
 
 
-def _write(layout: Layout, batches: Iterable[Batch], staged: Path, folder: Path) -> None:
+def _write(layout: NmfLayout, batches: Iterable[Batch], staged: Path, folder: Path) -> None:
     """Write the part file of a folder."""
     with (
         release_file(staged, str((folder / PART).relative_to(staged))) as draft,

@@ -11,7 +11,7 @@ import json
 import re
 import zlib
 from base64 import b64decode, b64encode
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from spine.settings import Jurisdiction
 from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, ProductName
 
-Kind = Literal["DPQuery", "Constraint"]  # of rows: noisy answers, declared numbers
+RowKind = Literal["DPQuery", "Constraint"]  # of rows: noisy answers, declared numbers
+ROW_KINDS: tuple[RowKind, ...] = get_args(RowKind)
 Codes: TypeAlias = NDArray[np.bytes_]
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")  # below the US
 PRODUCT_WORDS: dict[ProductName, str] = {"persons": "Person", "units": "Unit"}

@@ -38,7 +38,7 @@ from tasks.population_groups.count import count_population_groups
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
 from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly, map_compiled
-from tasks.population_groups.iterations import KINDS, Granularity, Iterations, read_iterations
+from tasks.population_groups.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.population_groups.levels import ITERATION_LEVELS, Level
 from tasks.population_groups.partitions import load_partitions
 
@@ -279,7 +279,7 @@ def test_levels_without_budget_are_not_counted(tmp_path: Path) -> None:
 def granularities(draw: st.DrawFn) -> Granularity:
     """Maps of five codes to iterations, each iteration of one kind and level."""
     random, maps, known = np.random.default_rng(draw(st.integers(0, 2**32))), {}, 0
-    for kind, level in product(KINDS, ITERATION_LEVELS):
+    for kind, level in product(ITERATION_KINDS, ITERATION_LEVELS):
         maps[kind, level] = np.append(-1, random.integers(-1, 3, 5)).astype(np.int32)
         maps[kind, level][maps[kind, level] >= 0] += known
         known += 3

@@ -24,7 +24,7 @@ from tasks.top_down.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms
-from tasks.top_down.run_plan import KINDS, Design, Estimator, check_allocation
+from tasks.top_down.run_plan import SPINES, Design, Estimator, check_allocation
 
 MATRIX = [
     ("us", "optimized", "zcdp", ("23", "46"), False, "topdown"),
@@ -259,7 +259,7 @@ def test_an_allocation_that_cannot_be_estimated_by_is_refused(queries: dict[str,
 
 
 def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
-    for kind in KINDS:
+    for kind in SPINES:
         asked = design(kind=kind)
         persons, units = asked.cost("persons", nation=False), asked.cost("units", nation=False)
         assert asked.cost("persons", nation=True) == Fraction(293764, 114921)

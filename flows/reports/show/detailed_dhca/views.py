@@ -47,7 +47,7 @@ from tasks.detailed_dhca.details import SEXES, TABLE_NAMES, age_label
 from tasks.detailed_dhca.pyramid import pyramid
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
-KINDS = {
+ITERATION_KINDS = {
     "alone": "Alone",
     "combination": "Alone or in any combination",
     "ethnicity": "Hispanic or Latino",
@@ -121,7 +121,7 @@ def region(
 def iterations(release: Release) -> Iterations:
     """Return all iterations by kind, the Detailed ones within their Regional ones, in the order of their codes."""
     kinds = []
-    for kind, heading in KINDS.items():
+    for kind, heading in ITERATION_KINDS.items():
         own = sorted((one for one in release.iterations.values() if one.kind == kind), key=lambda one: one.code)
         regional = [(present_iteration(one), _detailed(release, one)) for one in own if one.level == 1]
         others = [present_iteration(one) for one in own if one.level > 1 and not one.regional]

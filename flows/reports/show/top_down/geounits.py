@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from flows.reports.show.geography import STATES, Region, capitalized
 
 US = "US"
-KINDS: dict[str, str] = {
+GEOUNIT_KINDS: dict[str, str] = {
     "tabulation": "tabulation geounit",
     "entities": "off-spine entity",
     "spine_persons": "spine geounit, of persons",

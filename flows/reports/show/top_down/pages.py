@@ -13,7 +13,7 @@ from flows.reports.show.release_pages import NotThere, ReleasePages, View
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import only
 from flows.reports.show.top_down import maps, views
-from flows.reports.show.top_down.geounits import KINDS, US, Geounit, title_of
+from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
 from tasks.lifecycle.errors import Refused
 
@@ -105,7 +105,7 @@ class TopDownPages(ReleasePages):
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the geounits for the search of a copy."""
         for kind, level, state in self._levels_above_blocks():
-            words = f"{title_of(level)}, {KINDS[kind]}"
+            words = f"{title_of(level)}, {GEOUNIT_KINDS[kind]}"
             for one in (row.geounit for row in self.release.rows(kind, level, state)):
                 yield self.release.name(one), f"{one.code}, {words}", f"geounit/{one.key}"
 

@@ -11,7 +11,7 @@ from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import Vocabulary, matches, words_of
-from flows.reports.show.top_down.geounits import KINDS, OFF_SPINE, TABULATION, Geounit, title_of
+from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, OFF_SPINE, TABULATION, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease, Totals, deviations
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
 from flows.reports.show.top_down.view_models import (
@@ -251,7 +251,7 @@ def _named(release: TopDownRelease) -> Iterator[Geounit]:
 def present_geounit(release: TopDownRelease, geounit: Geounit) -> GeounitItem:
     """Return the row of a geounit."""
     code = "" if geounit.nation else geounit.code
-    return GeounitItem(geounit.key, release.name(geounit), KINDS[geounit.kind], title_of(geounit.level), code)
+    return GeounitItem(geounit.key, release.name(geounit), GEOUNIT_KINDS[geounit.kind], title_of(geounit.level), code)
 
 
 def present_totals(release: TopDownRelease, row: Totals[Geounit]) -> Totals[GeounitItem]:

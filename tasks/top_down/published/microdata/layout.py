@@ -24,7 +24,7 @@ WEIGHT = "COUNT"  # how many equal records a row is, as in the mdf/ of a das-flo
 
 
 @dataclass(frozen=True)
-class Layout:
+class MicrodataLayout:
     """The columns that are read of a file.
 
     block: state, county, tract and block. values: of each record. quarters: of units, the column with the type of group
@@ -50,7 +50,7 @@ class Layout:
         return (*self.block, *self.values, *filter(None, (self.quarters, self.weight)))
 
 
-def recognize(file: str, header: list[str]) -> Layout:
+def recognize(file: str, header: list[str]) -> MicrodataLayout:
     """Return the layout of a file with this header. Raises Refused where a column is missing or is there twice."""
     names = set(header)
     if twice := [name for name in names if header.count(name) > 1]:
@@ -67,4 +67,6 @@ def recognize(file: str, header: list[str]) -> Layout:
         )
     quarters = next((name for name in ("GQTYPE", "GQTYPE_PL") if product == "units" and name in names), None)
     weight = WEIGHT if WEIGHT in names else None
-    return Layout(product, block, tuple(values), quarters, weight, tuple(name for name in GEOGRAPHY if name in names))
+    return MicrodataLayout(
+        product, block, tuple(values), quarters, weight, tuple(name for name in GEOGRAPHY if name in names)
+    )

@@ -26,7 +26,7 @@ from spine.redistricting import CENRACE, TYPES
 from spine.top_down.histogram import PERSONS
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.published.microdata.layout import NEEDED_GEOGRAPHY, Layout, recognize
+from tasks.top_down.published.microdata.layout import NEEDED_GEOGRAPHY, MicrodataLayout, recognize
 from tasks.top_down.run_plan import ProductName, file_name
 
 CODES = (np.int64(10**13), np.int64(10**10), np.int64(10**4), np.int64(1))  # of state, county, tract, block
@@ -201,7 +201,7 @@ def _read_file(
     found.counted |= layout.counted
 
 
-def _batches(name: str, stream: IO[bytes], areas: bool) -> tuple[Layout, int, Iterator[pa.RecordBatch]]:
+def _batches(name: str, stream: IO[bytes], areas: bool) -> tuple[MicrodataLayout, int, Iterator[pa.RecordBatch]]:
     """Return the layout of a file, the line of its header, and its rows: numbers, and the codes of areas as text."""
     if name.endswith(".parquet"):
         file = pq.ParquetFile(stream)
@@ -220,7 +220,7 @@ def _batches(name: str, stream: IO[bytes], areas: bool) -> tuple[Layout, int, It
     return layout, comments + 1, _text_batches(name, stream, header, delimiter, schema)
 
 
-def _schema(layout: Layout, areas: bool) -> pa.Schema:
+def _schema(layout: MicrodataLayout, areas: bool) -> pa.Schema:
     text = layout.geography if areas and layout.product == "units" else ()
     return pa.schema([*((name, pa.int32()) for name in layout.columns), *((name, pa.string()) for name in text)])
 
@@ -287,14 +287,14 @@ class _Values:
             raise Refused(f"{self.file}, line {self.first + int(self.rows[int(bad.argmax())])}: {column} {what}")
 
 
-def _blocks(values: _Values, layout: Layout) -> IntArray:
+def _blocks(values: _Values, layout: MicrodataLayout) -> IntArray:
     parts = [values.numbers(name, 0, most) for name, most in zip(layout.block, WIDEST, strict=True)]
     state, county, tract, block = parts
     code: IntArray = state * CODES[0] + county * CODES[1] + tract * CODES[2] + block
     return code
 
 
-def _cells(values: _Values, layout: Layout) -> IntArray:
+def _cells(values: _Values, layout: MicrodataLayout) -> IntArray:
     return _person_cells(values, layout) if layout.product == "persons" else _unit_cells(values, layout)
 
 
@@ -306,7 +306,7 @@ def _major_type(values: _Values, column: str) -> IntArray:
     return kind
 
 
-def _person_cells(values: _Values, layout: Layout) -> IntArray:
+def _person_cells(values: _Values, layout: MicrodataLayout) -> IntArray:
     rtype, gq, age, hispanic, race = layout.values
     kind = _major_type(values, gq)
     is_group = values.numbers(rtype, 3, 5) == 5
@@ -316,7 +316,7 @@ def _person_cells(values: _Values, layout: Layout) -> IntArray:
     return np.ravel_multi_index((kind, adult, ethnicity, races), PERSONS.shape)
 
 
-def _unit_cells(values: _Values, layout: Layout) -> IntArray:
+def _unit_cells(values: _Values, layout: MicrodataLayout) -> IntArray:
     rtype, status = layout.values
     is_group = values.numbers(rtype, 2, 4) == 4
     if status == "HH_STATUS":
@@ -331,7 +331,7 @@ def _unit_cells(values: _Values, layout: Layout) -> IntArray:
     return np.where(is_group, UNTYPED + kind, of_house)
 
 
-def _numbers_of_units(values: _Values, block: IntArray, layout: Layout) -> Entries:
+def _numbers_of_units(values: _Values, block: IntArray, layout: MicrodataLayout) -> Entries:
     """Return block, cell and number of the units of blocks whose numbers of units are given."""
     numbers = np.concatenate([values.numbers(name, 0, MOST_UNITS, blank=0) for name in layout.values])
     return np.tile(block, 2), np.repeat([OCCUPIED, VACANT], len(block)), numbers

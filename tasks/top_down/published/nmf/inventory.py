@@ -20,10 +20,19 @@ from spine.settings import Jurisdiction
 from tasks.inputs.files import locate_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.release.nmf_layout import FOOTER, LEVELS, ORDER, PRODUCT_WORDS, Footer, Kind, read_footer
+from tasks.top_down.release.nmf_layout import (
+    FOOTER,
+    LEVELS,
+    ORDER,
+    PRODUCT_WORDS,
+    ROW_KINDS,
+    Footer,
+    RowKind,
+    read_footer,
+)
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, US, ProductName
 
-NEEDED: dict[Kind, tuple[str, ...]] = {
+NEEDED: dict[RowKind, tuple[str, ...]] = {
     "DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
     "Constraint": ("geocode", "query_name", "value"),
 }
@@ -65,7 +74,7 @@ class Part:
     jurisdiction: Jurisdiction
     product: ProductName
     level: str
-    kind: Kind
+    kind: RowKind
     state: str
     rows: int
     columns: dict[str, str]
@@ -79,7 +88,7 @@ class Inventory:
 
     parts: tuple[Part, ...]
 
-    def of(self, product: ProductName, level: str, kind: Kind, state: str) -> list[Part]:
+    def of(self, product: ProductName, level: str, kind: RowKind, state: str) -> list[Part]:
         """Return the parts of a level of a state (two digits), with its AIAN part, or of the US."""
         return [
             part
@@ -175,8 +184,7 @@ def _levels(data_set: DataSet, folder: Path, states: tuple[int, ...], faults: Fa
     levels = (*([US] if data_set.jurisdiction == "us" else []), *LEVELS)
     for level in levels:
         place = data_set.folder / f"{level}.parquet"
-        kinds: tuple[Kind, ...] = ("DPQuery", "Constraint")
-        for kind in kinds:
+        for kind in ROW_KINDS:
             if (place / kind).is_dir():
                 yield from _parts(data_set, level, kind, place / kind, base, states, faults)
             elif level != US or place.is_dir():  # a state alone has no US level
@@ -184,7 +192,7 @@ def _levels(data_set: DataSet, folder: Path, states: tuple[int, ...], faults: Fa
 
 
 def _parts(
-    data_set: DataSet, level: str, kind: Kind, place: Path, base: Path, states: tuple[int, ...], faults: Faults
+    data_set: DataSet, level: str, kind: RowKind, place: Path, base: Path, states: tuple[int, ...], faults: Faults
 ) -> Iterator[Part]:
     folders = [("", place)] if level == US else []
     for path in [] if level == US else _folders(place):

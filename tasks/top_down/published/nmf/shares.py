@@ -22,7 +22,7 @@ from spine.noise import parameter
 from spine.production import allocation
 from spine.settings import Jurisdiction
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.source import Kind, Variances
+from tasks.top_down.published.nmf.source import SameVariances, Variances
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
@@ -37,7 +37,7 @@ class Kinds:
 
     level: str
     place: str
-    kinds: list[Kind]
+    kinds: list[SameVariances]
 
 
 @dataclass(frozen=True)

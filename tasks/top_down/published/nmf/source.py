@@ -50,7 +50,7 @@ class Request:
     part_totals: bool = False
 
 
-class Kind(NamedTuple):
+class SameVariances(NamedTuple):
     """Geounits with the same variances. geocode: of the first."""
 
     variances: Variances
@@ -96,7 +96,7 @@ class NmfSource(PublishedSource):
         np.save(folder / "variances.npy", distinct[~none].astype(float))
         np.save(folder / "kind.npy", np.where(none, -1, np.cumsum(~none) - 1)[row.ravel()].astype(np.int32))
         return faults.findings(), [
-            Kind(tuple(distinct[k].astype(float).tolist()), int(number[k]), codes[first[k]].decode())
+            SameVariances(tuple(distinct[k].astype(float).tolist()), int(number[k]), codes[first[k]].decode())
             for k in np.flatnonzero(~none).tolist()
         ]
 
