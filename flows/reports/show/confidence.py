@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 from flows.reports.show.release_pages import NotThere, Table, View
@@ -39,12 +40,23 @@ class Confidence:
 
 
 RELEASED = Confidence("95")
+DEVIATIONS = 1.96  # in a margin of the release's files that is of standard errors
 _current: ContextVar[Confidence] = ContextVar("confidence", default=RELEASED)
 
 
 def confidence() -> Confidence:
     """Return the confidence of this answer."""
     return _current.get()
+
+
+def deviations() -> float:
+    """Return the standard deviations of a normal law in a margin at the confidence of this answer."""
+    return NormalDist().inv_cdf(1 - float(confidence().alpha) / 2)
+
+
+def widening() -> float:
+    """Return how many times as wide as at 95% a margin in standard errors is, at the confidence of this answer."""
+    return 1.0 if confidence().is_released else deviations() / DEVIATIONS
 
 
 @contextmanager

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from statistics import NormalDist
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from flows.reports.show.confidence import confidence
+from flows.reports.show.confidence import confidence, widening
 from flows.reports.show.database import Database
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down.geounits import OFF_SPINE, TABULATION, US, Geounit, plain_title, tabulation_above
+from flows.reports.show.top_down.records import CountOfWhole, EstimatedCount, GeounitTotals, NoisyAnswer
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
@@ -23,10 +22,8 @@ from tasks.inputs.names import names_of_2020, names_of_release
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import SCHEMAS, ProductName
-from tasks.top_down.user_areas.intervals import interval
 
-Place = TypeVar("Place")  # a Geounit, or its row in a view
-TOTALS: dict[ProductName, dict[str, Count]] = {  # the sums of `Totals`
+TOTALS: dict[ProductName, dict[str, Count]] = {  # the sums of `GeounitTotals`
     "persons": {
         "persons": PERSONS.count("total"),
         "adults": PERSONS.count("voting age"),
@@ -36,70 +33,7 @@ TOTALS: dict[ProductName, dict[str, Count]] = {  # the sums of `Totals`
 }
 ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
 MARGIN = "count, released, margin, estimate, standard_error"
-DEVIATIONS = 1.96  # in a margin of the release's files, which are at 95%
 PUBLIC_BLOCK = "(geounit[-16:-6] || geounit[-4:])"  # the 15 digits that are public, of a block's geocode
-
-
-@dataclass(frozen=True)
-class Totals(Generic[Place]):
-    """A geounit with its sums; None where the release lacks the product, or the geounit is on the other's spine.
-
-    margin: of the persons, where the release has one.
-    """
-
-    geounit: Place
-    persons: int | None
-    adults: int | None
-    hispanic: int | None
-    units: int | None
-    occupied: int | None
-    margin: float | None = None
-
-
-@dataclass(frozen=True)
-class Part:
-    """A geounit's sum of all cells, its sum of some cells, and the margin of the first (None where it has none)."""
-
-    code: str
-    whole: int
-    part: int
-    margin: float | None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A query group of a spine geounit: its share of the budget, number of answers, and the noise in one.
-
-    first: the answer, where there is only one.
-    """
-
-    query: str
-    share: str
-    answers: int
-    first: int | None
-    deviation: float
-    margin: int
-
-
-@dataclass(frozen=True)
-class Margin:
-    """A count with its margin (None where the release has none) and the unbiased estimate with its standard error."""
-
-    product: str
-    count: str
-    released: int
-    margin: float | None
-    estimate: float
-    error: float
-
-    @property
-    def interval(self) -> tuple[int, int]:
-        """The ends of the estimate's interval for the count, at the confidence of this answer."""
-        return interval(self.estimate, self.error, deviations())
-
-    def at(self, times: float) -> Margin:
-        """Return the same with a margin so many times as wide."""
-        return self if self.margin is None else replace(self, margin=times * self.margin)
 
 
 class TopDownRelease:
@@ -210,7 +144,7 @@ class TopDownRelease:
         *,
         order: str = "code",
         part: str = "",
-    ) -> list[Totals[Geounit]]:
+    ) -> list[GeounitTotals[Geounit]]:
         """Return the geounits of a level in a state with their sums, including empty geounits."""
         codes = self._codes(kind, level, state)
         columns, joins = [], []
@@ -226,7 +160,7 @@ class TopDownRelease:
             columns += [f"coalesce({name}, 0) AS {name}" for name in names]
         columns.append("NULL AS margin")
         if name := self._margins_of(kind, "persons", level, state):
-            wider = f"margin * {_wider()} AS margin"
+            wider = f"margin * {widening()} AS margin"
             only = f"SELECT geounit AS code, {wider} FROM {self._database.source(name)} WHERE count = 'total'"
             joins.append(f"LEFT JOIN ({only}) USING (code)")
             columns[-1] = "margin"
@@ -234,11 +168,13 @@ class TopDownRelease:
         query = f"SELECT code, {', '.join(columns)} FROM ({chosen}) {' '.join(joins)} ORDER BY {order} {part}"
         times = query.count("?") // max(1, where.count("?"))
         return [
-            Totals(Geounit(kind, level, state, code), *numbers)
+            GeounitTotals(Geounit(kind, level, state, code), *numbers)
             for code, *numbers in self._database.ask(query, list(given) * times)
         ]
 
-    def parts(self, kind: str, product: ProductName, level: str, state: str, prefix: str, count: Count) -> list[Part]:
+    def parts(
+        self, kind: str, product: ProductName, level: str, state: str, prefix: str, count: Count
+    ) -> list[CountOfWhole]:
         """Return the geounits of a level and code prefix with their sums of all cells and of those of a count."""
         path, code = self._source(kind, product, level, state)
         part = _sum(product, count)
@@ -246,12 +182,12 @@ class TopDownRelease:
         joins, margin = f"LEFT JOIN ({own}) USING (code)", "NULL"
         if name := self._margins_of(kind, product, level, state):
             only = f"SELECT geounit AS code, margin FROM {self._database.source(name)} WHERE count = 'total'"
-            joins, margin = f"{joins} LEFT JOIN ({only}) USING (code)", f"margin * {_wider()}"
+            joins, margin = f"{joins} LEFT JOIN ({only}) USING (code)", f"margin * {widening()}"
         columns = f"code, coalesce(total, 0), coalesce(part, 0), {margin}"
         query = f"SELECT {columns} FROM ({self._codes(kind, level, state)}) {joins} WHERE starts_with(code, ?)"
-        return [Part(*row) for row in self._database.ask(query, [prefix])]
+        return [CountOfWhole(*row) for row in self._database.ask(query, [prefix])]
 
-    def totals(self, geounit: Geounit) -> Totals[Geounit]:
+    def totals(self, geounit: Geounit) -> GeounitTotals[Geounit]:
         """Return the sums of one geounit."""
         if not geounit.nation:
             return self.rows(geounit.kind, geounit.level, geounit.state, "{code} = ?", [geounit.code])[0]
@@ -263,7 +199,7 @@ class TopDownRelease:
                 name: None if cells is None else sum(count for cell, count in cells.items() if counted[cell])
                 for name, counted in masks.items()
             }
-        return Totals(geounit, **found)
+        return GeounitTotals(geounit, **found)
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
         """Return how many geounits of a level and code prefix a state has."""
@@ -271,7 +207,7 @@ class TopDownRelease:
         ((number,),) = self._database.ask(query, [prefix])
         return int(number)
 
-    def answers(self, geounit: Geounit) -> list[Answer]:
+    def answers(self, geounit: Geounit) -> list[NoisyAnswer]:
         """Return the noisy answers of a spine geounit; none where the release has no measurements."""
         name = self._measured(geounit.kind, geounit.level, geounit.state)
         if name is None:
@@ -282,13 +218,15 @@ class TopDownRelease:
         )
         return list(map(self._answer, rows))
 
-    def margins(self, geounit: Geounit) -> list[Margin]:
+    def margins(self, geounit: Geounit) -> list[EstimatedCount]:
         """Return the margins of a geounit's counts; none where the release has no margins."""
         found = []
         for product in self.products_of(geounit.kind):
             if name := self._margins_of(geounit.kind, product, geounit.level, geounit.state):
                 query = f"SELECT {MARGIN} FROM {self._database.source(name)} WHERE geounit = ?"
-                found += [Margin(product, *row).at(_wider()) for row in self._database.ask(query, [geounit.code])]
+                found += [
+                    EstimatedCount(product, *row).at(widening()) for row in self._database.ask(query, [geounit.code])
+                ]
         return found
 
     @property
@@ -312,10 +250,10 @@ class TopDownRelease:
         name = f"measurements/{kind.removeprefix('spine_')}/{level}/{state}.parquet"
         return name if name in self.manifest["files"] else None
 
-    def _answer(self, row: Any) -> Answer:
+    def _answer(self, row: Any) -> NoisyAnswer:
         query, share, variance, number, first, above, below = row
         margin = _margin(self.gaussian, Fraction(int(above), int(below)), confidence().alpha)
-        return Answer(query, share, number, first if number == 1 else None, variance**0.5, margin)
+        return NoisyAnswer(query, share, number, first if number == 1 else None, variance**0.5, margin)
 
     # -- around -------------------------------------------------------------------------------------------------------
 
@@ -393,16 +331,6 @@ def _sum(product: ProductName, count: Count) -> str:
     if not count.where:
         return "sum(count)::BIGINT"
     return f"(sum(count) FILTER ({sql_condition(SCHEMAS[product].axes, count.where)}))::BIGINT"
-
-
-def _wider() -> float:
-    """Return how many times as wide as at 95% a margin in standard errors is, at the confidence of this answer."""
-    return 1.0 if confidence().is_released else deviations() / DEVIATIONS
-
-
-def deviations() -> float:
-    """Return the standard deviations of a normal law in a margin at the confidence of this answer."""
-    return NormalDist().inv_cdf(1 - float(confidence().alpha) / 2)
 
 
 @lru_cache(maxsize=4096)

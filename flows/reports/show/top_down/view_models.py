@@ -8,7 +8,7 @@ from typing import Any
 
 from flows.reports.show.paging import Page
 from flows.reports.show.release_pages import Table, View
-from flows.reports.show.top_down.release import Answer, Margin, Totals
+from flows.reports.show.top_down.records import EstimatedCount, GeounitTotals, NoisyAnswer
 from flows.reports.show.top_down.tables import CountTable
 from spine.redistricting import PERSON_TABLES, TABLE_TITLES
 from tasks.pages.words import count_title
@@ -43,7 +43,7 @@ class SpineLevelRow:
     most: float | None
 
 
-def table_of_totals(rows: Sequence[Totals[GeounitItem]]) -> Table:
+def table_of_totals(rows: Sequence[GeounitTotals[GeounitItem]]) -> Table:
     """Return geounits with their sums."""
     sums = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED", "MARGIN_OF_PERSONS"]
     return ["KIND", "LEVEL", "STATE", "CODE", "NAME", *sums], [
@@ -56,7 +56,7 @@ class Redistricting(View):
     """The release as a whole."""
 
     margin: str
-    states: Sequence[Totals[GeounitItem]]
+    states: Sequence[GeounitTotals[GeounitItem]]
     levels: Sequence[SpineLevelRow]
     entities: Sequence[str]
     facts: Sequence[tuple[str, str]]
@@ -78,20 +78,20 @@ class GeounitView(View):
 
     margin: str
     geounit: GeounitItem
-    totals: Totals[GeounitItem]
+    totals: GeounitTotals[GeounitItem]
     above: Sequence[GeounitItem]
     same: Sequence[GeounitItem]
     inside: Sequence[tuple[str, Sequence[tuple[str, int, str]]]]
     tables: Sequence[CountTable]
     choices: Sequence[tuple[str, str]]
     chosen: str
-    answers: Sequence[Answer]
-    margins: Sequence[Margin]
+    answers: Sequence[NoisyAnswer]
+    margins: Sequence[EstimatedCount]
     view: str = "geounit"
 
-    def margin_tables(self) -> dict[str, list[tuple[str, Margin]]]:
+    def margin_tables(self) -> dict[str, list[tuple[str, EstimatedCount]]]:
         """Return the margins with their counts in words, by table; first, without a title, those of no P1 to P5."""
-        found: dict[str, list[tuple[str, Margin]]] = {"": []}
+        found: dict[str, list[tuple[str, EstimatedCount]]] = {"": []}
         for one in self.margins:
             title, words = CELLS.get(one.count) or ("", count_title(one.count))
             found.setdefault(title, []).append((words, one))
@@ -118,7 +118,7 @@ class Listing(View):
     """The geounits of a level in a state, or in a geounit of it."""
 
     margin: str
-    page: Page[Totals[GeounitItem]]
+    page: Page[GeounitTotals[GeounitItem]]
     sort: str
     within: GeounitItem | None
     units: bool

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flows.reports.show.caveats import caveat
-from flows.reports.show.confidence import confidence
+from flows.reports.show.confidence import confidence, deviations
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.paging import limit, page_of
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import Vocabulary, matches, words_of
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, OFF_SPINE, TABULATION, Geounit, title_of
-from flows.reports.show.top_down.release import TopDownRelease, Totals, deviations
+from flows.reports.show.top_down.records import GeounitTotals
+from flows.reports.show.top_down.release import TopDownRelease
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
 from flows.reports.show.top_down.view_models import (
     FoundGeounits,
@@ -150,7 +151,7 @@ def listing(
     products = release.products_of(kind)
     margins = release.has_margins_of(kind, level, state)
 
-    def read(shown: slice) -> list[Totals[GeounitItem]]:
+    def read(shown: slice) -> list[GeounitTotals[GeounitItem]]:
         starts = "starts_with({code}, ?)"
         rows = release.rows(kind, level, state, starts, [within], order=SORTS[sort], part=limit(shown))
         return [present_totals(release, row) for row in rows]
@@ -254,9 +255,9 @@ def present_geounit(release: TopDownRelease, geounit: Geounit) -> GeounitItem:
     return GeounitItem(geounit.key, release.name(geounit), GEOUNIT_KINDS[geounit.kind], title_of(geounit.level), code)
 
 
-def present_totals(release: TopDownRelease, row: Totals[Geounit]) -> Totals[GeounitItem]:
+def present_totals(release: TopDownRelease, row: GeounitTotals[Geounit]) -> GeounitTotals[GeounitItem]:
     """Return the row of a geounit with its sums."""
-    return Totals(**{**vars(row), "geounit": present_geounit(release, row.geounit)})
+    return GeounitTotals(**{**vars(row), "geounit": present_geounit(release, row.geounit)})
 
 
 def describe_margins(release: TopDownRelease, *, given: bool) -> str:
