@@ -30,7 +30,7 @@ from spine.geography import Geography, geocode16, gq_pattern
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.settings import settings_for
-from spine.top_down import PERSONS, Plan, TrueHistograms, descend, invariants, parent_problem, reference
+from spine.top_down import PERSONS, Plan, TrueHistograms, descend, invariants, reference, solve_parent
 from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import ChildAnswers
 from spine.top_down.parent_problem import ParentProblem
@@ -114,7 +114,7 @@ def compare_solvers(plan: Plan, parents: list[tuple[int, ParentProblem]], sample
 
 def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
     """Times, gap, violation and cost of one parent."""
-    ours, (x, *_) = timed(lambda: parent_problem.solve(problem))
+    ours, (x, *_) = timed(lambda: solve_parent.solve(problem))
     piqp, other = timed(lambda: reference.least_squares(problem, "piqp"))
     clarabel, _ = timed(lambda: reference.least_squares(problem, "clarabel"))
     hessian, linear = problem.objective.quadratic(problem.parent.cells)
@@ -124,7 +124,7 @@ def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
         flat = point.ravel()
         return float(flat @ (hessian @ flat) / 2 - linear @ flat) + constant
 
-    rounding, (whole, _) = timed(lambda: parent_problem.to_integers(problem, x, total_first, exact=False))
+    rounding, (whole, _) = timed(lambda: solve_parent.to_integers(problem, x, total_first, exact=False))
     highs, best = timed(lambda: reference.rounding(problem, x, total_first))
     cost, together, _, floor = reference.rounding_program(problem, x, total_first)
     return {

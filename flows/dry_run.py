@@ -14,7 +14,7 @@ from prefect.artifacts import create_table_artifact
 from flows.execution import states
 from flows.execution.policy import DRY_RUN, under_policy
 from flows.execution.run import Planned, flow_options, run_check, run_stages
-from flows.execution.settings import RunSettings
+from flows.execution.settings import RunSettings, settings_of
 from flows.execution.systems import SYSTEMS
 from privacy.accounting.ledger import format_amount
 from privacy.noise.laws import UNITS
@@ -27,7 +27,7 @@ SPEND = "a run would spend"
 if TYPE_CHECKING:
     AnySettings = RunSettings
 else:  # the settings of a system have names that no other's have, by which they are told apart
-    AnySettings = Union[tuple(system.settings for system in SYSTEMS.values())]  # noqa: UP007
+    AnySettings = Union[tuple(settings_of(system) for system in SYSTEMS.values())]  # noqa: UP007
 
 
 @flow(name=DRY_RUN, **flow_options(4))

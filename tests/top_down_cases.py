@@ -29,8 +29,8 @@ from spine.top_down import (
     estimate_roots,
     exact_answers,
     invariants,
-    parent_problem,
     query_group,
+    solve_parent,
     summed,
 )
 from spine.top_down.histogram import Histograms, from_entries
@@ -254,7 +254,7 @@ def problems_of(estimate: Callable[[], object]) -> list[tuple[bool, ParentProble
     problems = []
 
     def keep(problem: ParentProblem) -> tuple[np.ndarray, int, str, float]:
-        result = parent_problem.solve(problem)
+        result = solve_parent.solve(problem)
         problems.append((len(problem.parent.low) > 0 and len(problem.parent.counts) > 0, problem, *result[:2]))
         return result
 

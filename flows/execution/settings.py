@@ -8,6 +8,7 @@ import secrets
 from abc import ABC, abstractmethod
 from datetime import datetime
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -144,6 +145,12 @@ class RunSettings(BaseModel, ABC):
             raise Refused(f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
+def settings_of(system: System) -> type[RunSettings]:
+    """Return the class of a system's settings."""
+    found: type[RunSettings] = resolve_name(system.settings_class)
+    return found
+
+
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
 
@@ -152,7 +159,7 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
     kept = _kept(run)
     if kept is None:
         return None
-    settings = SYSTEMS[kept["system"]].settings.model_validate(kept["settings"])
+    settings = settings_of(SYSTEMS[kept["system"]]).model_validate(kept["settings"])
     if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
         raise Refused(
             f"{run / SETTINGS} is of run {settings.run_id} in the state folder {settings.state}: move it back there, "

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from flows.execution.settings import RunSettings
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -39,12 +36,6 @@ class System:
     release_checks: str
     description: str
     page: str
-
-    @property
-    def settings(self) -> type[RunSettings]:
-        """The class of its settings."""
-        found: type[RunSettings] = resolve_name(self.settings_class)
-        return found
 
     def part(self, name: str) -> Callable[..., Any]:
         """Return `flow`, `stages`, `check`, `release_checks`, `description` or `page`."""

@@ -21,7 +21,8 @@ The steps, each returning `Estimates` of a range of geounits and a `Solve` for e
 Reading it together with the paper
     plan            which query groups each pass asks       queries, measurements   query groups and their variances
     descend         the passes of a parent, level by level  own_answers             the objective of a parent
-    parent_problem  its constraints, what if a solver fails least_squares, totals   its kernels: last pass and pass 0
+    parent_problem  its constraints                        least_squares, totals   its kernels: last pass and pass 0
+    solve_parent    what if a solver fails
     rounding, flow  integers                                projection              onto the constraints
 
 A unit of work

@@ -16,8 +16,9 @@ from spine.top_down import totals, units
 from spine.top_down.histogram import UNITS, Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.own_answers import OwnAnswers, Siblings
-from spine.top_down.parent_problem import EstimationError, ParentProblem, Solver, solve, to_integers
+from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.plan import Plan, has_total_pass
+from spine.top_down.solve_parent import EstimationError, Solver, solve, to_integers
 
 BAND = 0.1  # persons: how far a child's total in the last pass may be from that of pass 0
 

@@ -1,32 +1,17 @@
-"""The problem of one parent: least squares, rounding, and what follows where a solver fails.
-
-A solve that does not converge, or misses a band by more than 1e-6, is done again from the start with other settings,
-then by a reference solver if one is installed (`das-flows[solvers]`); else the best iterate is used: every iterate
-meets sums and zeros, so it can be rounded as long as it misses bands and bounds by less than half a person. No
-constraint is dropped, no noise drawn again.
-"""
+"""The problem of one parent: an objective and the constraints of its children."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from spine.geography import BoolArray, IntArray
-from spine.top_down import reference
-from spine.top_down.least_squares import MISSED, STEP, Parent
+from spine.top_down.least_squares import Parent
 from spine.top_down.own_answers import Objective
-from spine.top_down.rounding import rounded
 from spine.workload import FloatArray
-
-Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
-SOUND = 0.5  # persons by which all sums together may be missed for rounding to be sound
-
-
-class EstimationError(Exception):
-    """An estimate would break a sum or an invariant: the step and the rule, never a count."""
 
 
 @dataclass(frozen=True)
@@ -64,61 +49,3 @@ class ParentProblem:
         if len(p.low):
             worst += [np.max(p.low - x.sum(axis=0)), np.max(x.sum(axis=0) - p.high)]
         return max(0.0, float(max(worst)))
-
-
-def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
-    """Solve the least squares; return (n, K), iterations, the solver, and the most by which a constraint is missed."""
-    iterations = 0
-    stop = STEP if len(problem.parent.counts) else 10 * STEP  # a root has the largest counts
-    for name in ("own", "own, careful"):
-        solution = problem.objective.minimum(problem.parent, name != "own", stop)
-        iterations += solution.iterations
-        if solution.step < stop and solution.missed <= MISSED:
-            return solution.x, iterations, name, float(solution.missed)
-    for solver in reference.installed() if len(problem.parent.cells) * problem.children <= reference.LARGEST else []:
-        x = reference.least_squares(problem, solver)
-        if x is not None and problem.violation(x) <= MISSED:
-            return x, iterations, solver, problem.violation(x)
-    violation = problem.violation(solution.x)
-    if violation * problem.children >= SOUND:
-        raise EstimationError("least squares: no solver met the bands and bounds of a parent to half a person")
-    return solution.x, iterations, "best iterate", violation
-
-
-def to_integers(
-    problem: ParentProblem, x: FloatArray, total_first: bool, exact: bool
-) -> tuple[IntArray, Literal["flow", "highs"]]:
-    """Round x, (n, K), and return what rounded it; EstimationError if the integers break a sum, a zero or a bound.
-
-    total_first: a child's total outweighs all else. exact: the rounding `l1`.
-    """
-    whole, missing = rounded(x, problem.parent, total_first, exact)
-    if not missing and not broken_rule(problem, whole):
-        return whole, "flow"
-    solution = reference.rounding(problem, x, total_first)
-    if solution is None:
-        raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")
-    if rule := broken_rule(problem, solution):
-        raise EstimationError(f"rounding: {rule}")
-    return solution, "highs"
-
-
-def broken_rule(problem: ParentProblem, x: IntArray) -> str:
-    """Return the rule that the integers x, (n, K), break, or an empty text."""
-    parent = problem.parent
-    if (x < 0).any():
-        return "a count is negative"
-    if (x[~problem.allowed_cells] != 0).any():
-        return "persons are in a geounit without living quarters of their type"
-    if len(parent.counts) and not np.array_equal(x.sum(axis=1), parent.counts):
-        return "the children do not sum to their parent"
-    if len(parent.total) and x.sum() != parent.total[0]:
-        return "the root does not have the declared total"
-    if len(parent.state):
-        sums = np.bincount(parent.state, x.sum(axis=0), minlength=len(parent.state_totals))
-        if not np.array_equal(sums, parent.state_totals):
-            return "the parts of a state do not have its declared total"
-    types = np.searchsorted(parent.quarters_type, np.arange(len(parent.allowed)))
-    if (np.add.reduceat(x, types, axis=0) < parent.lower_bound).any():
-        return "a group-quarters facility is empty"
-    return ""

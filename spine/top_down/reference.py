@@ -6,18 +6,16 @@ PIQP and Clarabel solve the least squares (extra `das-flows[solvers]`), HiGHS, a
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from spine.geography import IntArray
+from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.rounding import CELL_WEIGHT, floors
 from spine.workload import FloatArray
-
-if TYPE_CHECKING:
-    from spine.top_down.parent_problem import ParentProblem
 
 QPSolver = Literal["piqp", "clarabel"]
 LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square

@@ -8,12 +8,12 @@ from functools import cached_property, lru_cache
 
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
-from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.details import TOTAL_ONLY
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.files import stamp
+from tasks.population_groups import queries
 from tasks.population_groups.levels import Level
-from tasks.population_groups.queries import LevelQueries, queries_of
+from tasks.population_groups.queries import LevelQueries
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,5 @@ def load_queries(run: DetailedRun, level: Level) -> Queries:
 
 @lru_cache(maxsize=64)
 def _queries(run: DetailedRun, level: Level, _stamp: tuple[int, int]) -> Queries:
-    configuration, iterations = run.parameters.configuration, run.parameters.iterations
-    queries = queries_of(configuration, iterations, PERSONS, level)
-    return Queries(**vars(queries), zero_suppression_chance=configuration.zero_suppression_chance)
+    chance = run.parameters.configuration.zero_suppression_chance
+    return Queries(**vars(queries.load_queries(run, level)), zero_suppression_chance=chance)

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
-from tasks.detailed_dhca.noise import open_noise
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.files import narrowest, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
+from tasks.population_groups.noise import open_noise
 
 
 def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None:
@@ -44,14 +44,15 @@ def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path
     exact_total, noisy_total = exact.totals(), np.zeros(len(detail), np.int64)
     for query, answering in (("stage_2", detail == TOTAL), ("total_only", detail == TOTAL_ONLY)):
         if answering.any():
-            np.add(exact_total, noise.totals(query, start, answering), out=noisy_total, where=answering)
+            np.add(exact_total, noise.totals(query, DETAILS[TOTAL], start, answering), out=noisy_total, where=answering)
     noisy: dict[str, NDArray[np.signedinteger]] = {}
     tabulated = np.flatnonzero((detail != TOTAL) & (detail != TOTAL_ONLY))
     exact_cells = exact.cells(tabulated)
     for table in (AGE4, AGE9, AGE23):
         of_table = detail[tabulated] == table
         groups = tabulated[of_table]
-        cells = in_bins(exact_cells[of_table], table) + noise.rows(table, start + groups, int(WIDTHS[table]))
+        exact_table, width = in_bins(exact_cells[of_table], table), int(WIDTHS[table])
+        cells = exact_table + noise.rows("stage_2", DETAILS[table], start + groups, width)
         noisy_total[groups] = cells.sum(axis=1)
         noisy[DETAILS[table]] = cells
     save_arrays(folder, noisy | {"total": narrowest(noisy_total)})

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from tasks.detailed_dhca.configuration import PERSONS
-from tasks.detailed_dhca.details import TOTAL_ONLY
-from tasks.detailed_dhca.noise import open_noise
+from tasks.detailed_dhca.details import DETAILS, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.files import narrowest, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
+from tasks.population_groups.noise import open_noise
 
 
 def measure_totals(run: DetailedRun, workers: Workers, level: Level, *, estimates: bool = False) -> None:
@@ -39,7 +39,8 @@ def _choose(run: DetailedRun, level: Level, first: int, last: int, folder: Path,
     width = len(domain.iterations)
     exact_total = read_exact_counts(run, level, first, last).totals()
     answering = ~np.tile(domain.total_only, last - first)  # a TotalOnly group has one query, in sex by age
-    noisy_total = open_noise(run, level).totals("stage_1", first * width, answering)  # 0 where nothing is asked
+    noise = open_noise(run, level)
+    noisy_total = noise.totals("stage_1", DETAILS[TOTAL], first * width, answering)  # 0 where nothing is asked
     np.add(noisy_total, exact_total, out=noisy_total, where=answering)
     thresholds = run.parameters.configuration.thresholds[PERSONS][level]
     detail = np.zeros(len(noisy_total), np.uint8)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from privacy.noise.laws import Definition, Law, law
-from tasks.population_groups.configuration import SafeTabConfiguration
-from tasks.population_groups.iterations import Iterations
+from tasks.lifecycle.files import stamp
 from tasks.population_groups.levels import Level
+from tasks.population_groups.run import SafeTabRun
 
 
 @dataclass(frozen=True)
 class LevelQueries:
-    """The queries of a level: its stability, and the budget of each query by name."""
+    """The queries of a level, of all its tables: its stability, and the budget of each query by name."""
 
     definition: Definition
     stability: int
@@ -25,13 +26,22 @@ class LevelQueries:
         return law(self.definition, self.budgets[query], self.stability)
 
 
-def queries_of(configuration: SafeTabConfiguration, iterations: Iterations, table: str, level: Level) -> LevelQueries:
-    """Return the queries that measure a table of a level.
+def load_queries(run: SafeTabRun, level: Level) -> LevelQueries:
+    """Return the queries of a level of a validated run. Raises ValueError where a budget is infinite."""
+    return _queries(run, level, stamp(run.parameters_path))
 
-    Raises
-    ------
-    ValueError
-        where the budget is infinite, or the formula of stability is not enough.
-    """
-    stability = iterations.stability(level, configuration.max_race_codes)
-    return LevelQueries(configuration.privacy_defn, stability, configuration.queries(table, level))
+
+@lru_cache(maxsize=64)
+def _queries(run: SafeTabRun, level: Level, _stamp: tuple[int, int]) -> LevelQueries:
+    parameters = run.parameters
+    configuration = parameters.configuration
+    return LevelQueries(
+        definition=configuration.privacy_defn,
+        stability=parameters.iterations.stability(level, configuration.max_race_codes),
+        budgets={
+            query: budget
+            for table, budgets in configuration.budgets.items()
+            if budgets[level] != 0
+            for query, budget in configuration.queries(table, level).items()
+        },
+    )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flows.commands.show import open_release
-from flows.execution.settings import load_settings
+from flows.execution.settings import load_settings, settings_of
 from flows.execution.systems import SYSTEMS, released_by
 from flows.execution.timings import CLUSTER
 from flows.execution.truth import release_truth
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     system = SYSTEMS[name]
-    assert system.settings.SYSTEM == system.name == name
+    assert settings_of(system).SYSTEM == system.name == name
     parts = {part for part, value in asdict(system).items() if ":" in value}
     assert parts == {"settings_class", "flow", "stages", "check", "release_checks", "description", "page"}
     assert all(callable(system.part(part)) for part in parts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.inputs import show_findings_of
+from flows.commands.findings import show_findings_of
 from flows.commands.options import WorkOptions
 from flows.commands.spine import StateOption
 from flows.reports.terminal import interruptible

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flows.commands.inputs import show_validation, validate_alone
+from flows.commands.findings import show_validation
+from flows.commands.inputs import validate_alone
 from flows.commands.options import WorkOptions, with_options
 from flows.commands.tda.options import DataArgument, InputOptions
 

@@ -43,7 +43,8 @@ from spine.top_down import (
 from spine.top_down.histogram import from_entries
 from spine.top_down.measurements import weights
 from spine.top_down.own_answers import ChildAnswers
-from spine.top_down.parent_problem import ParentProblem, solve
+from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.solve_parent import solve
 from spine.variance import downward, upward
 from spine.workload import marginal_parts
 

@@ -1,4 +1,4 @@
-"""The whole descent on small synthetic states: recovery, invariants, independence of partition, parent_problem."""
+"""The whole descent on small synthetic states: recovery, invariants, independence of partition, solvers that fail."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from spine.top_down import (
     joined,
     least_squares,
     own_answers,
-    parent_problem,
     reference,
+    solve_parent,
     summed,
 )
 from spine.top_down.histogram import PERSONS, from_entries
@@ -294,7 +294,7 @@ def test_parents_read_from_a_file_are_the_same_problem() -> None:
     expected, _ = everything(plan, measure)
     own = OwnAnswers(plan, measure)
     roots, _ = estimate_roots(plan, own)
-    kernels = least_squares.least_squares, parent_problem.rounded
+    kernels = least_squares.least_squares, solve_parent.rounded
     compiled = [len(kernel.signatures) for kernel in kernels]  # type: ignore[attr-defined]
     for array in (roots.starts, roots.cell, roots.count):
         array.flags.writeable = False

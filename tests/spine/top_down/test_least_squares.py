@@ -11,9 +11,10 @@ import pytest
 from spine.top_down import reference
 from spine.top_down.least_squares import polytope as polytope_of
 from spine.top_down.own_answers import ChildAnswers
-from spine.top_down.parent_problem import ParentProblem, solve
+from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.projection import Point, Polytope, project, start
 from spine.top_down.queries import coordinates_of
+from spine.top_down.solve_parent import solve
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from scipy.optimize import linprog
 from spine.top_down import reference
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
-from spine.top_down.parent_problem import ParentProblem, broken_rule, to_integers
+from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.rounding import CELL_WEIGHT, floors
+from spine.top_down.solve_parent import broken_rule, to_integers
 
 Parents = list[tuple[bool, ParentProblem, np.ndarray]]
 
@@ -172,16 +173,16 @@ def test_the_cheapest_flow_of_any_network(seed: int) -> None:
 
 
 def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytest.MonkeyPatch) -> None:
-    from spine.top_down import parent_problem
+    from spine.top_down import solve_parent
 
     _, problem, x = next(p for p in parents if len(p[1].parent.counts) and 50 < p[2].size < 500)
     whole, _ = to_integers(problem, x, False, exact=False)
-    monkeypatch.setattr(parent_problem, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
+    monkeypatch.setattr(solve_parent, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
     other, by = to_integers(problem, x, False, exact=False)
     assert by == "highs"
     assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
     monkeypatch.setattr(reference, "rounding", lambda *_: None)
-    with pytest.raises(parent_problem.EstimationError, match="neither the flow nor HiGHS"):
+    with pytest.raises(solve_parent.EstimationError, match="neither the flow nor HiGHS"):
         to_integers(problem, x, False, exact=False)
 
 

@@ -26,7 +26,6 @@ from tasks.detailed_dhca.estimate_tables import (
     variances,
 )
 from tasks.detailed_dhca.estimates import estimate, pooled_totals
-from tasks.detailed_dhca.noise import estimate_words
 from tasks.detailed_dhca.published import EstimatedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.release import stage_release
@@ -38,6 +37,7 @@ from tasks.population_groups import domain
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
+from tasks.population_groups.noise import estimate_words
 
 GROUP = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]
 
