@@ -13,26 +13,19 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from spine.geography import IntArray
+from spine.redistricting import HHGQ, PERSON_TABLES, UNIT_TABLES
 from tasks.inputs.blocks.columns import PL94_FIELDS, Columns
 from tasks.inputs.files import locate, open_file, why
 from tasks.lifecycle.errors import Refused
 
 BLOCK, PLACE, COUSUB = "750", "160", "060"
-# Segment 3, table P5: population in the seven major types of group quarters, by position.
 _IDENTITY = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
-_P5 = (*_IDENTITY, *(f"P00500{i:02d}" for i in range(1, 11)))
-GQ_TYPES = ("P0050003", "P0050004", "P0050005", "P0050006", "P0050008", "P0050009", "P0050010")
+_TABLES = PERSON_TABLES | UNIT_TABLES
 SEGMENTS = {  # cells by segment, in order
-    1: (*(f"P001{i:04d}" for i in range(1, 72)), *(f"P002{i:04d}" for i in range(1, 74))),
-    2: (
-        *(f"P003{i:04d}" for i in range(1, 72)),
-        *(f"P004{i:04d}" for i in range(1, 74)),
-        "H0010001",
-        "H0010002",
-        "H0010003",
-    ),
-    3: _P5[len(_IDENTITY) :],
+    segment: tuple(cell.name for table in tables for cell in _TABLES[table])
+    for segment, tables in ((1, ("P1", "P2")), (2, ("P3", "P4", "H1")), (3, ("P5",)))
 }
+GQ_TYPES = tuple(cell.name for cell in PERSON_TABLES["P5"] if len(cell.where[HHGQ.name]) == 1)  # each of seven
 _HEADER = re.compile(r"geo2020\.pl(?=(\.gz)?(::|$))", re.IGNORECASE)
 
 
@@ -79,7 +72,7 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
     with open_file(segment, compression="infer") as file:
         table = pyarrow.csv.read_csv(
             file,
-            read_options=pyarrow.csv.ReadOptions(column_names=list(_P5), encoding="latin1"),
+            read_options=pyarrow.csv.ReadOptions(column_names=[*_IDENTITY, *SEGMENTS[3]], encoding="latin1"),
             parse_options=pyarrow.csv.ParseOptions(delimiter="|"),
             convert_options=pyarrow.csv.ConvertOptions(include_columns=["LOGRECNO", *GQ_TYPES]),
         ).to_pandas()
