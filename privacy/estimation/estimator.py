@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.densities import Density, density_of_sum
-from privacy.estimation.near_threshold import Margins, likely, margins_near, size_laws
+from privacy.estimation.near_threshold import EdgeMargins, likely, margins_near, size_laws
 from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, pool
 from privacy.estimation.selection import Correction, correct, fits
 from privacy.noise.margins import margin_of_error
@@ -43,7 +43,7 @@ class Edge:
     """What happens near one threshold: the correction of T, and the margins of the estimates."""
 
     correction: Correction
-    margins: Margins
+    margins: EdgeMargins
 
 
 @dataclass(frozen=True)

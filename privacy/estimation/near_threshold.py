@@ -54,7 +54,7 @@ class SizeLaw:
 
 
 @dataclass(frozen=True)
-class Margins:
+class EdgeMargins:
     """Margins of estimates from a window's edge on: of start, start + 1, ...; the first and last go on for ever."""
 
     start: int
@@ -86,7 +86,7 @@ def likely(laws: list[SizeLaw]) -> list[SizeLaw]:
     return [law for law in laws if law.chance >= LIKELY * most]
 
 
-def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> Margins:
+def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> EdgeMargins:
     """Return the margins that these laws give, at least `far`; a size between two has the larger of their margins."""
     sizes = np.array([law.size for law in laws])
     stars = np.maximum([law.margin for law in laws], far)
@@ -99,7 +99,7 @@ def margins_near(laws: list[SizeLaw], far: int, width: int | None) -> Margins:
     widest = int(star.max())
     estimates = np.arange(every[0] - widest, every[-1] + widest + 2)
     at_least = star[np.clip(estimates - every[0], 0, len(star) - 1)]
-    return Margins(int(estimates[0]), np.maximum(_farthest(estimates, every, star), at_least))
+    return EdgeMargins(int(estimates[0]), np.maximum(_farthest(estimates, every, star), at_least))
 
 
 def _farthest(estimates: NDArray[np.int64], sizes: NDArray[np.int64], star: NDArray[np.int64]) -> NDArray[np.int64]:
