@@ -51,7 +51,7 @@ def __dir__() -> list[str]:
 
 
 def main() -> None:
-    """Run `das`; leave with exit code 1 and one line where another package stands in its way."""
+    """Run `das`; leave with exit code 1 and one line where another package shadows it."""
     try:
         check_packages()
     except ImportError as error:

@@ -4,7 +4,7 @@
 
 Runs `das run` over the bundled example (8,000 persons, US and Puerto Rico) with a temporary Prefect server, and before
 it, each time, `python -c "import prefect, distributed, pyarrow, scipy.sparse, pandas"`. Prints the seconds of both, and
-the processor-seconds of all their processes, and the ratios: what else the machine does tells on both. The last line is
+the processor-seconds of all their processes, and the ratios: other work of the machine slows both. The last line is
 JSON, with the medians.
 """
 

@@ -239,7 +239,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     if read_parameters(chosen.params)[0] is None:
-        parser.error(f"{chosen.params} has errors: das validate tells them")
+        parser.error(f"{chosen.params} has errors: das validate lists them")
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         inputs = {"params": chosen.params, "data": chosen.data, "jurisdiction": chosen.jurisdiction}
         settings = begin(folder, **inputs, estimates=chosen.estimates)

@@ -1,11 +1,11 @@
-"""What the Prefect server does by itself: tell of runs that wait for approval or go wrong, stop schedules that cannot
+"""What the Prefect server does by itself: report runs that wait for approval or go wrong, stop schedules that cannot
 spend, cancel late runs, and end runs whose process is gone.
 
     set -a; . /etc/das-flows/environment; set +a
     .venv/bin/python deploy/automations.py
 
 DAS_NOTIFY_URL is where messages go, as JSON {"text": …} by POST: a chat's incoming webhook, a mail gateway. Without it
-nobody is told. Run it again after a change: automations and block are replaced by name.
+nobody is notified. Run it again after a change: automations and block are replaced by name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     if url := os.environ.get("DAS_NOTIFY_URL"):
         block = CustomWebhookNotificationBlock(name=BLOCK, url=url, json_data={"text": "{{subject}}\n{{body}}"})
         saved = UUID(str(block.save(BLOCK, overwrite=True)))
-        found += [told_of_trouble(saved), told_of_waiting(saved)]
+        found += [notify_of_trouble(saved), notify_of_waiting(saved)]
     for automation in found:
         try:
             earlier = Automation.read(name=automation.name)
@@ -89,8 +89,8 @@ def cancelled_late_runs() -> Automation:
     )
 
 
-def told_of_waiting(block: UUID) -> Automation:
-    """Tell of a run that waits for a person: what it asks is in the form behind the link."""
+def notify_of_waiting(block: UUID) -> Automation:
+    """Report a run that waits for a person; the form behind the link has its question."""
     return Automation(
         name="das-flows: tell of runs that wait for approval",
         description="A run has checked its input and waits, charged nothing, for a person's answer.",
@@ -105,8 +105,8 @@ def told_of_waiting(block: UUID) -> Automation:
     )
 
 
-def told_of_trouble(block: UUID) -> Automation:
-    """Tell of a run that failed, was refused, crashed or is late; its message holds nothing confidential."""
+def notify_of_trouble(block: UUID) -> Automation:
+    """Report a run that failed, was refused, crashed or is late; its message has nothing confidential."""
     return Automation(
         name="das-flows: tell of trouble",
         description="A run failed, was refused, crashed, or has not begun in time.",

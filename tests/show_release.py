@@ -38,7 +38,7 @@ def inputs() -> Inputs:
 
 
 def with_estimates(released: Path, copy: Path) -> Path:
-    """A copy of a release with estimates of no run's: each count and 1, but for the first group of each level."""
+    """A copy of a release with made-up estimates: each count plus 1, except of the first group of each level."""
     shutil.copytree(released, copy)
     for table in ("t1", "t2"):
         (copy / f"parquet/estimates/{table}").mkdir(parents=True)

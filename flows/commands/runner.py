@@ -103,7 +103,7 @@ class FlowCommand:
         return outcomes
 
     def _outcome(self, settings: RunSettings, *, as_json: bool) -> Outcome:
-        """Run one run, and keep its failure; where the run is released whatever failed, that is but a warning."""
+        """Run one run, and keep its failure; of a run that is released all the same, it is only a warning."""
         from flows.execution.last_word import released_place
         from flows.execution.progress import bars
         from flows.execution.run import start_workers

@@ -12,7 +12,7 @@ from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.reports.tuning.plan import Plan
+    from flows.reports.tuning.plan import BudgetPlan
 
 
 def tune(
@@ -89,7 +89,7 @@ def tune(
     report(answered, tables(answered), form, as_json=as_json)
 
 
-def _solve(plan: Plan, text: str, *, as_json: bool) -> None:
+def _solve(plan: BudgetPlan, text: str, *, as_json: bool) -> None:
     """Print a number, and what it means to the side."""
     from flows.reports.tuning.solve import read_question, sentence, solve
 

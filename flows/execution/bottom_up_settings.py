@@ -12,7 +12,7 @@ from flows.execution.settings import Location, RunSettings
 from privacy.bottom_up.calibration import Method
 from privacy.noise.sampler import check_law
 from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
-from tasks.bottom_up.measure import Plan
+from tasks.bottom_up.measure import RunPlan
 from tasks.bottom_up.tabulate import mark_folder
 from tasks.inputs.exact_numbers import quoted_number
 from tasks.lifecycle.errors import Refused
@@ -56,12 +56,12 @@ class BottomUpSettings(RunSettings):
         """Return the digest of the plan. Raises Refused."""
         return self.plan().digest()
 
-    def plan(self) -> Plan:
+    def plan(self) -> RunPlan:
         """Return the plan of the run, from the public files. Raises Refused."""
         domain = read_domain(Path(self.domain))
         each = ((), *((name,) for name in (*domain.factors, *domain.groups)))
         try:
-            plan = Plan(
+            plan = RunPlan(
                 domain=domain,
                 epsilon=Fraction(self.epsilon),
                 totals=read_totals(Path(self.totals), domain) if self.totals else None,

@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
     "MALLOC_ARENA_MAX": "1",
     # A worker is one thread of the run's. And a process that has threads must not be forked: numpy and Arrow start
-    # some when they are imported, unless told not to.
+    # some when they are imported, unless this forbids it.
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "PYTHONSAFEPATH": "1",  # what it imports is das-flows', whatever lies in the folder that `das` is called in

@@ -48,7 +48,7 @@ class TemporaryServer:
     state
         the state folder: its template is used where the installation's cannot be.
     fork
-        fork this process, which must have no thread but one; else start a program.
+        fork this process, which must have a single thread; else start a program.
     """
 
     def __init__(self, state: Path, *, fork: bool) -> None:

@@ -217,7 +217,7 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
 
 
 def _ended(settings: RunSettings, nothing: str) -> State[Any]:
-    """Carry the run out; return its last state. Where it is released, whatever failed after that is but logged."""
+    """Carry the run out; return its last state. Where it is released, whatever failed after that is only logged."""
     try:
         place = _carry_out(settings)
     except Refused as error:

@@ -46,7 +46,7 @@ SETTINGS = {
 
 
 def serve(parent: str, home: str, state: str) -> NoReturn:
-    """Be the server until told to end or until the parent has ended, then remove its home and exit.
+    """Be the server until a signal or the end of the parent, then remove its home and exit.
 
     Parameters
     ----------

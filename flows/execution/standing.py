@@ -31,7 +31,7 @@ class Standing:
     settings: RunSettings | None
     row: Row | None
     account_unit: str = ""
-    unknown: str = ""  # why the ledger cannot tell what a run was charged
+    unknown: str = ""  # why it is not known what a run was charged
 
     @property
     def kind(self) -> str:

@@ -54,7 +54,7 @@ class Timings:
         self._begin = time.monotonic(), time.process_time()
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does the same, and whose time and pieces are the stage's; a level is none of its own.
+        """Return a function that does the same, and whose time and pieces count as the stage's, whatever the level.
 
         Only the calling thread's processor time counts, as other stages run at the same time.
         """

@@ -47,7 +47,7 @@ def level_laws(definition: Definition, level: LevelBudget, gamma: Fraction) -> d
 
 
 @dataclass(frozen=True)
-class Margins:
+class LevelMargins:
     """Exact margins of error at 95%, in counts.
 
     Attributes
@@ -68,10 +68,10 @@ class Margins:
     totals: Mapping[str, int]
 
 
-def margins(laws: Mapping[str, Law]) -> Margins:
+def margins(laws: Mapping[str, Law]) -> LevelMargins:
     """Return the margins of error of a level."""
     totals = {name: margin_of_error(laws["stage_2"], cells) for name, cells in CELLS.items()}
-    return Margins(margin_of_error(laws["total_only"]), margin_of_error(laws["stage_1"]), totals["total"], totals)
+    return LevelMargins(margin_of_error(laws["total_only"]), margin_of_error(laws["stage_1"]), totals["total"], totals)
 
 
 def estimate_margins(laws: Mapping[str, Law]) -> dict[str, int]:
@@ -132,6 +132,6 @@ def switches(
 
 def trade_off(
     definition: Definition, stability: int, gamma: Fraction, budgets: Sequence[Fraction]
-) -> list[tuple[Fraction, Margins]]:
+) -> list[tuple[Fraction, LevelMargins]]:
     """Return the margins of a level over its budget: the trade-off curve."""
     return [(budget, margins(level_laws(definition, LevelBudget(budget, stability), gamma))) for budget in budgets]

@@ -1,7 +1,7 @@
 """Sums of blocks off the spine (places, tabulation tracts): their best linear unbiased estimates and variances.
 
 Level by level, from the blocks up, the count of an entity within a geounit is regressed on the geounit's own: given all
-that is measured below, it is W x + c, known but for an error that is independent of x. A family of entities partitions
+that is measured below, it is W x + c, known up to an error that is independent of x. A family of entities partitions
 the blocks, so a level has a pair of geounit and entity wherever they meet (`spine.overlap`), and no more.
 """
 

@@ -30,7 +30,7 @@ QUERY = "bottom-up/histogram"
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """The choices of a run, all public."""
 
     domain: Domain
@@ -68,7 +68,7 @@ class Plan:
 
 def measure(run: RunDirectory, workers: Workers) -> None:
     """Add noise to every cell that is not a structural zero, empty ones too."""
-    plan: Plan = load_object(run / PLAN)
+    plan: RunPlan = load_object(run / PLAN)
     workers.map("measure", run, measure_piece, [(number,) for number in range(plan.pieces)])
 
 
@@ -78,7 +78,7 @@ def measure_piece(run: RunDirectory, number: int) -> None:
 
 
 def _measure_piece(run: RunDirectory, number: int) -> None:
-    plan: Plan = load_object(run / PLAN)
+    plan: RunPlan = load_object(run / PLAN)
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, plan.domain.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, plan, start, stop)
@@ -103,7 +103,7 @@ def _partitions(run: RunDirectory, partitions: int) -> Iterator[tuple[NDArray[np
             yield open_array(folder, "cell"), open_array(folder, "steps")
 
 
-def _noise(run: RunDirectory, plan: Plan, start: int, stop: int) -> NDArray[np.int64]:
+def _noise(run: RunDirectory, plan: RunPlan, start: int, stop: int) -> NDArray[np.int64]:
     secret, given = read_secret(run)
     noise = QueryNoise(
         plan.mechanism.law,
@@ -121,7 +121,7 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 
 
 def _calibrate(run: RunDirectory) -> None:
-    plan: Plan = load_object(run / PLAN)
+    plan: RunPlan = load_object(run / PLAN)
     noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(plan.pieces)])
     reported = plan.domain.histogram.possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []
@@ -137,7 +137,7 @@ def _calibrate(run: RunDirectory) -> None:
 
 
 def _consistent(
-    run: RunDirectory, plan: Plan, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
+    run: RunDirectory, plan: RunPlan, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
 ) -> dict[int, bool]:
     """Return which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
     tabulated: Tabulated = load_object(run / TABULATED)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.description import description
-from tasks.bottom_up.measure import CASES, FINAL, PLAN, Plan
+from tasks.bottom_up.measure import CASES, FINAL, PLAN, RunPlan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.inputs.public_regions import write_regions
 from tasks.lifecycle.datapackage import write_package
@@ -62,7 +62,7 @@ def write_release(run: RunDirectory, staged: Path) -> None:
 
 
 def _write_all(run: RunDirectory, out: Path) -> None:
-    plan: Plan = load_object(run / PLAN)
+    plan: RunPlan = load_object(run / PLAN)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": plan.domain.histogram.names}
     names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in plan.marginals}
@@ -76,7 +76,7 @@ def _write_all(run: RunDirectory, out: Path) -> None:
 
 
 def _write(
-    out: Path, table: str, plan: Plan, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
+    out: Path, table: str, plan: RunPlan, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> None:
     """Write one table by the factors or groups named; the histogram is the one by all of them."""
     whole = tuple(names) == plan.domain.histogram.names
@@ -98,7 +98,7 @@ def _write(
             as_parquet.write_table(batch)
 
 
-def _margins(plan: Plan, summed: NDArray[np.int64]) -> NDArray[np.int64]:
+def _margins(plan: RunPlan, summed: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the 95% margin of error, in steps, of each sum, given its number of cells."""
     distinct, place = np.unique(summed, return_inverse=True)
     law = plan.mechanism.law
@@ -106,7 +106,7 @@ def _margins(plan: Plan, summed: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _table(
-    plan: Plan, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
+    plan: RunPlan, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
 ) -> pa.Table:
     grouping = plan.domain.grouping(names)
     shape = tuple(map(len, grouping.levels)) or (1,)
@@ -119,14 +119,14 @@ def _table(
     return pa.table({**columns, "COUNT": _in_units(plan, counts), "MOE": _in_units(plan, margins[rows])})
 
 
-def _in_units(plan: Plan, steps: NDArray[np.int64]) -> NDArray[Any]:
+def _in_units(plan: RunPlan, steps: NDArray[np.int64]) -> NDArray[Any]:
     grid = plan.domain.grid
     if grid.denominator == 1:
         return steps * int(grid)
     return steps.astype(np.float64) * grid.numerator / grid.denominator  # rounded once, up to products of 2^53
 
 
-def _manifest(run: RunDirectory, plan: Plan) -> dict[str, Any]:
+def _manifest(run: RunDirectory, plan: RunPlan) -> dict[str, Any]:
     tabulated: Tabulated = load_object(run / TABULATED)
     mechanism, domain = plan.mechanism, plan.domain
     statements = ["guarantee", "margins"] + ["clipping"] * plan.clip

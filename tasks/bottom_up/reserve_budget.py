@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tasks.bottom_up.measure import PLAN, Plan
+from tasks.bottom_up.measure import PLAN, RunPlan
 from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.lifecycle.run_directory import RunDirectory
 
 
-def precheck_budget(run: RunDirectory, plan: Plan, table: str, charging: Charging) -> None:
+def precheck_budget(run: RunDirectory, plan: RunPlan, table: str, charging: Charging) -> None:
     """Refuse, before the table is read, one without the declared columns and an account that cannot be charged.
 
     Charges nothing. Marked data needs no account. A run that has tabulated is past this.
@@ -35,7 +35,7 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     Refused, Failed
         as `authorize` does.
     """
-    plan: Plan = load_object(run / PLAN)
+    plan: RunPlan = load_object(run / PLAN)
     tabulated: Tabulated = load_object(run / TABULATED)
     spend = plan.mechanism.spend
     authorize(run, charging, plan.domain.charged, spend.definition, spend.unbounded, plan.digest(), tabulated)

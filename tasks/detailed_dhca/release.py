@@ -41,7 +41,7 @@ def stage_release(
     """
     levels = run.parameters.configuration.levels(jurisdiction)
     staged = staging(run, out, jurisdiction)
-    clear_staging(run, out, jurisdiction, but=[SPINE] if spine.endswith(SEE_SPINE) else [])
+    clear_staging(run, out, jurisdiction, except_for=[SPINE] if spine.endswith(SEE_SPINE) else [])
     if is_truth(run):  # exact counts: their owner's only, as the release will be that the folder becomes
         for folder in (staged, drafts(staged)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

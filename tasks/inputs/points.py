@@ -57,7 +57,7 @@ def points_in(geography: str) -> Points:
     """Return the points of regions in a geography by path or URL, as far as it has them; files next to it go first."""
     folder, _, file = geography.rstrip("/").rpartition("/")
     points: Points = {}
-    with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # whoever needs the file says what is wrong with it
+    with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # the stage that needs the file reports its faults
         for path in block_files(geography):
             points |= _of_blocks(path)
     with suppress(OSError, Refused):

@@ -44,7 +44,7 @@ def _scatter(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def sum_by_state(blocks: NDArray[np.int64], counts: NDArray[np.int64], within: Weights) -> Sums:
     """Return the sums of records, given by groups in one block.
 
-    blocks: the 15-digit code of each group. counts: its records. within: the sum of their weights but for the block's.
+    blocks: the 15-digit code of each group. counts: its records. within: the sum of their weights, without the block's.
     """
     totals = [values * of_block for values, of_block in zip(within, weights(blocks, kind=BLOCK), strict=True)]
     states = blocks // STATE_UNIT

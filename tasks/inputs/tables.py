@@ -86,7 +86,7 @@ def parse_rows(
         all_read = set(header) <= set(columns)
         if all_read or any(not _fits(text, len(header), delimiter) for _, text in _lines(body)):
             return None, _unreadable(file, body)
-    # A byte order mark here is part of a row's first value, but for the parser, which would take it off the first row.
+    # A byte order mark here is part of a row's first value; the parser alone would take it off the first row.
     parsed = b"\n" + body if body.startswith(BYTE_ORDER_MARK) else body
     bad_rows = []
 

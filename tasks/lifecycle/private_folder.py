@@ -65,7 +65,7 @@ def is_as_safe_as(base: Path, folder: Path) -> bool:
             status = path.lstat()
         except FileNotFoundError:
             continue
-        link = stat.S_ISLNK(status.st_mode)  # its mode means nothing, and where it leads was not looked at
+        link = stat.S_ISLNK(status.st_mode)  # its mode means nothing, and its target was not examined
         if status.st_uid not in owners or link or status.st_mode & 0o022 & ~allowed:
             return False
     return True

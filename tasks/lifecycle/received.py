@@ -36,7 +36,7 @@ def is_plain(name: object) -> bool:
 def path_in(release: Path, name: str, most: int = LARGEST) -> Path:
     """Return the path of a file of a release.
 
-    Raises NotOfRelease for any but a regular file inside it, and for one of more than `most` bytes or its kind's limit.
+    Raises NotOfRelease unless it is a regular file inside the release of at most `most` bytes and its kind's limit.
     """
     path = os.fspath(release)
     if not is_plain(name):

@@ -50,16 +50,16 @@ def _mark(staged: Path) -> Path:
     return staged.with_name(f"{staged.name}.seen")
 
 
-def clear_staging(run: RunDirectory, out: Path, folder: str, *, but: Collection[str] = ()) -> None:
-    """Remove what a run has staged and not released, `but` some folders of it."""
+def clear_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Collection[str] = ()) -> None:
+    """Remove what a run has staged and not released, except for these files and folders."""
     staged = staging(run, out, folder)
     shutil.rmtree(drafts(staged), ignore_errors=True)
     for path in list(staged.iterdir()) if staged.is_dir() else []:
-        if path.is_dir() and path.name not in but:
+        if path.is_dir() and path.name not in except_for:
             shutil.rmtree(path)
-        elif path.name not in but:
+        elif path.name not in except_for:
             path.unlink()
-    if not but:
+    if not except_for:
         shutil.rmtree(staged, ignore_errors=True)
 
 

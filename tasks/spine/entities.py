@@ -15,7 +15,7 @@ from spine.hierarchy import Spine
 from spine.osed import Costs, costs_at_top
 from spine.overlap import overlap
 from spine.variance import Root, Sums, cell_variance, entity_sums, upward
-from tasks.spine.first_pass import Plan
+from tasks.spine.first_pass import SpinePlan
 
 Roots = Mapping[str, Mapping[str, list[Root]]]  # by spine and marginal, one root a part
 
@@ -45,7 +45,7 @@ def measure_families(
     spines: Mapping[str, Spine],
     families: Mapping[str, Entities],
     shared: Mapping[str, IntArray],
-    plan: Plan,
+    plan: SpinePlan,
     roots: Roots,
 ) -> dict[str, Family]:
     """Return every family on every spine.

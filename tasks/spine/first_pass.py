@@ -33,7 +33,7 @@ REPORTED = ("county", "tract", "cbg", "place", "mcd", "aian", "pme")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SpinePlan:
     """The settings that every state of a run shares. marginals: the cells whose standard errors are asked for."""
 
     settings: SpineSettings
@@ -81,7 +81,7 @@ class StateSummary:
     county: tuple[bool, int, int]
 
 
-def build(geography: Geography, plan: Plan) -> dict[str, Spine]:
+def build(geography: Geography, plan: SpinePlan) -> dict[str, Spine]:
     """Return the three spines of one state, with shares; the optimized one is bypassed."""
     settings, spines = plan.settings, {}
     for name, make in zip(SPINES, (conventional, aian, optimized), strict=True):
@@ -103,7 +103,7 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
     return {name: family for name, family in families.items() if family is not None}
 
 
-def summarize_state(path: Path, plan: Plan) -> StateSummary:
+def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
     """Make the first pass over the state whose blocks are at `path`; return its summary."""
     geography: Geography = read_object(path)
     spines = build(geography, plan)

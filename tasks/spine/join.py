@@ -13,13 +13,13 @@ from spine.osed import at_root
 from spine.variance import Root, cell_variance
 from spine.workload import Part
 from tasks.spine.entities import Family, Roots
-from tasks.spine.first_pass import SPINES, Plan, StateSummary
+from tasks.spine.first_pass import SPINES, SpinePlan, StateSummary
 
 OUTSIDE_LABEL = "outside"
 
 
 def roots(
-    states: Sequence[StateSummary], plan: Plan, levels: Mapping[str, tuple[str, ...]]
+    states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, list[Root]]]:
     """Return the root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
     root_of: dict[str, dict[str, list[Root]]] = {}
@@ -53,7 +53,7 @@ def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
 def entity_table(
     measured: Sequence[Mapping[str, Family]],
     tops: Mapping[str, int],
-    plan: Plan,
+    plan: SpinePlan,
     root_of: Roots,
     levels: Mapping[str, tuple[str, ...]],
 ) -> pd.DataFrame:

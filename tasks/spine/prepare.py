@@ -20,7 +20,7 @@ from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object
-from tasks.spine.first_pass import Plan
+from tasks.spine.first_pass import SpinePlan
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
 MARGINALS = {
@@ -40,7 +40,7 @@ class Prepared:
 
     out: Path
     partial: Path
-    plan: Plan
+    plan: SpinePlan
     states: tuple[int, ...]
     notes: tuple[str, ...]
     county: int | None
@@ -103,7 +103,7 @@ def prepare(
             f"the allocation is for {allocation.definition} on {', '.join(allocation.levels)}; "
             f"the settings are for {settings.definition} on {', '.join(settings.levels)}"
         )
-    plan = Plan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
+    plan = SpinePlan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
     try:
         plan.parts(settings.levels)
     except ValueError as unknown:

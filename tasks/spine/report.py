@@ -19,7 +19,7 @@ from tasks.inputs.regions import Region
 from tasks.lifecycle.files import read_object
 from tasks.pages import render
 from tasks.pages.words import best_in_words, level_title
-from tasks.spine.first_pass import SPINES, Plan, build
+from tasks.spine.first_pass import SPINES, SpinePlan, build
 from tasks.spine.summary import NAMES
 
 DRAWN = ("place", "mcd", "aian", "sd")
@@ -34,7 +34,7 @@ SETTINGS = {
 def write_report(
     path: Path,
     summary: Any,
-    plan: Plan,
+    plan: SpinePlan,
     entities: pd.DataFrame,
     classes: pd.DataFrame,
     levels: pd.DataFrame,
@@ -90,7 +90,7 @@ def _best(classes: pd.DataFrame, marginal: str) -> str:
     )
 
 
-def _hierarchy(state: Path, plan: Plan, county: int) -> str:
+def _hierarchy(state: Path, plan: SpinePlan, county: int) -> str:
     from tasks.spine import plots
 
     geography: Geography = read_object(state)

@@ -26,7 +26,7 @@ from spine.variance import Root, cell_variance, downward, upward
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import read_object
 from tasks.spine.entities import Family, Roots, measure_families
-from tasks.spine.first_pass import Plan, build, reported_families
+from tasks.spine.first_pass import SpinePlan, build, reported_families
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Written:
 
 def write_state(
     path: Path,
-    plan: Plan,
+    plan: SpinePlan,
     roots: Roots,
     shared: Mapping[str, IntArray],
     first_ids: tuple[int, ...],
@@ -78,7 +78,7 @@ def write_state(
     return Written(families, errors, distinct_shares(spine), cost)
 
 
-def geounit_errors(spine: Spine, plan: Plan, roots: list[Root]) -> tuple[list[Any], Any]:
+def geounit_errors(spine: Spine, plan: SpinePlan, roots: list[Root]) -> tuple[list[Any], Any]:
     """Return standard errors of the first marginal's cell.
 
     Per level above the blocks (geounits,), and of the blocks.
@@ -105,7 +105,7 @@ def _block_rows(spine: Spine, geocode: Any, code: Any, first_ids: tuple[int, ...
 
 
 def _geounit_rows(
-    spine: Spine, codes: list[Any], errors: list[Any], first_ids: tuple[int, ...], plan: Plan
+    spine: Spine, codes: list[Any], errors: list[Any], first_ids: tuple[int, ...], plan: SpinePlan
 ) -> pa.Table:
     tables = []
     for level, name in enumerate(spine.levels[:-1]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import SpineSettings
-from tasks.spine.first_pass import Plan
+from tasks.spine.first_pass import SpinePlan
 
 NAMES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 
@@ -54,7 +54,7 @@ class SpineSummary:
         return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
 
 
-def manifest(summary: SpineSummary, plan: Plan, inputs: Mapping[str, str]) -> dict[str, Any]:
+def manifest(summary: SpineSummary, plan: SpinePlan, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Return the summary, the settings with their sources, the allocation, and digests of the inputs."""
     sources = SpineSettings.sources()
     settings = {

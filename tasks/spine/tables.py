@@ -10,7 +10,7 @@ import pandas as pd
 
 from spine.variance import Root, cell_variance
 from tasks.spine.entities import Roots
-from tasks.spine.first_pass import SPINES, Plan, StateSummary
+from tasks.spine.first_pass import SPINES, SpinePlan, StateSummary
 from tasks.spine.second_pass import Written
 
 
@@ -32,7 +32,7 @@ def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFram
     return table.reset_index()
 
 
-def level_table(states: Sequence[StateSummary], plan: Plan, levels: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
+def level_table(states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
     """Return by spine and level.
 
     How many geounits, their share beta before any bypass, and the spread of their fan-outs.
@@ -76,7 +76,7 @@ def _spread(fanout: Any) -> dict[str, Any]:
 
 def with_errors(
     table: pd.DataFrame,
-    plan: Plan,
+    plan: SpinePlan,
     levels: Mapping[str, tuple[str, ...]],
     written: Sequence[Written],
     root_of: Roots,
@@ -95,7 +95,7 @@ def with_errors(
     return table.assign(**{"se_rms": [spread[k][0] for k in keys], "se_max": [spread[k][1] for k in keys]})
 
 
-def root_error(plan: Plan, levels: tuple[str, ...], roots: Sequence[Root]) -> float:
+def root_error(plan: SpinePlan, levels: tuple[str, ...], roots: Sequence[Root]) -> float:
     """Return the standard error of the first marginal's cell at a root above several states."""
     parts = plan.parts(levels)[plan.marginals[0]]
     return float(np.sqrt(sum(cell_variance(p, r.variance) for p, r in zip(parts, roots, strict=True))))

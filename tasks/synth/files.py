@@ -55,7 +55,7 @@ class Part:
 
 
 def check_room(folder: Path, *, persons: int, blocks: int, form: Format) -> None:
-    """Refuse a folder on a disk that has no room for so many persons and blocks."""
+    """Refuse a folder on a disk that has no room for these persons and blocks."""
     need, free = persons * BYTES_A_PERSON[form] + blocks * BYTES_A_BLOCK, shutil.disk_usage(folder).free
     if need > free:
         raise Refused(f"the files need {need / 1e9:.1f} GB and the disk has {free / 1e9:.1f} GB left")

@@ -66,7 +66,7 @@ def _ended(column: np.ndarray, mark: bytes) -> np.ndarray:
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
     rows = len(pieces[0])
-    widths = [piece.itemsize * math.prod(piece.shape[1:]) for piece in pieces]  # told, for there may be no row
+    widths = [piece.itemsize * math.prod(piece.shape[1:]) for piece in pieces]  # given, as there may be no row
     matrix = np.hstack(
         [np.ascontiguousarray(p).view(np.uint8).reshape(rows, width) for p, width in zip(pieces, widths, strict=True)]
     )

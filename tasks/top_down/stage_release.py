@@ -34,7 +34,7 @@ from tasks.top_down.source import Source
 
 def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
     """Write the whole release into its staging folder, next to the measurements."""
-    clear_staging(run, out, folder, but=(FOLDER, BUREAU_FOLDER))
+    clear_staging(run, out, folder, except_for=(FOLDER, BUREAU_FOLDER))
     if is_truth(run):  # exact counts: open to their owner only, as the release will be
         for path in (staged, drafts(staged)):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)

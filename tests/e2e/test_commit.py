@@ -165,7 +165,7 @@ def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home
 
 
 def test_a_sealed_release_is_not_written_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A retry under another version of some library would write other bytes; what was sealed stands."""
+    """A retry under another version of some library would write other bytes; what was sealed is released."""
     expected = home.seal()
     monkeypatch.setattr(manifest, "version", lambda library: "another")
     assert home.go() == home.place

@@ -1,6 +1,6 @@
 """What a review board would check: over repeated runs with fresh secrets, releases err as their manifests say.
 
-The runs are the whole of a release's making but for Prefect and Dask, on the bundled example, coterminous geographies
+The runs do all that makes a release, without Prefect and Dask, on the bundled example, coterminous geographies
 included. Secrets come from a seeded generator, so the outcome is always the same. Each statistic may be 5 standard
 deviations from its expectation, and each chi-square test fails at 1e-6: under fresh seeds a right implementation would
 fail somewhere in this file with a chance below 1e-4.

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import views
-from flows.reports.show.detailed_dhca.noise import Noise, margin_of_difference
+from flows.reports.show.detailed_dhca.noise import CountNoise, margin_of_difference
 from flows.reports.show.detailed_dhca.presenters import explain_table
 from flows.reports.show.detailed_dhca.release import CELLS, Release
 from flows.reports.show.detailed_dhca.search import iterations_named, one_iteration, one_region, regions_named
@@ -163,7 +163,7 @@ def test_the_sum_of_children_stands_beside_the_noise_of_all_of_them(release, cou
 
 def test_what_both_sides_share_falls_out_of_a_difference():
     law = DiscreteGaussian(Fraction(30))
-    parent, twin, other = Noise(("set",), law, 8), Noise(("set",), law, 8), Noise(("tract",), law, 1)
+    parent, twin, other = CountNoise(("set",), law, 8), CountNoise(("set",), law, 8), CountNoise(("tract",), law, 1)
     assert margin_of_difference(parent, other) == margin_of_error(law, 9)
     assert margin_of_difference(parent, twin, other) == margin_of_error(law, 1)
     assert margin_of_difference(parent, twin) == 0

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from flows.reports.tuning.page import page
-from flows.reports.tuning.plan import Plan, first_plan
+from flows.reports.tuning.plan import BudgetPlan, first_plan
 from flows.reports.tuning.tuning import answers
 from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
@@ -60,7 +60,7 @@ def number(text):
     return words[text] if text in words else int(text.replace(",", ""))
 
 
-def assert_shows(driver, plan: Plan):
+def assert_shows(driver, plan: BudgetPlan):
     told = answers(plan)
     levels, spent, epsilon_shown = read(driver)
     assert [level["level"] for level in levels] == [level["level"] for level in told["levels"]]

@@ -13,7 +13,7 @@ import openpyxl
 import pytest
 from conftest import lacking
 
-from flows.reports.tuning.plan import Plan, first_plan
+from flows.reports.tuning.plan import BudgetPlan, first_plan
 from flows.reports.tuning.tuning import answers
 from flows.reports.tuning.workbook import COLUMNS, FIRST, workbook
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
@@ -41,7 +41,7 @@ def recalculated(content: bytes, folder, changes) -> openpyxl.Workbook:
     return openpyxl.load_workbook(folder / "out/changed.xlsx", data_only=True)
 
 
-def place(plan: Plan, name: str, column: str) -> str:
+def place(plan: BudgetPlan, name: str, column: str) -> str:
     row = FIRST + 1 + list(plan.levels).index(named_level(name))
     return f"{openpyxl.utils.get_column_letter(AT[column])}{row}"
 
@@ -57,7 +57,7 @@ def assert_same(book: openpyxl.Workbook, other: openpyxl.Workbook) -> None:
                 assert value == expected, (sheet.title, cell.coordinate)
 
 
-def assert_tells(book: openpyxl.Workbook, plan: Plan) -> None:
+def assert_tells(book: openpyxl.Workbook, plan: BudgetPlan) -> None:
     """The sheets "Tune", "Suppression" and "Trade-off" against `answers`, which are exact."""
     told, tune = answers(plan), book["Tune"]
     for row, level in enumerate(told["levels"], FIRST + 1):

@@ -120,7 +120,7 @@ def _check_replicates(replicates: Path, kinds: tuple[str, ...], estimators: tupl
     if len(kinds) * len(estimators) > 1:
         raise Refused("replicates are runs of one program: give one --spine and one --estimator")
     if seeds < 2:
-        raise Refused(f"--seeds {seeds}: runs are compared by their spread, so two are needed, and 10 tell something")
+        raise Refused(f"--seeds {seeds}: runs are compared by their spread: give 2 or more, 10 for a verdict")
     if not replicates.exists():
         raise Refused(f"{replicates} is not there: give the folder of the replicates, or their CSV of counts")
 

@@ -24,7 +24,7 @@ class Database:
         self._database = ReleaseDatabase(**LIMITS)
 
     def path(self, name: str, most: int = LARGEST) -> Path:
-        """Return the path of a file of the release of at most so many bytes. Raises Refused where it has no such."""
+        """Return the path of a file of the release of at most `most` bytes. Raises Refused where there is none."""
         if name not in self.named:
             raise Refused(f"{self.folder} is incomplete: its manifest does not name {name}")
         try:
@@ -33,7 +33,7 @@ class Database:
             raise Refused(f"{self.folder} is incomplete or damaged: {fault}") from None
 
     def source(self, name: str) -> str:
-        """Return what stands in a query for a Parquet file of the release. Raises Refused as `path`."""
+        """Return the SQL source for a Parquet file of the release. Raises Refused as `path`."""
         text = str(self.path(name)).replace("'", "''")
         return f"read_parquet('{text}')"
 
@@ -53,5 +53,5 @@ class Database:
 
 
 def quoted(column: str) -> str:
-    """Return a column's name as it stands in a query."""
+    """Return a column's name, quoted for a query."""
     return '"' + column.replace('"', '""') + '"'

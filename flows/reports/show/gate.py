@@ -34,7 +34,7 @@ def new_token() -> str:
 
 
 def folder_of(token: str) -> str:
-    """Return the path below which the pages are served, `/.../`; it does not tell the token."""
+    """Return the path below which the pages are served, `/.../`; the token cannot be derived from it."""
     return f"/{sha256(token.encode()).hexdigest()[:16]}/"
 
 

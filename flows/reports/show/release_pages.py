@@ -57,7 +57,7 @@ class ReleasePages(ABC):
     places : Places
         Where its regions are, for maps.
     any_confidence : bool
-        Whether its margins can be told at another confidence than that of its files.
+        Whether its margins are known at another confidence than that of its files.
     """
 
     nation: Sequence[str] = ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from flows.reports.figures import digits
 from flows.reports.terminal import refusing
-from flows.reports.tuning.plan import Plan
+from flows.reports.tuning.plan import BudgetPlan
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
@@ -18,7 +18,7 @@ from tasks.pages import render
 from tasks.population_groups.levels import Level
 
 
-def page(plan: Plan) -> str:
+def page(plan: BudgetPlan) -> str:
     """Return the page, starting from this plan."""
     here = files("flows.reports.tuning")
     scripts = {name: (here / f"{name}.js").read_text() for name in ("laws", "charts", "page")}
@@ -28,7 +28,7 @@ def page(plan: Plan) -> str:
     return render("flows.reports.tuning", "page.html", source=plan.source, start=start, ages=AGES_NAMES, **scripts)
 
 
-def _start(plan: Plan) -> dict[str, Any]:
+def _start(plan: BudgetPlan) -> dict[str, Any]:
     return {
         "definition": plan.definition,
         "gamma": float(plan.gamma),
@@ -52,7 +52,7 @@ def _start(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _budgets(plan: Plan, level: Level) -> dict[Definition, float]:
+def _budgets(plan: BudgetPlan, level: Level) -> dict[Definition, float]:
     """Return the level's budget, and the least one with its margin under the other definition, to four digits."""
     other: Definition = "zcdp" if plan.definition == "puredp" else "puredp"
     budget = plan.level_budget(level)

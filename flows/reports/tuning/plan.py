@@ -23,7 +23,7 @@ CHANCE = Fraction("0.9999")
 
 
 @dataclass(frozen=True)
-class Plan:
+class BudgetPlan:
     """The parameters that SafeTEx varies.
 
     Attributes
@@ -61,13 +61,13 @@ class Plan:
         """Return the budget of a level with its stability."""
         return LevelBudget(self.levels[level], self.stability(level))
 
-    def of_multiplicity(self, race_codes: int) -> Plan:
+    def of_multiplicity(self, race_codes: int) -> BudgetPlan:
         """Return the plan with this race multiplicity, which then determines all stabilities."""
         with refusing():
             multiplicity_stability(race_codes)
         return replace(self, race_codes=race_codes, stabilities=None)
 
-    def without(self, names: Sequence[str]) -> Plan:
+    def without(self, names: Sequence[str]) -> BudgetPlan:
         """Return the plan with these levels off."""
         off = frozenset(map(named_level, names))
         if missing := [level.name for level in off if level not in self.levels]:
@@ -76,7 +76,7 @@ class Plan:
             raise Refused("all levels are off")
         return replace(self, off=off)
 
-    def scaled(self, total: Fraction) -> Plan:
+    def scaled(self, total: Fraction) -> BudgetPlan:
         """Return the plan with the budgets of the levels that are on scaled to this sum."""
         share = total / sum(budget for level, budget in self.levels.items() if level not in self.off)
         return replace(self, levels={level: budget * share for level, budget in self.levels.items()})
@@ -84,7 +84,7 @@ class Plan:
 
 def first_plan(
     source: Path | None, levels: Sequence[str] | None, definition: str | None, jurisdiction: str | None
-) -> Plan:
+) -> BudgetPlan:
     """Return the plan of a file, of `LEVEL=BUDGET` options, or of production.
 
     Raises
@@ -107,7 +107,7 @@ def first_plan(
     return _of_levels(levels, chosen) if levels else _of_production(chosen)
 
 
-def targeted(plan: Plan, margin: int | None, relative_error: str | None) -> Plan:
+def targeted(plan: BudgetPlan, margin: int | None, relative_error: str | None) -> BudgetPlan:
     """Return the plan with a target: a margin in counts, or a relative error as typed."""
     if margin is not None and relative_error is not None:
         raise Refused("give either --margin or --relative-error")
@@ -126,14 +126,14 @@ def chance_of_zeros(text: str) -> Fraction:
     return chance
 
 
-def _of_file(path: Path, jurisdiction: str | None) -> Plan:
+def _of_file(path: Path, jurisdiction: str | None) -> BudgetPlan:
     settings = {setting.jurisdiction: setting for setting in read_settings(path)}
     if jurisdiction not in (None, *settings):
         raise Refused(f"{path} has the jurisdictions {', '.join(settings)}, not {jurisdiction!r}")
     setting: Setting = next(one for one in settings.values() if jurisdiction in (None, one.jurisdiction))
     with refusing():
         usual = multiplicity_stability(setting.race_codes)
-    return Plan(
+    return BudgetPlan(
         source=setting.source,
         jurisdiction=setting.jurisdiction,
         definition=setting.definition,
@@ -145,16 +145,16 @@ def _of_file(path: Path, jurisdiction: str | None) -> Plan:
     )
 
 
-def _of_levels(texts: Sequence[str], definition: Definition) -> Plan:
+def _of_levels(texts: Sequence[str], definition: Definition) -> BudgetPlan:
     """Return the plan of `LEVEL=BUDGET` options."""
     levels = {}
     for text in texts:
         name, budget = pair(text, "a level")
         levels[named_level(name)] = fraction(budget, f"the budget of {name.strip()}")
-    return Plan("levels of the command line", one_jurisdiction(levels), definition, levels)
+    return BudgetPlan("levels of the command line", one_jurisdiction(levels), definition, levels)
 
 
-def _of_production(definition: Definition) -> Plan:
+def _of_production(definition: Definition) -> BudgetPlan:
     """Return the plan of production; under pure DP the least budgets that meet its margins, to four digits."""
     if definition == "zcdp":
         page = PRODUCTION.budgets["zcdp"]
@@ -164,4 +164,4 @@ def _of_production(definition: Definition) -> Plan:
         least = {target: least_budget(definition, target, multiplicity_stability(8)) for target in targets}
         budgets = {target: Fraction(digits(budget / (1 - GAMMA), 4)) for target, budget in least.items()}
     levels = {named_level(name): budgets[target] for name, target in PRODUCTION.targets.items()}
-    return Plan(f"production ({PRODUCTION.name})", "us", definition, levels)
+    return BudgetPlan(f"production ({PRODUCTION.name})", "us", definition, levels)

@@ -10,7 +10,7 @@ from typing import Any
 
 from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits
 from flows.reports.terminal import refusing
-from flows.reports.tuning.plan import Plan
+from flows.reports.tuning.plan import BudgetPlan
 from flows.reports.tuning.tables import MARGINS
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.margin_budgets import least
@@ -54,7 +54,7 @@ def _statistic(text: str) -> str:
     return name
 
 
-def solve(plan: Plan, question: Question) -> dict[str, Any]:
+def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
     """Return the least budget that answers a question, to six digits and proved, with the parameters that it is for."""
     level, (stage, cells) = question.level, _query(question.statistic)
     with refusing():

@@ -6,12 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 from flows.reports.terminal import refusing
-from flows.reports.tuning.plan import Plan
+from flows.reports.tuning.plan import BudgetPlan
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import (
-    Margins,
+    LevelMargins,
     estimate_margins,
     level_laws,
     loss,
@@ -30,7 +30,7 @@ FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
 
 
-def answers(plan: Plan) -> dict[str, Any]:
+def answers(plan: BudgetPlan) -> dict[str, Any]:
     """Return all answers as plain data: budgets and sums as exact text, None for a size that does not exist."""
     with refusing():
         budgets = plan.levels
@@ -74,7 +74,7 @@ def answers(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
+def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     laws = level_laws(plan.definition, budget, plan.gamma)
     for drawn in laws.values():
         check_law(drawn)  # refuse what a run would refuse; sums over such a law would take minutes
@@ -109,7 +109,7 @@ def _level(plan: Plan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     }
 
 
-def _margins(level_margins: Margins) -> dict[str, int]:
+def _margins(level_margins: LevelMargins) -> dict[str, int]:
     """Return the margins of a level; a T1 total with a table is a sum of cells."""
     sums = {f"total_at_{name}": margin for name, margin in level_margins.totals.items() if name != "total"}
     return {

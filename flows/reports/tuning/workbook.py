@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from flows.reports.terminal import refusing
-from flows.reports.tuning.plan import Plan
+from flows.reports.tuning.plan import BudgetPlan
 from flows.reports.tuning.tuning import CURVE
 from flows.reports.tuning.workbook_charts import suppression_sheet, trade_off_sheet
 from flows.reports.tuning.workbook_loss import LossSheet
-from flows.reports.tuning.workbook_noise import Inputs, Noise, NoiseSheet
+from flows.reports.tuning.workbook_noise import Inputs, NoiseCells, NoiseSheet
 from flows.reports.tuning.workbook_sheet import EXP, IF, INT, IS_NUMBER, LN, MAX, ROUND_UP, SQRT, Formula, Sheet
 from flows.reports.tuning.workbook_sums import SumsSheet
 from privacy.analyses.tuning import CELLS
@@ -45,7 +45,7 @@ NOTES = (
 )
 
 
-def workbook(plan: Plan) -> bytes:
+def workbook(plan: BudgetPlan) -> bytes:
     """Return the workbook, starting from this plan: the bytes of an .xlsx file.
 
     Raises
@@ -66,7 +66,7 @@ def workbook(plan: Plan) -> bytes:
 class _Workbook:
     """The sheet "Tune", with the others behind it."""
 
-    def __init__(self, book: Any, plan: Plan) -> None:
+    def __init__(self, book: Any, plan: BudgetPlan) -> None:
         self.book, self.plan = book, plan
         self.sheet = Sheet(book, "Tune")
         self.yellow = book.add_format({"bg_color": "#fff2cc", "color": "#1a1a1a", "border": 1})
@@ -113,7 +113,7 @@ class _Workbook:
             sheet.put(row + 3, 6, note)
         return Inputs(*cells)
 
-    def _level(self, row: int, level: Level) -> Noise:
+    def _level(self, row: int, level: Level) -> NoiseCells:
         """Write the row of a level; returns the noise of its step 2."""
         plan, inputs = self.plan, self.inputs
 
@@ -150,7 +150,7 @@ class _Workbook:
             put(f"epsilon_{side}", self.loss.epsilon(f"{side} {level.name}", spent), self.figures)
         return cell
 
-    def _estimate(self, step_1: Noise, step_2: Noise, cells: int) -> Formula:
+    def _estimate(self, step_1: NoiseCells, step_2: NoiseCells, cells: int) -> Formula:
         """Return the margin of a total of `cells` cells, pooled by inverse variance."""
         variance = 1 / (1 / step_1.variance + 1 / (cells * step_2.variance)) + Formula("1/12", 1 / 12)
         return IF(self.inputs.zcdp, ROUND_UP(1.96 * SQRT(variance) - 0.5), "das tune")

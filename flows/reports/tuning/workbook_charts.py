@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from flows.reports.tuning.workbook_noise import COLUMNS, Inputs, Law, Noise, NoiseSheet
+from flows.reports.tuning.workbook_noise import COLUMNS, Inputs, Law, NoiseCells, NoiseSheet
 from flows.reports.tuning.workbook_sheet import EXP, IF, MAX, NORMAL, PI, ROUND, SQRT, Formula, Sheet
 
 PARTS = [i / 20 for i in range(51)]  # true sizes, as parts of T
@@ -18,7 +18,7 @@ _NAMES += ["bias (counts)", "bias / T", "eq. (13) (counts)", "eq. (13) / T"]
 
 
 def suppression_sheet(
-    book: Any, sheet: Sheet, inputs: Inputs, sums: NoiseSheet, levels: Sequence[tuple[str, Noise]], shown: int
+    book: Any, sheet: Sheet, inputs: Inputs, sums: NoiseSheet, levels: Sequence[tuple[str, NoiseCells]], shown: int
 ) -> None:
     """Write Figures 1 and 2 for the level chosen in the sheet: by the exact law and by eq. (13)."""
     put, names, noise = sheet.put, [name for name, _ in levels], levels[shown][1]

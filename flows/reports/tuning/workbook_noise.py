@@ -86,7 +86,7 @@ def gaussian_weights(k: Formula, sigma_squared: Formula) -> Formula:
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseCells:
     """The cells that describe the noise of one query."""
 
     parameter: Formula
@@ -109,7 +109,7 @@ class NoiseSheet:
         self.sheet.headings(0, _NAMES)
         self.rows = 0
 
-    def query(self, label: str, budget: Formula, share: Formula | float, stability: Formula) -> Noise:
+    def query(self, label: str, budget: Formula, share: Formula | float, stability: Formula) -> NoiseCells:
         """Write the row of a query with a share of a level's budget."""
         self.rows += 1
         row, put, zcdp, counts = self.rows, self.sheet.put, self.inputs.zcdp, self.counts
@@ -127,7 +127,7 @@ class NoiseSheet:
         law = Law(zcdp, counts, at, whole)
         margin = self._first(row, 6, law, Formula("0.025", 0.025), 2)
         threshold = self._first(row, 13, law, 1 - self.inputs.chance, 1)
-        return Noise(at, whole, variance, margin, threshold)
+        return NoiseCells(at, whole, variance, margin, threshold)
 
     def _first(self, row: int, column: int, law: Law, tail: Formula, sides: int) -> Formula:
         """Return the smallest count that the noise exceeds, on one side, with probability at most `tail`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.tuning.workbook_noise import CANDIDATES, NARROWEST, WIDEST, Inputs, Noise
+from flows.reports.tuning.workbook_noise import CANDIDATES, NARROWEST, WIDEST, Inputs, NoiseCells
 from flows.reports.tuning.workbook_sheet import (
     EXP,
     IF,
@@ -50,7 +50,7 @@ class SumsSheet:
     def _column(self, column: int, values: Any) -> Formula:
         return self.sheet.cells((_FIRST, column), (_FIRST + len(TERMS) - 1, column), values)
 
-    def margin(self, label: str, noise: Noise, cells: int) -> Formula:
+    def margin(self, label: str, noise: NoiseCells, cells: int) -> Formula:
         """Write the column of a sum of cells; returns its margin of error."""
         self.columns += 1
         column, zcdp = self.columns, self.inputs.zcdp

@@ -50,7 +50,7 @@ def read_areas(path: str, column: str | None = None, *, pad: bool = False) -> Ar
     Raises
     ------
     Refused
-        for a file that is no such table, codes that are none of 2020, or a block in two areas.
+        for a file that is no such table, codes that did not exist in 2020, or a block in two areas.
     """
     path = _one_file(path)
     try:

@@ -174,7 +174,7 @@ def _with_prims(geography: Geography, table: pa.Table, columns: Columns, setting
         return replace(geography, prim=_integers(table, columns.prim, -1))
     status = [_letters(table, name) for name in (columns.cousub_status, columns.place_status)]
     if settings.jurisdiction == "us" and None in (columns.cousub_status, columns.place_status):
-        return geography  # the prims stand in a table of their own
+        return geography  # the prims are in a table of their own
     return replace(geography, prim=prims(geography, *status))
 
 

@@ -191,7 +191,7 @@ def test_geometric_loss_distributions_against_enumeration(total_only, bounded):
 
 
 def test_geometric_total_only_of_table_1_against_binomials():
-    """All 63 groups: three budgets, so three binomials; exact but for rounding."""
+    """All 63 groups: three budgets, so three binomials; exact up to rounding."""
     levels, epsilon = paper_levels("puredp"), found("puredp")["pld_total_only"].unbounded
     losses, chances = np.zeros(1), np.ones(1)
     for b, times in ((levels[0].of_a_group, 18), (levels[2].of_a_group, 18), (levels[4].of_a_group, 27)):

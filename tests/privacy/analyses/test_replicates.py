@@ -45,7 +45,7 @@ def test_runs_of_one_law_are_said_to_differ_as_seldom_as_is_claimed() -> None:
 
 @pytest.mark.parametrize(("ours", "theirs"), [(18, 3), (20, 3), (22, 3), (24, 3), (7, 7), (12, 25)])
 def test_the_least_chance_is_reached_by_groups_far_apart(ours: int, theirs: int) -> None:
-    """Of two groups that overlap nowhere no labelling is as far apart as the observed one, but for its mirror."""
+    """Of two groups that overlap nowhere no labelling is as far apart as the observed one, except its mirror."""
     rng = np.random.default_rng(ours)
     apart = np.concatenate([runs(rng, ours), runs(rng, theirs, 1.0, 4000.0)])
     chances = permutation_tests(Sample.of(apart, COUNTS), ours)

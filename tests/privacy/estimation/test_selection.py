@@ -107,7 +107,7 @@ def test_between_thresholds_that_are_far():
 
 
 def test_a_window_of_any_width_is_solved_alike():
-    """Twice the reach as one window, and as two edges: the same estimate, but for what the shortest l leaves open."""
+    """Twice the reach as one window, and as two edges: the same estimate, up to what the shortest l leaves open."""
     both = answers("zcdp", NATION, 8)
     edge = correct(both)
     whole = correct(both, width=2 * edge.reach)

@@ -29,7 +29,7 @@ from tasks.bottom_up.measure import (
     FINAL,
     PLAN,
     QUERY,
-    Plan,
+    RunPlan,
     calibrate_counts,
     exact_counts,
     measure,
@@ -401,13 +401,13 @@ def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
 
 def planned(
     tmp_path: Path, run: RunDirectory, *, totals: str | None = None, table: str | None = None, **options
-) -> Plan:
+) -> RunPlan:
     domain = read_domain(write_domain(tmp_path))
     if totals is not None:
         (tmp_path / "totals.csv").write_text(totals)
         options["totals"] = read_totals(tmp_path / "totals.csv", domain)
     marginals = options.pop("marginals", ((), ("STATE",), ("SEX", "STATE")))
-    plan = Plan(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
+    plan = RunPlan(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
     save_object(run / PLAN, plan)
     tabulate(run, HERE, table or write_table(tmp_path), domain)
     return plan
@@ -497,7 +497,7 @@ def least_margin(cells: int, e: float = 0.5) -> int:
     return next(m for m, tail in enumerate(beyond) if tail <= 0.05)
 
 
-def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: Plan) -> tuple[dict, dict[str, pa.Table]]:
+def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: RunPlan) -> tuple[dict, dict[str, pa.Table]]:
     reserve_budget(run, account)
     measure(run, HERE)
     calibrate_counts(run, HERE)
@@ -597,7 +597,7 @@ def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
 
 def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
-    plan = Plan(domain, Fraction(1, 2), marginals=((),))
+    plan = RunPlan(domain, Fraction(1, 2), marginals=((),))
     save_object(run / PLAN, plan)
     tabulate(run, HERE, write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
     manifest, tables = released(tmp_path, run, account, plan)
@@ -609,7 +609,7 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
 def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
     domain = read_domain(made.domain)
-    plan = Plan(domain, Fraction(1), read_totals(made.totals, domain))
+    plan = RunPlan(domain, Fraction(1), read_totals(made.totals, domain))
     save_object(run / PLAN, plan)
     tabulate(run, HERE, str(made.table), domain)
     manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), plan)
@@ -638,7 +638,7 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     assert domain.charged == EVERYWHERE
     assert "states" not in domain.model_fields_set
     account = account_in(tmp_path)
-    plan = Plan(domain, Fraction(1, 2), marginals=((),))
+    plan = RunPlan(domain, Fraction(1, 2), marginals=((),))
     save_object(run / PLAN, plan)
     table = tmp_path / "persons.csv"
     table.write_text("PROVINCE,STATE,GQ\nON-35,Vaud,01\n99,RI,02\n")

@@ -98,7 +98,7 @@ def test_the_example_has_every_case(example: Path) -> None:
     crossing = placed.groupby(["TABBLKST", "PLACEFP"])["TABTRACTCE"].nunique()
     assert (crossing > 1).any(), "a place that crosses tracts"
     county = land[land["TABBLKCOU"].eq("003") & land["TABBLKST"].eq("31")]
-    assert county["TABTRACTCE"].nunique() == county["PLACEFP"].nunique() == 1, "county = tract = place, but for water"
+    assert county["TABTRACTCE"].nunique() == county["PLACEFP"].nunique() == 1, "county = tract = place, except water"
     assert grf[grf["AIANNHCE"] != "9999"].groupby("AIANNHCE")["TABBLKST"].nunique().max() == 2
     assert set(grf["TABBLKST"]) == {"31", "46", "72"}
 

@@ -17,7 +17,7 @@ Source = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Noise:
+class CountNoise:
     """The noise in one published total.
 
     Attributes
@@ -47,7 +47,7 @@ def read_law(query: Mapping[str, Any]) -> Law:
     return law
 
 
-def margin_of_difference(one: Noise, *others: Noise) -> int:
+def margin_of_difference(one: CountNoise, *others: CountNoise) -> int:
     """Return the margin of a count less the sum of others.
 
     Noise that both sides share cancels; the rest is independent.

@@ -18,7 +18,7 @@ from typing import Any
 from flows.reports.show.confidence import RELEASED, Confidence, confidence
 from flows.reports.show.database import Database
 from flows.reports.show.detailed_dhca.iterations import Iteration, read_tabulated
-from flows.reports.show.detailed_dhca.noise import Noise, margin_of_cells, read_law
+from flows.reports.show.detailed_dhca.noise import CountNoise, margin_of_cells, read_law
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
@@ -77,7 +77,7 @@ class Published:
     count: int
     margin: int
     shape: str
-    noise: Noise
+    noise: CountNoise
     estimate: int | None = None
     estimate_margin: int | None = None
 
@@ -297,7 +297,7 @@ class Release:
                     shapes.setdefault(margin, set()).add("total" if detail == "total_only" else detail)
         return {margin: next(iter(fits)) if len(fits) == 1 else None for margin, fits in shapes.items()}
 
-    def _noise(self, level: Level, region: Region, code: str, margin: int, shape: str) -> Noise:
+    def _noise(self, level: Level, region: Region, code: str, margin: int, shape: str) -> CountNoise:
         """Return the noise of a published total: its level's, or that of a coterminous region, which gave the count.
 
         The release does not name that region, but has its margin. Where two laws have the margin, take the wider.
@@ -305,7 +305,7 @@ class Release:
         number, members = self._set_of.get(region, (None, (region,)))
         source = ("set", number, code) if number is not None else (region.type, region.id, code)
         types = tuple(member.type for member in members)
-        return Noise(source, self._widest(types, level.iteration_level, margin, shape), CELLS[shape])
+        return CountNoise(source, self._widest(types, level.iteration_level, margin, shape), CELLS[shape])
 
     def _find_widest(self, region_types: tuple[str, ...], iteration_level: int, margin: int, shape: str) -> Law | None:
         """Return the widest law of a cell, among the levels of these types, with which a total has this margin."""

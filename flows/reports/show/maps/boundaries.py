@@ -1,7 +1,7 @@
 """Boundaries of regions from a file of the user's: GeoJSON, GeoPackage, or a shapefile, zipped as it is downloaded.
 
 A feature is of the region whose code its GEOID has, as in the Census Bureau's cartographic boundary files; the number
-of digits tells the type. Coordinates are degrees of longitude and latitude.
+of digits gives the type. Coordinates are degrees of longitude and latitude.
 (https://www.census.gov/geographies/mapping-files/time-series/geo/cartographic-boundary.html)
 """
 
@@ -68,7 +68,7 @@ class Shapes:
         """Return the SVG paths of regions; neighbours keep their common line when it is simplified."""
         import shapely
 
-        corners = place(np.array([[-100.0, 40.0], [-70.0, 45.0]])).ravel().tolist()  # tell one frame from another
+        corners = place(np.array([[-100.0, 40.0], [-70.0, 45.0]])).ravel().tolist()  # of this frame alone
         known = (*keys, *corners)
         if known in self._paths:
             return self._paths[known]

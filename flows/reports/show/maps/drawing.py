@@ -185,5 +185,5 @@ class _Frame:
         return placed
 
     def widest(self, count: int) -> float:
-        """Return the radius of the largest circle, for so many."""
+        """Return the radius of the largest circle, by their number."""
         return round(min(36.0, max(5.0, 0.7 * sqrt(WIDTH * self.height / count / 3.14))), 1)

@@ -1,7 +1,7 @@
 """From degrees to the plane: equal areas for the nation, true east-west distances at the middle of a state.
 
-The nation is in Albers' equal-area conic projection; Alaska, Hawaii and Puerto Rico have their own, and stand below the
-other states as is usual (Snyder, Map Projections: A Working Manual, 1987, 14-1 to 14-6). A state is equirectangular.
+The nation is in Albers' equal-area conic projection; Alaska, Hawaii and Puerto Rico have their own, below the other
+states as is usual (Snyder, Map Projections: A Working Manual, 1987, 14-1 to 14-6). A state is equirectangular.
 """
 
 from __future__ import annotations

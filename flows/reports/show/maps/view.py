@@ -118,5 +118,5 @@ def key_of(by: str, subject: str, whole: str) -> str:
     return {
         "count": f"The area of a circle is the number of {subject}.",
         "share": f"Colours are shares: {subject}, {whole}. Each class has about as many regions.",
-        "margin": "Colours are margins of error as shares of the counts: the larger it is, the less a count tells.",
+        "margin": "Colours are margins of error as shares of the counts: the larger, the less certain the count.",
     }[by]
