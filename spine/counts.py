@@ -86,10 +86,13 @@ def sql_condition(axes: Sequence[Axis], where: Condition) -> str:
     terms, stride = [], prod(map(len, axes))
     for axis in axes:
         stride //= len(axis)
-        if chosen := sorted(where.get(axis.name, ())):
-            low, high = chosen[0], chosen[-1]
-            is_range = len(chosen) == high - low + 1  # quicker than a list
-            held = f"BETWEEN {low} AND {high}" if is_range else f"IN ({', '.join(map(str, chosen))})"
+        if axis.name in where:
+            if not (chosen := sorted(where[axis.name])):
+                return "false"
+            if chosen == [*range(chosen[0], chosen[-1] + 1)]:  # quicker than a list
+                held = f"BETWEEN {chosen[0]} AND {chosen[-1]}"
+            else:
+                held = f"IN ({', '.join(map(str, chosen))})"
             terms.append(f"(cell // {stride}) % {len(axis)} {held}")
     return " AND ".join(terms) or "true"
 
