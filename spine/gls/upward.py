@@ -5,7 +5,9 @@ No information of blocks is kept: they are measured a range of parents at a time
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -26,30 +28,49 @@ from spine.top_down.plan import Plan
 from spine.top_down.queries import DETAILED
 from spine.workload import FloatArray
 
+Seen: TypeAlias = Callable[[int, int, int, Information], None]
 
-def pass_up(plan: Plan, measure: Measure, level: int, first: int, last: int) -> tuple[Information, ...]:
-    """Return the information of these geounits, their children, and so on, down to the last level above the lowest."""
+
+def _ignore(level: int, first: int, last: int, children: Information) -> None:
+    """Keep nothing."""
+
+
+def pass_up(
+    plan: Plan, measure: Measure, level: int, first: int, last: int, seen: Seen = _ignore
+) -> tuple[Information, ...]:
+    """Return the information of these geounits, their children, and so on, down to the last level above the lowest.
+
+    seen: called from the lowest level up with each range of parents (level, first, last) and the information of exactly
+    their children, that of the lowest level included, which is not kept.
+    """
     lowest = len(plan.spine.levels) - 1
     if level == lowest:
         return (measured(plan, measure, level, first, last),)
     if level < lowest - 1:
-        below = pass_up(plan, measure, level + 1, *plan.children_of(level, first, last))
+        below = pass_up(plan, measure, level + 1, *plan.children_of(level, first, last), seen)
+        seen(level, first, last, below[0])
         return (above(plan, measure, below[0], first, last), *below)
     parts = []
     for batch in plan.batches(level, first, last):
-        blocks = measured(plan, measure, lowest, *plan.children_of(level, *batch))
-        parts.append(above(plan, measure, blocks, *batch))
+        children = measured(plan, measure, lowest, *plan.children_of(level, *batch))
+        seen(level, *batch, children)
+        parts.append(above(plan, measure, children, *batch))
     return (information_joined(parts),)
 
 
-def pass_up_above(plan: Plan, measure: Measure, information: Information) -> tuple[Information, ...]:
+def pass_up_above(
+    plan: Plan, measure: Measure, information: Information, seen: Seen = _ignore
+) -> tuple[Information, ...]:
     """Return the information of every level down to that of `information`, which is of all its geounits.
 
-    So a state's pass goes on from its counties' (`information_joined`), and the nation's from its states' parts.
+    So a state's pass goes on from its tracts' (`information_joined`), and the nation's from its states' parts. seen: as
+    for `pass_up`.
     """
     passed = [information]
     while passed[0].level > 0:
-        passed.insert(0, above(plan, measure, passed[0], 0, len(plan.spine.starts[passed[0].level - 1])))
+        level, number = passed[0].level - 1, len(plan.spine.starts[passed[0].level - 1])
+        seen(level, 0, number, passed[0])
+        passed.insert(0, above(plan, measure, passed[0], 0, number))
     return tuple(passed)
 
 
@@ -113,4 +134,4 @@ def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -
     return own_information(plan.product, level, first, queries, hierarchy, answers, weight, allowed)
 
 
-__all__ = ["Information", "above", "measured", "pass_up", "pass_up_above"]
+__all__ = ["Information", "Seen", "above", "measured", "pass_up", "pass_up_above"]

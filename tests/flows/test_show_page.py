@@ -30,14 +30,15 @@ from tasks.detailed_dhca.accuracy.report import write_report as write_accuracy
 from tasks.inputs.blocks.area_file import AreaFile
 from tasks.inputs.marks import write_mark
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.accuracy.compare import COVERAGE, TARGET
 from tasks.top_down.accuracy.errors import averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.gls.pass_up import pass_up
+from tasks.top_down.published.places import find_published
 from tasks.top_down.user_areas.answer import answer
-from tasks.top_down.user_areas.keep import keep, pass_up
+from tasks.top_down.user_areas.keep import AreasKeeper, keep
 from tasks.top_down.user_areas.report import page as areas_page
-from tasks.top_down.user_areas.sources import open_source
 from tasks.top_down.user_areas.tree import find_tree
 from tests.flows.conftest import printed
 
@@ -103,17 +104,17 @@ def written(released, top_down_released, tmp_path_factory):
 
 def answered(release, folder):
     """The counts of two areas of a release's state 46, from its measurements."""
-    source = open_source(release, None)
-    run = TopDownRun(folder / "runs/areas")
-    run.create()
-    source.open(run, HERE, ["46"])
-    digest = source.digest("46")
-    pass_up(run, HERE)
-    keep(run, folder, {"46": digest})
+    (published,) = find_published(release)
+    directory = RunDirectory(folder / "runs/areas")
+    directory.create()
+    source = published.open(directory.path, HERE, {}, ["46"])
+    digest = published.digest("46")
+    pass_up(source, HERE, AreasKeeper)
+    keep(source, folder, {"46": digest})
     tree = find_tree(folder, digest)
     codes = np.sort(tree.codes("persons"))
     areas = AreaFile(codes, np.arange(len(codes)) % 2, ("north", "south"), ())
-    return answer([tree], areas, source.name, None, source.banners)
+    return answer([tree], areas, published.origin.name, None, published.banners)
 
 
 def repeated(params, data, out, chart):

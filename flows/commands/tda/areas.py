@@ -114,12 +114,13 @@ def _keep(published: Published, digests: dict[str, str], options: WorkOptions) -
     """Read states, and keep what questions about their areas need."""
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory
-    from tasks.top_down.user_areas.keep import keep, pass_up
+    from tasks.top_down.gls.pass_up import pass_up
+    from tasks.top_down.user_areas.keep import AreasKeeper, keep
 
     directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))
     with options.leaving_nothing(directory, "Areas") as workers:
         source = published.open(directory.path, workers, {}, list(digests))
-        pass_up(source, workers)
+        pass_up(source, workers, AreasKeeper)
         if any(published.digest(state) != digest for state, digest in digests.items()):
             raise Refused("the measurements changed while they were read: ask again")
         keep(source, options.home, digests)

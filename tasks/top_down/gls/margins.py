@@ -1,7 +1,7 @@
 """Find the margins of error: of every total and table cell the unbiased estimate and its standard error.
 
-Made of noisy answers and declared invariants alone, so they cost no budget. Batches of tracts are worked on apart, each
-from the blocks up; their sums over places and other areas are joined state by state.
+Made of noisy answers and declared invariants alone, so they cost no budget. While information passes up a batch of
+tracts, the sums over places and other areas in it are kept; they are joined state by state.
 
 ```
 noisy/PRODUCT/SS/meets/FAMILY/FIRST     the sums over areas of a batch of tracts (`spine.gls.entity_sums`)
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spine.geography import IntArray
-from spine.top_down import Measure
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import areas
 from tasks.top_down.estimate.descent import all_batches, batches
 from tasks.top_down.gls.margin_tables import AREAS, columns_of, margins_folder, save_level
-from tasks.top_down.gls.pass_up import above_counties, load_information
+from tasks.top_down.gls.pass_up import Keeper, load_information, save_information
+from tasks.top_down.input.geography import plan_of
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
@@ -35,21 +35,51 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 
+class MarginsKeeper(Keeper):
+    """Keeps what margins need below the tracts: the block groups' information, and the sums over areas."""
+
+    def __init__(self, source: Source, product: ProductName, state: str, plan: Plan) -> None:
+        super().__init__(source, product, state, plan)
+        self.columns = columns_of(product, source.design.pl94)
+        self.families = dict(_families(source, product, state))
+        self.meets: dict[str, list[Regressed]] = {family: [] for family in self.families}
+
+    def add(self, level: int, first: int, last: int, children: Information) -> None:
+        """Keep the sums over areas of the children's blocks; above the tracts nothing."""
+        from spine.gls.blue import sibling_sums
+        from spine.gls.entity_sums import joined, of_blocks, of_children
+
+        below = self.plan.spine.levels[children.level]
+        if below not in ("Block", "Block_Group"):
+            return
+        siblings = sibling_sums(self.plan, level, first, last, children)
+        for family, area in self.families.items():
+            if below == "Block":
+                here = area[children.first : children.last]
+                self.meets[family].append(of_blocks(self.columns, siblings, first, here))
+                continue
+            found = of_children(self.columns, siblings, first, children.first, joined(self.meets[family]))
+            folder = _meets_folder(self.source, self.product, self.state, family)
+            save_arrays(folder / f"{first:07d}", found.arrays)
+        if below == "Block_Group":
+            save_information(self.source, self.product, self.state, self.plan, children)
+
+
 def find_margins(source: Source, workers: Workers) -> None:
     """Save the margins of every product and state; information is passed up already."""
+    if source.validated.nation:
+        workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
     workers.map("margins", source, below_tracts, all_batches(source, "Tract", "Block"))
     workers.map("margins of states", source, above_tracts, source.product_states)
 
 
-def save_states(source: Source, product: ProductName, nation: Plan, information: tuple[Information, ...]) -> None:
-    """Save the estimates of whole states, with the nation's measurement, and the margins of the nation if asked for.
-
-    information: of the nation and the parts.
-    """
+def of_states(source: Source, product: ProductName) -> None:
+    """Save the estimates of whole states, with the nation's measurement, and the margins of the nation if asked for."""
+    plan = plan_of(source, product, US)  # before what imports numba
     from spine.gls.blue import blue_nation, blue_states
 
-    whole = blue_nation(nation, information[0])
-    states = blue_states(nation, information[1], whole)
+    whole = blue_nation(plan, load_information(source, product, US, US, 0, 1))
+    states = blue_states(plan, load_information(source, product, US, "State", 0, plan.spine.blocks), whole)
     if source.design.pl94:
         save_level(source, product, US, US, whole)
     save_arrays(_states_path(source, product), {"x": states.x, "variance": states.variance})
@@ -84,10 +114,13 @@ class _Upper(NamedTuple):
     of_counties: Information
 
 
-def _upper(source: Source, product: ProductName, state: str, plan: Plan, measure: Measure) -> _Upper:
+def _upper(source: Source, product: ProductName, state: str, plan: Plan) -> _Upper:
     from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states
 
-    of_parts, of_counties = above_counties(source, product, state, plan, measure)
+    of_parts, of_counties = (
+        load_information(source, product, state, level, 0, len(starts))
+        for level, starts in zip(plan.spine.levels[:2], plan.spine.starts[:2], strict=True)
+    )
     if source.validated.nation:
         row = source.validated.states.index(state)
         x, variance = (np.array(open_array(_states_path(source, product), name)) for name in ("x", "variance"))
@@ -99,39 +132,19 @@ def _upper(source: Source, product: ProductName, state: str, plan: Plan, measure
 
 
 def below_tracts(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
-    """Save the margins of the tracts first ... last - 1 and their block groups, and the sums over areas in them."""
+    """Save the margins of the tracts first ... last - 1 and of their block groups."""
 
     def make() -> None:
-        measure = source.answers(product, state)  # before what imports numba
-        from spine.gls.blue import blue_children, sibling_sums
-        from spine.gls.entity_sums import joined, of_blocks, of_children
-        from spine.gls.information import information_joined
-        from spine.gls.upward import above, measured
+        plan = plan_of(source, product, state)  # before what imports numba
+        from spine.gls.blue import blue_children
 
-        plan, columns = measure.plan, columns_of(product, source.design.pl94)
-        levels, families = plan.spine.levels, dict(_families(source, product, state))
-        tract, group, block = (levels.index(name) for name in ("Tract", "Block_Group", "Block"))
-        counties = _upper(source, product, state, plan, measure).counties
+        tract = plan.spine.levels.index("Tract")
+        counties = _upper(source, product, state, plan).counties
         county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
         tracts_of_counties = plan.first_child[tract - 1][county]
         of_tracts = load_information(source, product, state, "Tract", *tracts_of_counties.tolist())
         tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
-
-        first_group, last_group = plan.first_child[tract][[first, last]].tolist()
-        groups: list[Information] = []
-        meets: dict[str, list[Regressed]] = {family: [] for family in families}
-        for start, end in plan.batches(group, first_group, last_group):
-            bounds = plan.first_child[group][[start, end]].tolist()
-            of_blocks_here = measured(plan, measure, block, *bounds)
-            groups.append(above(plan, measure, of_blocks_here, start, end))
-            siblings = sibling_sums(plan, group, start, end, of_blocks_here)
-            for family, area in families.items():
-                meets[family].append(of_blocks(columns, siblings, start, area[slice(*bounds)]))
-        of_groups = information_joined(groups)
-        siblings = sibling_sums(plan, tract, first, last, of_groups)
-        for family, parts in meets.items():
-            found = of_children(columns, siblings, first, first_group, joined(parts))
-            save_arrays(_meets_folder(source, product, state, family) / f"{first:07d}", found.arrays)
+        of_groups = load_information(source, product, state, "Block_Group", *plan.children_of(tract, first, last))
         save_level(source, product, state, "Tract", tracts)
         save_level(source, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
 
@@ -142,13 +155,12 @@ def above_tracts(source: Source, product: ProductName, state: str) -> None:
     """Save the margins of a state's parts and counties, and of its areas."""
 
     def make() -> None:
-        measure = source.answers(product, state)  # before what imports numba
+        plan = plan_of(source, product, state)  # before what imports numba
         from spine.gls.blue import STATES, sibling_sums
         from spine.gls.entity_sums import entity_estimates, joined, of_children
 
-        plan, columns = measure.plan, columns_of(product, source.design.pl94)
-        county = plan.spine.levels.index("County")
-        upper = _upper(source, product, state, plan, measure)
+        columns, county = columns_of(product, source.design.pl94), plan.spine.levels.index("County")
+        upper = _upper(source, product, state, plan)
         of_tracts = {
             family: _load_meets(source, product, state, family) for family, _ in _families(source, product, state)
         }

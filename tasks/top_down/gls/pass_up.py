@@ -1,7 +1,7 @@
 """Pass information up the spine: sum up, geounit by geounit, everything that was measured in it and below it.
 
-Made of noisy answers and declared invariants alone, so it costs no budget. Counties, tracts and the levels between them
-are saved; block groups are passed up again by the batch that estimates blocks.
+One pass, which asks for every answer once, serves estimates, margins of error and areas: what each keeps of it, its
+`Keeper` does. It is made of noisy answers and declared invariants alone, so it costs no budget.
 
 ```
 noisy/PRODUCT/SS/up/LEVEL/FIRST    information of a batch of geounits
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
-from spine.top_down import Measure
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
-from tasks.top_down.run_plan import ProductName
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate.descent import all_batches
+from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
@@ -26,51 +27,86 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 
+class Keeper:
+    """What is kept of siblings while information passes up a state."""
+
+    def __init__(self, source: Source, product: ProductName, state: str, plan: Plan) -> None:
+        self.source, self.product, self.state, self.plan = source, product, state, plan
+
+    def add(self, level: int, first: int, last: int, children: Information) -> None:
+        """Keep what is needed of the children of the geounits first ... last - 1 of a level, from the blocks up."""
+        raise NotImplementedError
+
+    def end(self, parts: Information) -> None:
+        """Keep what is needed of a whole state, by the information of its parts."""
+
+
+def pass_up(source: Source, workers: Workers, keeper: type[Keeper]) -> None:
+    """Pass the measurements of every product and state up to the state's parts."""
+    for states in source.at_hand(workers):
+        batches = [(*batch, keeper) for batch in all_batches(source, "Tract", "Block") if batch[1] in states]
+        workers.map("pass up", source, up_to_tracts, batches)
+        whole = [(*pair, keeper) for pair in source.product_states if pair[1] in states]
+        workers.map("pass up states", source, up_to_parts, whole)
+
+
+def up_to_tracts(source: Source, product: ProductName, state: str, first: int, last: int, keeper: type[Keeper]) -> None:
+    """Save the information of the tracts first ... last - 1, and what the keeper keeps below them."""
+
+    def make() -> None:
+        answers = source.answers(product, state)
+        plan = answers.plan
+        kept, tract = keeper(source, product, state, plan), plan.spine.levels.index("Tract")
+        save_information(source, product, state, plan, engine.pass_up(plan, answers, tract, first, last, kept.add)[0])
+
+    unless_done(information_folder(source, product, state, "Tract") / f"{first:07d}", make)
+
+
+def up_to_parts(source: Source, product: ProductName, state: str, keeper: type[Keeper]) -> None:
+    """Save the information of a state's counties and parts, and what the keeper keeps above the tracts."""
+
+    def make() -> None:
+        answers = source.answers(product, state)
+        plan = answers.plan
+        kept, tract = keeper(source, product, state, plan), plan.spine.levels.index("Tract")
+        tracts = load_information(source, product, state, "Tract", 0, len(plan.spine.starts[tract]))
+        passed = engine.pass_up_above(plan, answers, tracts, kept.add)
+        kept.end(passed[0])
+        for information in reversed(passed[:tract]):
+            save_information(source, product, state, plan, information)
+
+    unless_done(information_folder(source, product, state, "State") / "0000000", make)
+
+
+def up_to_nation(source: Source, product: ProductName) -> None:
+    """Save the information of the nation, from that of all states' parts."""
+
+    def make() -> None:
+        answers = source.answers(product, US)
+        parts = load_information(source, product, US, "State", 0, answers.plan.spine.blocks)
+        save_information(source, product, US, answers.plan, engine.pass_up_above(answers.plan, answers, parts)[0])
+
+    unless_done(information_folder(source, product, US, US) / "0000000", make)
+
+
 def information_folder(source: Source, product: ProductName, state: str, level: str) -> Path:
     """Return where the information of a level is saved, in batches by their first geounit."""
     return source / f"noisy/{product}/{state}/up/{level}"
 
 
-def pass_up(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
-    """Save the information of the counties first ... last - 1 and down to their tracts; the counties' last."""
-
-    def make() -> None:
-        measuring = source.answers(product, state)
-        levels = measuring.plan.spine.levels
-        passed = engine.pass_up(measuring.plan, measuring, levels.index("County"), first, last)
-        for information in reversed([part for part in passed if part.level <= levels.index("Tract")]):
-            folder = information_folder(source, product, state, levels[information.level])
-            arrays = {"linear": information.linear, "precision": information.precision}
-            save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
-
-    unless_done(information_folder(source, product, state, "County") / f"{first:07d}", make)
-
-
-def above_counties(
-    source: Source, product: ProductName, state: str, plan: Plan, measure: Measure
-) -> tuple[Information, ...]:
-    """Return the information of a state's parts and of its counties."""
-    number = len(plan.spine.starts[plan.spine.levels.index("County")])
-    return engine.pass_up_above(plan, measure, load_information(source, product, state, "County", 0, number))
-
-
-def above_parts(source: Source, product: ProductName, nation: Plan, measure: Measure) -> tuple[Information, ...]:
-    """Return the information of the nation and of all states' parts."""
-    linear, precision = [], []
-    for state in source.validated.states:
-        measuring = source.answers(product, state)
-        parts = above_counties(source, product, state, measuring.plan, measuring)[0]
-        linear.append(parts.linear)
-        precision.append(parts.precision)
-    level = nation.spine.levels.index("State")
-    parts = engine.Information(level, 0, np.concatenate(linear), np.concatenate(precision))
-    return engine.pass_up_above(nation, measure, parts)
+def save_information(source: Source, product: ProductName, state: str, plan: Plan, information: Information) -> None:
+    """Save the information of a batch of geounits."""
+    folder = information_folder(source, product, state, plan.spine.levels[information.level])
+    arrays = {"linear": information.linear, "precision": information.precision}
+    save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
 
 
 def load_information(
     source: Source, product: ProductName, state: str, level: str, first: int, last: int
 ) -> Information:
-    """Read the information of the geounits first ... last - 1 of a level."""
+    """Read the information of the geounits first ... last - 1 of a level; of the nation's states, all their parts."""
+    if (state, level) == (US, "State"):
+        return _load_parts(source, product)
     parts = []
     for path in complete(information_folder(source, product, state, level)):
         start = int(path.name)
@@ -81,3 +117,12 @@ def load_information(
             index = int(open_array(path, "at")[0])
             parts.append(engine.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
     return engine.information_joined(parts)
+
+
+def _load_parts(source: Source, product: ProductName) -> Information:
+    """Read the information of all states' parts, which are the second level of the nation."""
+    folders = [information_folder(source, product, state, "State") / "0000000" for state in source.validated.states]
+    linear, precision = (
+        np.concatenate([open_array(folder, name) for folder in folders]) for name in ("linear", "precision")
+    )
+    return engine.Information(1, 0, linear, precision)

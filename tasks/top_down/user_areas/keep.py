@@ -1,4 +1,4 @@
-"""Keep what questions about areas need of a state: workers pass its published noisy answers up the spine, once."""
+"""Keep what questions about areas need of a state, while its published noisy answers pass up the spine, once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from spine.workload import FloatArray
 from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.files import complete, remove, save_arrays, save_object
 from tasks.lifecycle.private_folder import make_private
-from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import all_batches
 from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.gls.pass_up import information_folder, load_information
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.gls.pass_up import Keeper
 from tasks.top_down.source import Source
 from tasks.top_down.user_areas.tree import FOLDER, About
 
@@ -28,15 +25,6 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 KEPT_AT_MOST = 64  # states; the one that was not asked for longest goes first
-
-
-def pass_up(source: Source, workers: Workers) -> None:
-    """Pass the measurements of a source, which are open, up the spines of its states."""
-    for states in source.at_hand(workers):
-        batches = [batch for batch in all_batches(source, "Tract", "Block") if batch[1] in states]
-        workers.map("pass up", source, pass_up_tracts, batches)
-        whole = [pair for pair in source.product_states if pair[1] in states]
-        workers.map("pass up states", source, pass_up_state, whole)
 
 
 def keep(source: Source, home: Path, digests: dict[str, str]) -> None:
@@ -68,59 +56,36 @@ def _place(source: Source, state: str) -> Path:
     return source / f"noisy/{FOLDER}/{state}"
 
 
-def pass_up_tracts(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
-    """Keep the blocks and block groups of the tracts first ... last - 1, and save the tracts' information."""
-    measure = source.answers(product, state)  # before what imports numba
-    from spine.gls.blue import sibling_sums
-    from spine.gls.information import information_joined
-    from spine.gls.upward import above, measured
+class AreasKeeper(Keeper):
+    """Keeps every geounit of a state with the sums of its parent's children; of blocks only the sums of columns."""
 
-    plan, columns, place = measure.plan, columns_of(product), _place(source, state) / product
-    levels = plan.spine.levels
-    tract, block = levels.index("Tract"), len(levels) - 1
-    informed = []
-    for start, stop in plan.batches(block - 1, *plan.children_of(tract, first, last)):
-        blocks = measured(plan, measure, block, *plan.children_of(block - 1, start, stop))
-        informed.append(above(plan, measure, blocks, start, stop))
-        given = sibling_sums(plan, block - 1, start, stop, blocks)
-        kept = _sums_of_parents(given) | _by_kind(plan, blocks.first, given) | {"sums": columns.sums(given.z)}
-        save_arrays(place / levels[block] / f"{blocks.first:07d}", kept | {"at": np.array([start, blocks.first])})
-    of_groups = information_joined(informed)
-    _keep_level(plan, place, tract, first, last, of_groups)
-    of_tracts = above(plan, measure, of_groups, first, last)
-    arrays = {"at": np.array([tract]), "linear": of_tracts.linear, "precision": of_tracts.precision}
-    save_arrays(information_folder(source, product, state, "Tract") / f"{first:07d}", arrays)
+    @property
+    def _place(self) -> Path:
+        return _place(self.source, self.state) / self.product
 
+    def add(self, level: int, first: int, last: int, children: Information) -> None:
+        """Keep the children of the geounits first ... last - 1 of a level, or (STATES) of the whole state."""
+        from spine.gls.blue import sibling_sums
 
-def pass_up_state(source: Source, product: ProductName, state: str) -> None:
-    """Keep the tracts, counties and parts of a state, the whole state, and the codes of its blocks."""
-    measure = source.answers(product, state)
-    from spine.gls.blue import blue_states
-    from spine.gls.upward import above
+        given = sibling_sums(self.plan, level, first, last, children)
+        if children.level == len(self.plan.spine.levels) - 1:
+            own = _by_kind(self.plan, children.first, given) | {"sums": columns_of(self.product).sums(given.z)}
+        else:
+            some, z = _packed(given.z)
+            own = {"z_types": some, "z": z, "variance": given.variance}
+        name = f"{self.plan.spine.levels[children.level]}/{children.first:07d}"
+        at = {"at": np.array([first, children.first])}
+        save_arrays(self._place / name, _sums_of_parents(given) | own | at)
 
-    plan, place = measure.plan, _place(source, state) / product
-    tract = plan.spine.levels.index("Tract")
-    information = load_information(source, product, state, "Tract", 0, len(plan.spine.starts[tract]))
-    for level in range(tract - 1, -1, -1):
-        number = len(plan.spine.starts[level])
-        _keep_level(plan, place, level, 0, number, information)
-        information = above(plan, measure, information, 0, number)
-    _keep_level(plan, place, STATES, 0, 1, information)
-    whole = blue_states(plan, information)
-    save_arrays(place / "whole", {"x": whole.x, "variance": whole.variance})
-    geocode = source.state(state).geography.geocode[plan.spine.order]
-    save_arrays(place / "code", {"code": short_codes(geocode)})
+    def end(self, parts: Information) -> None:
+        """Keep the parts of the state, the whole state, and the codes of its blocks."""
+        from spine.gls.blue import blue_states
 
-
-def _keep_level(plan: Plan, place: Path, level: int, first: int, last: int, information: Information) -> None:
-    """Keep the children of the geounits first ... last - 1 of a level; information: of exactly these."""
-    from spine.gls.blue import sibling_sums
-
-    given = sibling_sums(plan, level, first, last, information)
-    some, z = _packed(given.z)
-    kept = _sums_of_parents(given) | {"z_types": some, "z": z, "variance": given.variance}
-    name = plan.spine.levels[level + 1]
-    save_arrays(place / name / f"{information.first:07d}", kept | {"at": np.array([first, information.first])})
+        self.add(STATES, 0, 1, parts)
+        whole = blue_states(self.plan, parts)
+        save_arrays(self._place / "whole", {"x": whole.x, "variance": whole.variance})
+        geocode = self.source.state(self.state).geography.geocode[self.plan.spine.order]
+        save_arrays(self._place / "code", {"code": short_codes(geocode)})
 
 
 def _sums_of_parents(given: SiblingSums) -> dict[str, np.ndarray]:

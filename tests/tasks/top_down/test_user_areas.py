@@ -34,13 +34,14 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.pages.csv_text import as_csv
 from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.gls.pass_up import pass_up
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import Published, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas.answer import Answer, answer, check_codes, check_states
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors, joint_width
 from tasks.top_down.user_areas.intervals import Z95, interval
-from tasks.top_down.user_areas.keep import keep, pass_up
+from tasks.top_down.user_areas.keep import AreasKeeper, keep
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.question import estimate_areas
 from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
@@ -65,7 +66,7 @@ def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = RunDirectory(home / "runs/areas")
     directory.create()
     source = published(noisy).open(directory.path, HERE, {}, ["56"])
-    pass_up(source, HERE)
+    pass_up(source, HERE, AreasKeeper)
     keep(source, home, {"56": published(noisy).digest("56")})
     return home
 
