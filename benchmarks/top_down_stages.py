@@ -26,8 +26,7 @@ from tasks.lifecycle.files import remove
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.published.nmf.inventory import take_inventory
-from tasks.top_down.published.nmf.source import Request
-from tasks.top_down.published.places import BureauFiles
+from tasks.top_down.published.places import find_published
 from tasks.top_down.run import TopDownRun
 
 
@@ -86,9 +85,9 @@ def read_back(run: TopDownRun, staged: Path, estimator: str) -> dict[str, Any]:
     directory.create()
     start = time.process_time(), time.perf_counter()
     try:
-        inventory, notes = take_inventory(staged)
-        files = BureauFiles(staged, inventory, notes, Request())
-        files.open(directory.path, cast(Workers, here), {"estimator": estimator})
+        inventory, _ = take_inventory(staged)
+        (published,) = find_published(staged / "nmf")
+        published.read(directory.path, cast(Workers, here), {"estimator": estimator}, ())
         parts = [part for part in inventory.parts if part.kind == "DPQuery"]
         return {
             "processor_seconds": here.seconds | {"total": time.process_time() - start[0]},

@@ -141,7 +141,7 @@ def estimated(
     for directory in directories:
         directory.create()
     places = zip(published, directories, strict=True)
-    sources = [each.open(directory.path, workers, changes) for each, directory in places]
+    sources = [each.read(directory.path, workers, changes, ()) for each, directory in places]
     releases = write_sources(sources, workers, folder / "out", write)
     end_sources(directories, folder / "out")
     return releases

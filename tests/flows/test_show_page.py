@@ -107,7 +107,7 @@ def answered(release, folder):
     (published,) = find_published(release)
     directory = RunDirectory(folder / "runs/areas")
     directory.create()
-    source = published.open(directory.path, HERE, {}, ["46"])
+    source = published.read(directory.path, HERE, {}, ["46"])
     digest = published.digest("46")
     pass_up(source, HERE, AreasKeeper)
     keep(source, folder, {"46": digest})

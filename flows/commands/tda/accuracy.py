@@ -68,6 +68,7 @@ def accuracy(
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs
     from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
+    from tasks.top_down.published.replicates.report import write_comparison
     from tasks.top_down.run_plan import ESTIMATORS, SPINES
 
     check_empty(place)
@@ -97,7 +98,8 @@ def accuracy(
     target = targeted({kind: measured.target for kind, measured in by_spine.items()})
     about = {"truth": TRUTH[mark], "States": states, "Data": str(data), "Seeds": str(seeds)}
     with new_folder(place, 0o700) as folder:
-        tables = write_report(folder, errors, coverage, kinds, estimators, about, target, compared)
+        shown = write_comparison(folder, compared) if compared else None
+        tables = write_report(folder, errors, coverage, kinds, estimators, about, target, shown)
     err.print(labelled("NOT PRIVATE:", f"{TRUTH[mark]}."))
 
     facts = {
@@ -107,9 +109,10 @@ def accuracy(
         "coverage": _records(coverage),
         "target": _records(target),
     }
-    if compared:
+    if compared and shown:
         facts |= {"differs": compared.differs, "verdict_in_words": compared.sentence, "incomplete": compared.incomplete}
         facts |= {name: _records(getattr(compared, name)) for name in ("table", "verdict")}
+        tables = [shown["table"], shown["verdict"]]
     report(facts, tables, Format.table, as_json=options.as_json)
 
 

@@ -119,7 +119,7 @@ def _keep(published: Published, digests: dict[str, str], options: WorkOptions) -
 
     directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))
     with options.leaving_nothing(directory, "Areas") as workers:
-        source = published.open(directory.path, workers, {}, list(digests))
+        source = published.read(directory.path, workers, {}, list(digests))
         pass_up(source, workers, AreasKeeper)
         if any(published.digest(state) != digest for state, digest in digests.items()):
             raise Refused("the measurements changed while they were read: ask again")

@@ -83,7 +83,7 @@ def write_published(
 ) -> list[Path]:
     """Read published measurements into private directories, which are removed, and write OUT of them, or nothing.
 
-    write: as for `write_sources`. changes: as for `Published.open`. Where the input is refused, its findings are shown.
+    write: as for `write_sources`. changes: as for `Published`. Where the input is refused, its findings are shown.
     """
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory, locked
@@ -110,7 +110,7 @@ def write_published(
             for other in directories[1:]:
                 others.enter_context(locked(other))
             places = zip(published, directories, strict=True)
-            sources = [each.open(directory.path, workers, changes or {}) for each, directory in places]
+            sources = [each.read(directory.path, workers, changes or {}, ()) for each, directory in places]
             return write_sources(sources, workers, out, write)
     except Refused:
         for directory in directories:

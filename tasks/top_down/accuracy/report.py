@@ -13,14 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from privacy.analyses.replicates import STATISTICS
 from tasks.pages import render
 from tasks.pages.charts import picture, standalone
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import PRODUCTS, best_in_words, level_title
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.gls.margin_tables import COVERED as WITH_MARGIN
-from tasks.top_down.published.replicates.compare import Compared
 
 GREY = "#8b93a1"
 COLOURS = {"conventional": GREY, "aian": "#d58a1c", "optimized": "#2f86d1"}
@@ -36,18 +34,6 @@ CLOSE = {
     "within 5%": "{near_shown}",
     "within 5": "{within_5:.1f}%",
     "within neither": "{outliers:.1f}%",
-}
-COMPARED = {
-    "count": "{of}",
-    "level": "{place}",
-    "counts": "{n:,}",
-    "bias, ours": "{bias}",
-    "theirs": "{their_bias}",
-    "root mean square error, ours": "{rmse:.2f}",
-    "theirs ": "{their_rmse:.2f}",
-    "ratio": "{ratio}",
-    "ours in their intervals": "{ours_within}",
-    "theirs in ours": "{theirs_within}",
 }
 COVERED = {
     "level": "{place}",
@@ -71,11 +57,11 @@ def write_report(
     estimators: Sequence[str],
     about: dict[str, str],
     target: pd.DataFrame,
-    compared: Compared | None = None,
+    replicates: Mapping[str, Any] | None = None,
 ) -> list[TextTable]:
-    """Write OUT/error.csv, coverage.csv, target.csv, error.html and board.svg, and tables of replicates beside ours.
+    """Write OUT/error.csv, coverage.csv, target.csv, error.html and board.svg; return the errors, a table a quantity.
 
-    Returns the errors by level, a table a quantity, or, with replicates, the comparison with them.
+    replicates: what the page shows of a comparison with them (`write_comparison`).
     """
     errors.to_csv(out / "error.csv", index=False)
     coverage.to_csv(out / "coverage.csv", index=False)
@@ -122,11 +108,11 @@ def write_report(
         outliers=outlier_table(errors, kinds[-1], estimators[0]),
         target=target_table(target, columns),
         beside_spine=_beside_spine(whole, coverage, kinds, estimators),
-        replicates=write_comparison(out, compared) if compared else None,
+        replicates=replicates,
         spine_title=SPINES[kinds[-1]],
     )
     (out / "error.html").write_text(page)
-    return [comparison_table(compared), verdict_table(compared)] if compared else tables
+    return tables
 
 
 def closeness_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
@@ -208,45 +194,6 @@ def _beside_spine(
     return None
 
 
-def write_comparison(out: Path, compared: Compared) -> dict[str, Any]:
-    """Write replicates.csv, verdict.csv and replicate-counts.csv; return what the page shows of them."""
-    compared.table.to_csv(out / "replicates.csv", index=False)
-    compared.verdict.to_csv(out / "verdict.csv", index=False)
-    compared.single.to_csv(out / "replicate-counts.csv", index=False)
-    return {"compared": compared, "table": comparison_table(compared), "verdict": verdict_table(compared)}
-
-
-def comparison_table(compared: Compared) -> TextTable:
-    """Return our errors beside those of the replicates, by count and level."""
-    rows = compared.table.assign(
-        of=compared.table["product"].map(PRODUCTS) + ": " + compared.table["quantity"],
-        place=compared.table["level"].map(LEVELS),
-    ).sort_values("of", kind="stable")
-    for name in ("bias", "their_bias"):
-        rows[name] = [_signed(value) for value in rows[name]]
-    for name in ("ours_within", "theirs_within"):
-        rows[name] = [f"{value:.1%}" if value == value else "declared" for value in rows[name]]
-    rows["ratio"] = [
-        f"{ratio:.2f} ± {error:.2f}" if ratio == ratio else ""
-        for ratio, error in zip(rows["ratio"], rows["ratio_error"], strict=True)
-    ]
-    title = f"{compared.runs} runs of ours beside {compared.replicates} replicates"
-    return TextTable.filled(title, COMPARED, rows.to_dict("records"), words=2)
-
-
-def verdict_table(compared: Compared) -> TextTable:
-    """Return the chances of the tests by exchange of runs, level by level."""
-    rows = []
-    for level, table in compared.verdict.groupby("level", sort=False):
-        by = table.set_index("statistic")["adjusted"]
-        counts = f"{table['counts'].iloc[0]:,}"
-        rows.append([LEVELS[str(level)], counts, *(f"{by[name]:.4f}" for name in STATISTICS)])
-    notes = [compared.sentence]
-    if compared.incomplete:
-        notes.append(f"Counts that only some replicates have, left out: {compared.incomplete:,}.")
-    return TextTable("Chances by exchange of runs, after Holm", ["level", "counts", *STATISTICS], rows, notes)
-
-
 def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
     """Return what is known of how far the errors of other draws would be."""
     if errors["sd"].isna().all():
@@ -271,12 +218,12 @@ def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[st
     rows = []
     for name, of_name in table.groupby(key, sort=False):
         measured = of_name.set_index(["spine", "estimator"])
-        figures = [f"{measured['mae'].loc[at]:.2f} ({_signed(measured['bias'].loc[at])})" for at in columns]
+        figures = [f"{measured['mae'].loc[at]:.2f} ({signed(measured['bias'].loc[at])})" for at in columns]
         rows.append([LEVELS.get(str(name), str(name)), f"{of_name['n'].iloc[0]:,}", *figures])
     return TextTable(title, [key, "counts", *(f"{SPINES[kind]}, {estimator}" for kind, estimator in columns)], rows)
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
     """Return a bias with its sign; 0 has none."""
     return f"{value:+z.2f}".replace("-", "−").replace("+0.00", "0.00")
 

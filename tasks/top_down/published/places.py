@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from privacy.accounting.journal import MarkName
 from spine.settings import Jurisdiction
@@ -25,15 +24,7 @@ from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory, is_published_files, take_inventory
 from tasks.top_down.published.nmf.source import NmfSource, Request
 from tasks.top_down.published.source import PublishedSource
-from tasks.top_down.release.description import (
-    BLOCKS_FOLDER,
-    FOLDER,
-    SETTINGS_FILE,
-    Description,
-    read_description,
-    reading,
-)
-from tasks.top_down.release.nmf_layout import Footer
+from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE, read_description, reading
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import Origin
 
@@ -42,39 +33,29 @@ NO_FILES = "no folder such as US_Person_PL_PROD is in it, or one to three levels
 OF_FILES = "--only-state, --totals, --geography, --check-spine, --part-totals and --as-tabulated are for such files"
 
 
-class Published(Protocol):
-    """Published noisy measurements of a jurisdiction, not yet read."""
+@dataclass(frozen=True)
+class Published:
+    """Published noisy measurements of a jurisdiction, not yet read.
 
-    @property
-    def jurisdiction(self) -> Jurisdiction:
-        """The jurisdiction of the states."""
+    states: two digits. banners: what is to be said wherever their estimates are shown. release: the one that they are
+    part of, if it was given. files: digests of all that a state's estimates follow from. read: reads and validates them
+    into the directory at a path; given fields of the design to replace, and states to be estimated by themselves,
+    without the US level, if any are named.
+    """
 
-    @property
-    def states(self) -> tuple[str, ...]:
-        """The states that are there, two digits."""
-
-    @property
-    def origin(self) -> Origin:
-        """Who published them."""
-
-    @property
-    def banners(self) -> tuple[str, ...]:
-        """What is to be said wherever their estimates are shown."""
-
-    @property
-    def release(self) -> Path | None:
-        """The release that the measurements are part of."""
+    jurisdiction: Jurisdiction
+    states: tuple[str, ...]
+    origin: Origin
+    banners: tuple[str, ...]
+    release: Path | None
+    files: Callable[[str], Any]
+    read: Callable[[Path, Workers, Mapping[str, Any], Sequence[str]], PublishedSource]
 
     def digest(self, state: str) -> str:
-        """Return the digest of everything that a state's estimates follow from."""
-
-    def open(
-        self, path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str] = ()
-    ) -> PublishedSource:
-        """Read and validate the measurements into the directory at `path`.
-
-        changes: fields of the design to replace. only: these states by themselves, without the US level.
-        """
+        """Return a digest that also names the code, the libraries and the boot: what is kept is not flushed to disk."""
+        boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
+        content = [code_digest(), versions(), boot, state, self.files(state)]
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def find_published(folder: Path, request: Request | None = None, states: Sequence[int] = ()) -> list[Published]:
@@ -92,14 +73,15 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
     if is_published_files(folder) and (asked or not is_release):
         inventory, notes = take_inventory(folder, tuple(states))
         parts = [inventory.only(name) for name in inventory.jurisdictions] or [inventory]
-        return [BureauFiles(folder, part, notes, request or Request()) for part in parts]
+        return [_of_files(folder, part, notes, request or Request()) for part in parts]
     if is_release and asked:
         raise Refused(f"{folder}: {NO_FILES}; {OF_FILES}")
     if is_release:
-        return [ReleasedMeasurements(folder)]
+        return [_of_release(folder)]
     if (folder / "manifest.json").exists():
         raise Refused(
-            f"{folder} is a release without measurements/: name the noisy measurements that it was estimated from"
+            f"{folder} is a release without measurements/: name the noisy measurements that it was estimated from, and "
+            "the release with --published"
         )
     raise Refused(
         f"{folder} holds no noisy measurements: name a TopDown release, its folder measurements/, or the Bureau's "
@@ -107,130 +89,52 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
     )
 
 
-def _digest(*content: Any) -> str:
-    """Return a digest that also names the code, the libraries and the boot: what is kept is not flushed to disk."""
-    boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
-    return sha256(json.dumps([code_digest(), versions(), boot, *content], sort_keys=True).encode()).hexdigest()
+def _of_release(given: Path) -> Published:
+    """Return the measurements of a release of das-flows, or in its folder measurements/."""
+    alone = (given / SETTINGS_FILE).exists()
+    with reading(given):
+        folder = given if alone else path_in(given, f"{FOLDER}/{SETTINGS_FILE}").parent
+        described = read_description(folder)
+    design, origin, validated = described.design, described.origin, described.validated
 
-
-@dataclass(frozen=True)
-class ReleasedMeasurements:
-    """The measurements of a release of das-flows. given: its folder measurements/, or the release."""
-
-    given: Path
-
-    @cached_property
-    def folder(self) -> Path:
-        """The folder measurements/."""
-        if (self.given / SETTINGS_FILE).exists():
-            return self.given
-        with reading(self.given):
-            return path_in(self.given, f"{FOLDER}/{SETTINGS_FILE}").parent
-
-    @cached_property
-    def _described(self) -> Description:
-        with reading(self.folder):
-            return read_description(self.folder)
-
-    @property
-    def jurisdiction(self) -> Jurisdiction:
-        """The jurisdiction of the states."""
-        return self._described.design.jurisdiction
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        """The states that are there."""
-        return self._described.validated.states
-
-    @property
-    def origin(self) -> Origin:
-        """The run that measured, or the Bureau where its files were imported."""
-        return self._described.origin
-
-    @property
-    def banners(self) -> tuple[str, ...]:
-        """Whose product this is not, whether the persons are made up, and the noise is not normal."""
-        pure = self._described.design.definition == "puredp"
-        return (*_banners(self.origin, self._described.validated.mark), *(PURE,) * pure)
-
-    @property
-    def release(self) -> Path | None:
-        """The release, if it was given."""
-        return self.given if self.folder != self.given else None
-
-    def digest(self, state: str) -> str:
-        """Digest the description and the state's files."""
-        design, names = self._described.design, [SETTINGS_FILE, f"{BLOCKS_FOLDER}/{state}.parquet"]
+    def files(state: str) -> list[tuple[str, str]]:
+        names = [SETTINGS_FILE, f"{BLOCKS_FOLDER}/{state}.parquet"]
         for product in design.products:
-            levels = design.settings[product].levels
-            names += [f"{product}/{level}/{state}.parquet" for level in levels if level != US]
-        with reading(self.folder):
-            return _digest(state, [(name, file_digest(path_in(self.folder, name))) for name in names])
+            names += [f"{product}/{level}/{state}.parquet" for level in design.settings[product].levels if level != US]
+        with reading(folder):
+            return [(name, file_digest(path_in(folder, name))) for name in names]
 
-    def open(
-        self, path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str] = ()
-    ) -> PublishedSource:
-        """Read and validate the measurements."""
+    def read(path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str]) -> PublishedSource:
         from tasks.top_down.published.release_source import ReleaseSource, open_release
 
         source = ReleaseSource(path)
-        open_release(source, workers, self.folder, changes, only)
-        keep_regions(source, str(self.given.parent if self.given.name == FOLDER else self.given))
+        open_release(source, workers, folder, changes, only)
+        keep_regions(source, str(given.parent if given.name == FOLDER else given))
         return source
 
+    pure = [PURE] if design.definition == "puredp" else []
+    banners = (*_banners(origin, validated.mark), *pure)
+    release = None if alone else given
+    return Published(design.jurisdiction, validated.states, origin, banners, release, files, read)
 
-@dataclass(frozen=True)
-class BureauFiles:
-    """Noisy measurement files of a jurisdiction, of those in a folder."""
 
-    folder: Path
-    inventory: Inventory
-    notes: Faults
-    request: Request
-    release: Path | None = None
+def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Request) -> Published:
+    """Return noisy measurement files of a jurisdiction, of those in a folder."""
+    try:
+        footer = inventory.written_by
+    except ValueError as error:
+        raise Refused(f"{folder}: {error}") from None
+    origin = Origin(None if footer is None else footer.run)
 
-    @property
-    def jurisdiction(self) -> Jurisdiction:
-        """The jurisdiction of the states."""
-        return self.inventory.jurisdictions[0]
+    def files(state: str) -> Any:
+        parts = [(part.name, file_digest(part.path)) for part in inventory.parts if part.state[1:] == state]
+        return parts, request.totals and digest_file(request.totals)
 
-    @property
-    def states(self) -> tuple[str, ...]:
-        """The states that are there."""
-        return self.inventory.states
-
-    @property
-    def origin(self) -> Origin:
-        """The run of das-flows that wrote the files, or the Bureau."""
-        footer = self._footer
-        return Origin(None if footer is None else footer.run)
-
-    @cached_property
-    def _footer(self) -> Footer | None:
-        try:
-            return self.inventory.written_by
-        except ValueError as error:
-            raise Refused(f"{self.folder}: {error}") from None
-
-    @property
-    def banners(self) -> tuple[str, ...]:
-        """Whose product this is not, or whether the persons are made up."""
-        return _banners(self.origin, self._footer and self._footer.mark)
-
-    def digest(self, state: str) -> str:
-        """Digest the state's files."""
-        parts = [(part.name, file_digest(part.path)) for part in self.inventory.parts if part.state[1:] == state]
-        return _digest(state, parts, self.request.totals and digest_file(self.request.totals))
-
-    def open(
-        self, path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str] = ()
-    ) -> PublishedSource:
-        """Read and validate the files."""
+    def read(path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str]) -> PublishedSource:
         from tasks.top_down.published.nmf.read_files import read_files
 
-        source, request = NmfSource(path), self.request
-        inventory = self.inventory.of_states(only) if only else self.inventory
-        read_files(source, workers, inventory, self.notes, request, changes)
+        source = NmfSource(path)
+        read_files(source, workers, inventory.of_states(only) if only else inventory, notes, request, changes)
         if request.part_totals and changes.get("estimator") == "gls" and source.validated.nation:
             raise Refused(
                 "with --part-totals, --estimator gls takes some states alone, not the nation: its margins would need "
@@ -239,6 +143,11 @@ class BureauFiles:
         if request.geography is not None:
             keep_regions(source, request.geography)
         return source
+
+    banners = _banners(origin, footer and footer.mark)
+    return Published(
+        "pr" if inventory.jurisdictions == ("pr",) else "us", inventory.states, origin, banners, None, files, read
+    )
 
 
 def _banners(origin: Origin, mark: MarkName | None) -> tuple[str, ...]:

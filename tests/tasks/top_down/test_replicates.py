@@ -24,6 +24,7 @@ from tasks.top_down.accuracy.report import write_report
 from tasks.top_down.published.microdata.make_inputs import make_inputs
 from tasks.top_down.published.replicates.compare import Compared, compare_runs
 from tasks.top_down.published.replicates.read_replicates import keep_runs, keep_truth, read_replicates
+from tasks.top_down.published.replicates.report import write_comparison
 from tasks.top_down.run import TopDownRun
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
@@ -214,6 +215,7 @@ def test_our_own_runs_are_not_told_apart_and_another_budget_is(tmp_path: Path, d
     target = targeted({"optimized": measured.target})
     about = {"truth": "errors of a test", "Data": "made up", "Seeds": "10"}
     for compared, words in ((same, "No difference was found"), (other, "The two groups of runs differ")):
-        write_report(tmp_path, errors, coverage, ["optimized"], ["topdown"], about | {}, target, compared)
+        shown = write_comparison(tmp_path, compared)
+        write_report(tmp_path, errors, coverage, ["optimized"], ["topdown"], about | {}, target, shown)
         assert words in re.sub(r"\s+", " ", (tmp_path / "error.html").read_text())
     assert set(pd.read_csv(tmp_path / "replicates.csv")["level"]) <= set(LEVELS)

@@ -65,7 +65,7 @@ def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("areas") / "state"
     directory = RunDirectory(home / "runs/areas")
     directory.create()
-    source = published(noisy).open(directory.path, HERE, {}, ["56"])
+    source = published(noisy).read(directory.path, HERE, {}, ["56"])
     pass_up(source, HERE, AreasKeeper)
     keep(source, home, {"56": published(noisy).digest("56")})
     return home
