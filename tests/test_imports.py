@@ -121,18 +121,27 @@ def test_rooms_do_not_import_in_a_circle() -> None:
         pytest.fail(" -> ".join(circle.args[1]))
 
 
-def test_a_step_of_top_down_imports_only_steps_before_it() -> None:
-    """So the program of 2020 is complete without gls, our own estimator."""
-    steps = ("input", "measure", "estimate", "gls", "release", "check", "published", "accuracy", "user_areas")
-    place = {f"tasks.top_down.{step}": number for number, step in enumerate(steps)}
+# The rooms of the TopDown Algorithm, each above all before it: the run's own, then those that surround it.
+RUN = ("run_plan", "areas", "source", "run", "input", "measure", "estimate", "release", "check")
+AROUND = ("accuracy", "user_areas", "published")
+
+
+def test_the_run_of_top_down_knows_only_steps_before_it_and_nothing_around_it() -> None:
+    place = {name: number for number, name in enumerate((*RUN, *AROUND))}
     pairs = [
         (module, other)
         for module, other in between()
-        if module.rpartition(".")[0] in place and other.rpartition(".")[0] in place
+        if room(module) == room(other) == "tasks.top_down" and module.count(".") > 1
     ]
-    assert len(pairs) > len(steps)
-    later = [pair for pair in pairs if place[pair[0].rpartition(".")[0]] < place[pair[1].rpartition(".")[0]]]
+    assert {module.split(".")[2] for pair in pairs for module in pair} == set(place)
+    later = [pair for pair in pairs if place[pair[0].split(".")[2]] < place[pair[1].split(".")[2]]]
     assert not later
+
+
+def test_the_descent_of_the_program_of_2020_is_complete_without_our_own_estimator() -> None:
+    steps = imports()["tasks.top_down.estimate.descent"]
+    assert "tasks.top_down.source" in steps
+    assert not {step for step in steps if ".gls" in step}
 
 
 @pytest.mark.parametrize("library", RESERVED)

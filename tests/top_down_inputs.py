@@ -19,12 +19,12 @@ from tasks.inputs.files import digest_file
 from tasks.inputs.marks import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.input.synth import synthesize
 from tasks.top_down.published.estimate import Write, end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import find_published
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, Tables
-from tasks.top_down.synth import synthesize
 
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
 

@@ -61,7 +61,7 @@ def _top_down(context: typer.Context, geography: str, place: Path) -> None:
     from flows.commands.tda.run import COMMAND
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings
-    from tasks.top_down.synth import synthesize
+    from tasks.top_down.input.synth import synthesize
 
     data, release = place / "top-down/data", place / "top-down/release"
     made = synthesize(geography, data, states=(STATE,))

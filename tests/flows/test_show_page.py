@@ -34,7 +34,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.accuracy.compare import COVERAGE, TARGET
 from tasks.top_down.accuracy.errors import averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
-from tasks.top_down.gls.pass_up import pass_up
+from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.published.places import find_published
 from tasks.top_down.user_areas.answer import answer
 from tasks.top_down.user_areas.keep import AreasKeeper, keep

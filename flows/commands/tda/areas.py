@@ -114,7 +114,7 @@ def _keep(published: Published, digests: dict[str, str], options: WorkOptions) -
     """Read states, and keep what questions about their areas need."""
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory
-    from tasks.top_down.gls.pass_up import pass_up
+    from tasks.top_down.estimate.gls.pass_up import pass_up
     from tasks.top_down.user_areas.keep import AreasKeeper, keep
 
     directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))

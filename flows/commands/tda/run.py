@@ -67,7 +67,7 @@ def run(
 
     **Example:** `das tda run ri/ out/ --spine conventional --only-state 44 --mdf-text`
     """
-    options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.stage_release")
+    options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage_release")
 
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings

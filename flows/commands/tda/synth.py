@@ -28,7 +28,7 @@ def synth(
 
     **Example:** `das tda synth ri2020.pl.zip ri/`
     """
-    from tasks.top_down.synth import synthesize
+    from tasks.top_down.input.synth import synthesize
 
     with counting("states", quiet=as_json) as progress:
         made = synthesize(

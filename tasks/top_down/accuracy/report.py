@@ -18,7 +18,7 @@ from tasks.pages.charts import picture, standalone
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import PRODUCTS, best_in_words, level_title
 from tasks.top_down.accuracy.entities import LEVELS
-from tasks.top_down.gls.margin_tables import COVERED as WITH_MARGIN
+from tasks.top_down.estimate.gls.margin_tables import COVERED as WITH_MARGIN
 
 GREY = "#8b93a1"
 COLOURS = {"conventional": GREY, "aian": "#d58a1c", "optimized": "#2f86d1"}

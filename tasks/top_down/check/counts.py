@@ -23,7 +23,7 @@ from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
-from tasks.top_down.gls.margin_tables import PLACES, Z, counts_of
+from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 

@@ -10,9 +10,9 @@ from tasks.lifecycle.files import fsync_tree
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimators import estimate_from
+from tasks.top_down.estimate.estimators import estimate_from
+from tasks.top_down.release.stage_release import write_release
 from tasks.top_down.source import Source
-from tasks.top_down.stage_release import write_release
 
 Write = Callable[[Source, Workers, Path], None]
 

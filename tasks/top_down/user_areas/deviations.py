@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from spine.geography import IntArray
 from spine.workload import FloatArray
-from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.intervals import Z95
 from tasks.top_down.user_areas.question import Estimated
 

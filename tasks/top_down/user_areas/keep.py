@@ -15,8 +15,8 @@ from spine.workload import FloatArray
 from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.files import complete, remove, save_arrays, save_object
 from tasks.lifecycle.private_folder import make_private
-from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.gls.pass_up import Keeper
+from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.pass_up import Keeper
 from tasks.top_down.source import Source
 from tasks.top_down.user_areas.tree import FOLDER, About
 

@@ -15,7 +15,7 @@ from spine.geography import IntArray
 from spine.gls.covariances import Covariances
 from spine.gls.entity_sums import entity_estimates, joined, of_blocks, of_children
 from spine.workload import FloatArray
-from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.user_areas.tree import Tree
 

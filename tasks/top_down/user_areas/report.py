@@ -20,7 +20,7 @@ from tasks.pages import number, render
 from tasks.pages.csv_text import as_csv
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import count_title
-from tasks.top_down.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.answer import Answer
 from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.intervals import Z95

@@ -32,7 +32,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
-from tasks.top_down.gls.margin_tables import counts_of
+from tasks.top_down.estimate.gls.margin_tables import counts_of
 from tasks.top_down.published import moved_blocks
 from tasks.top_down.published.nmf import rows as rows_of_files
 from tasks.top_down.published.nmf.inventory import take_inventory

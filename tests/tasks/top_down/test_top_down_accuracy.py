@@ -20,8 +20,8 @@ from tasks.pages.charts import STYLE
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import board_picture, write_report
+from tasks.top_down.input.synth import synthesize
 from tasks.top_down.run_plan import Design
-from tasks.top_down.synth import synthesize
 
 
 def measure(folder: Path, data: Path, made: Design, seeds: list[int]) -> Measured:

@@ -20,7 +20,7 @@ from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
 from tasks.top_down.estimate import descent
-from tasks.top_down.estimators import take_exact
+from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms

@@ -33,8 +33,8 @@ from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.pages.csv_text import as_csv
-from tasks.top_down.gls.margin_tables import columns_of
-from tasks.top_down.gls.pass_up import pass_up
+from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import Published, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName

@@ -27,7 +27,7 @@ from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
-from tasks.top_down.gls.margin_tables import MARGINS, PLACES
+from tasks.top_down.estimate.gls.margin_tables import MARGINS, PLACES
 from tasks.top_down.published.least_squares.read_estimates import WIDTHS, find_product, list_files, load_estimates
 from tasks.top_down.published.moved_blocks import MOVED
 from tasks.top_down.run_plan import US

@@ -18,11 +18,11 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.cells import write_cells
 from tasks.top_down.estimate.descent import FIRST, load_estimates
-from tasks.top_down.gls.margin_tables import describe_margins, write_margins
+from tasks.top_down.estimate.gls.margin_tables import describe_margins, write_margins
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
+from tasks.top_down.release.cells import write_cells
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER

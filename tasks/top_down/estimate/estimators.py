@@ -7,7 +7,7 @@ from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import FIRST, descend
-from tasks.top_down.gls.descent import estimate_by_gls
+from tasks.top_down.estimate.gls.descent import estimate_by_gls
 from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName

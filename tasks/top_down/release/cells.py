@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from spine.counts import cell_table, mask
-from tasks.top_down.gls.margin_tables import counts_of
+from tasks.top_down.estimate.gls.margin_tables import counts_of
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 

@@ -8,8 +8,8 @@ import spine.gls as engine  # its compiled functions are imported at first use: 
 from spine.top_down import Estimates
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.descent import Descent, descend
-from tasks.top_down.gls.margins import MarginsKeeper, find_margins
-from tasks.top_down.gls.pass_up import load_information, pass_up, up_to_nation
+from tasks.top_down.estimate.gls.margins import MarginsKeeper, find_margins
+from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_nation
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import Source
 
