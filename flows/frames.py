@@ -1,43 +1,41 @@
-"""A release of any system as one tidy pandas table: a row a published count, with names, margins and estimates."""
+"""A release of any system as one tidy pandas table, by its datapackage.json: a row a count, with names and margins."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import csv
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from flows.execution.systems import released_by
 from spine.counts import sums
-from spine.top_down import Product
-from tasks.detailed_dhca.details import SEXES
-from tasks.inputs.names import names_of_2020, names_of_release
-from tasks.inputs.regions import Region
+from tasks.inputs.names import Names, names_of_2020, names_of_release
+from tasks.inputs.regions import NATION, Region
+from tasks.lifecycle.datapackage import PACKAGE_FILE, Resource, read_package, slug
+from tasks.lifecycle.description import Column
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest, require_release
-from tasks.lifecycle.received import path_in, read_in, reason_of
-from tasks.population_groups.levels import named_level
-from tasks.top_down.run_plan import ProductName
+from tasks.lifecycle.manifest import read_manifest, require_release
+from tasks.lifecycle.received import path_in, reason_of
 
-GROUP = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
-CELL = [*GROUP, "SEX", "AGESTART", "AGEEND"]
+NUMBERS = ("count", "margin", "estimate", "standard error")
 
 
 def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFrame:
     """Return the published counts of a release: a row a count, with names and 95% margins of error.
 
     Detailed DHC-A
-        region_type, region_id, region, iteration_code, iteration, sex (None: both), age_start, age_end (missing: all),
-        count, margin; with estimates also estimate, estimate_margin.
+        level, region_id, region, region_type, iteration_code, iteration, sex (missing: both), age_start, age_end
+        (missing: all), count, margin; with estimates also estimate, estimate_margin.
     TopDown Algorithm
         product, level, state, code, name, statistic (total, voting age, Hispanic, …), count; of least squares also
         margin (missing where it would not be the release's), estimate, standard_error. Without blocks.
     Bottom-up
         the histogram: a column a factor, count, margin.
+    Any other system
+        the tables that its datapackage.json calls counts, under the names that it gives (docs/spec/files.md).
 
     A negative count is noise, and was not made zero. Margins are of the noise before suppression.
 
@@ -56,126 +54,124 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     """
     folder = Path(release)
     require_release(folder)
+    named = read_manifest(folder)["files"]
+    tables = {table.name: table for table in read_package(folder, named)}
+    counted = [table for table in tables.values() if table.counts and not table.twin]
+    chosen = list(_of_levels(counted, [levels] if isinstance(levels, str) else levels))
+    if not chosen:
+        raise Refused(f"{folder} has no table of published counts")
     try:
-        manifest = read_manifest(folder)
-        system = released_by(manifest["release"])
-        if system is None or system.name not in _FRAMES:
-            raise Refused(f"{folder} is a release of {manifest['release']!r:.80}, which has no table")
-        frame: pd.DataFrame = _FRAMES[system.name](folder, manifest, [levels] if isinstance(levels, str) else levels)
-    except (KeyError, TypeError, AttributeError) as error:  # the manifest is somebody else's: it may hold anything
-        raise Refused(f"{folder}/{MANIFEST} is no manifest of a release: {reason_of(error)}") from error
-    return frame
+        names = {Region("USA", NATION): "United States", **names_of_2020(), **names_of_release(folder, named)}
+        parts = [part for table in chosen for part in _parts(folder, tables, table, names)]
+        frame = pd.concat(parts, ignore_index=True)
+    except Refused:
+        raise
+    except Exception as error:  # somebody else may have made it: it may hold anything
+        raise Refused(f"{folder} is not what its {PACKAGE_FILE} says: {reason_of(error)}") from error
+    coded = {
+        name for part in parts for name in part if part[name].dtype == "category"
+    }  # each part has codes of its own
+    numbers = {_name(column) for table in tables.values() for column in table.with_role(*NUMBERS)}
+    order = sorted(frame, key=lambda name: name in numbers)
+    return frame[order].astype(dict.fromkeys(coded, "category"))
 
 
-def _detailed_dhca(folder: Path, manifest: Mapping[str, Any], levels: Collection[str]) -> pd.DataFrame:
-    there = [named_level(key) for key in manifest["levels"]]
-    read = [named_level(name) for name in levels] or there
-    if missing := [level.name for level in read if level not in there]:
-        raise Refused(f"the release has no level {missing[0]}; it has {'; '.join(level.name for level in there)}")
-    frame = pd.concat([_tables(folder, manifest["files"], level.slug) for level in read], ignore_index=True)
-    names = _names(folder, manifest)
-    iterations = {code: name for code, name, *_ in _rows(folder, "tabulated/iterations.csv")}
-    regions = [
-        names.get(Region(region_type, code), "United States" if region_type == "USA" else "")
-        for region_type, code in zip(frame["REGION_TYPE"], frame["REGION_ID"], strict=True)
-    ]
-    ages = {name: pd.to_numeric(frame[name].replace("*", None)).astype("Int16") for name in ("AGESTART", "AGEEND")}
-    tidy = {
-        "region_type": frame["REGION_TYPE"].astype("category"),
-        "region_id": frame["REGION_ID"],
-        "region": pd.Categorical(regions),
-        "iteration_code": frame["ITERATION_CODE"],
-        "iteration": frame["ITERATION_CODE"].map(iterations).astype("category"),
-        "sex": frame["SEX"].map({str(code): sex for code, sex in SEXES.items()}).astype("category"),
-        "age_start": ages["AGESTART"],
-        "age_end": ages["AGEEND"],
-        "count": frame["COUNT"],
-        "margin": frame["MOE"],
-    }
-    if "ESTIMATE" in frame:
-        tidy |= {"estimate": frame["ESTIMATE"], "estimate_margin": frame["MOE_OF_ESTIMATE"]}
-    return pd.DataFrame(tidy)
+def _of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[Resource]:
+    """Yield the tables of these levels, by their words or as in names of files; all if none. Raises Refused."""
+    if not levels:
+        yield from tables
+    for level in levels:
+        found = [table for table in tables if slug(level) in (slug(table.level), slug(table.where.get("level", "")))]
+        if not found:
+            there = "; ".join(dict.fromkeys(table.level for table in tables if table.level)) or "no levels"
+            raise Refused(f"the release has no level {level!r:.80}; it has {there}")
+        yield from found
 
 
-def _tables(folder: Path, files: Collection[str], level: str) -> pd.DataFrame:
-    """Return T1 and T2 of a level as one table, with the estimates where the release has them."""
-    counts = _both(folder, "", level)
-    if f"parquet/estimates/t1/{level}.parquet" not in files:
-        return counts
-    estimates = _both(folder, "estimates/", level).rename(columns={"MOE": "MOE_OF_ESTIMATE"})
-    return counts.merge(estimates, on=CELL, how="left", validate="one_to_one")
+def _parts(folder: Path, tables: Mapping[str, Resource], table: Resource, names: Names) -> Iterator[pd.DataFrame]:
+    """Yield the parts of a table, a file each, with the estimates of its counts, and names of regions and codes."""
+    others = [other for other in tables.values() if other.of == table.name and not other.twin]
+    for path, where in table.files():
+        frame = _read(folder, table, path)
+        if table.sums:
+            (sums_path,) = tables[table.sums].paths
+            frame = _named_sums(frame, table, _read(folder, tables[table.sums], sums_path))
+        for other in others:
+            for other_path in (one for one, of in other.files() if of == where):
+                estimates = _read(folder, other, other_path).drop(columns=map(_name, other.with_role("count")))
+                keys = [name for name in estimates if name in frame]
+                frame = frame.merge(estimates, on=keys, how="left", validate="many_to_one")
+        _add_names(frame, table, names)
+        _add_labels(frame, folder, tables, table)
+        fixed = {name: pd.Categorical([value]).repeat(len(frame)) for name, value in where.items()}
+        yield pd.DataFrame({**fixed, **frame})
 
 
-def _both(folder: Path, kind: str, level: str) -> pd.DataFrame:
-    totals, cells = (_read(folder, f"parquet/{kind}{table}/{level}.parquet") for table in ("t1", "t2"))
-    return pd.concat([totals.assign(SEX="*", AGESTART="*", AGEEND="*"), cells], ignore_index=True)
+def _read(folder: Path, table: Resource, path: str) -> pd.DataFrame:
+    """Return a file of a table under the names and with the types and labels that users read."""
+    file = path_in(folder, path)
+    if table.is_text:
+        quoting: Literal[0, 3] = csv.QUOTE_NONE if table.delimiter == "|" else csv.QUOTE_MINIMAL
+        read = pd.read_csv(file, sep=table.delimiter, dtype=str, keep_default_na=False, quoting=quoting)
+    else:
+        read = pq.read_table(file).to_pandas()
+    made = {}
+    for column in table.columns:
+        values = read[column.name]
+        if column.type in ("integer", "number") and (table.is_text or column.missing):
+            values = pd.to_numeric(values.replace(dict.fromkeys(column.missing)))
+            values = values.astype("Int64") if column.missing and column.type == "integer" else values
+        elif column.digits:
+            values = values.astype(str).str[-column.digits :]
+        elif column.labels:
+            values = values.map(column.codes).astype("category")
+        elif column.codes:
+            values = values.astype("category")
+        made[_name(column)] = values
+    return pd.DataFrame(made)
 
 
-def _top_down(folder: Path, manifest: Mapping[str, Any], levels: Collection[str]) -> pd.DataFrame:
-    from flows.reports.show.top_down.geounits import REGION_TYPES
-    from tasks.top_down.run_plan import SCHEMAS
-
-    found = list(_histograms(manifest["files"]))
-    there = list(dict.fromkeys(level for _, _, level, _ in found))
-    if missing := [level for level in levels if level not in there]:
-        raise Refused(f"the release has no level {missing[0]!r}; it has {', '.join(there)}")
-    names, parts = _names(folder, manifest), []
-    for file, product, level, state in found:
-        if levels and level not in levels:
-            continue
-        counts = _sums(_read(folder, file), SCHEMAS[product], state if level == "State" else "")
-        margins = file.replace("histograms/", "margins/", 1)
-        if margins in manifest["files"] and level != "State":  # a state may be two parts of the spine
-            own = _read(folder, margins).drop(columns="released")
-            own = own.rename(columns={"geounit": "code", "count": "statistic"}).astype({"statistic": str})
-            counts = counts.merge(own, on=["code", "statistic"], how="left")
-        regions = [names.get(Region.named(REGION_TYPES.get(level, ""), code), "") for code in counts["code"]]
-        parts.append(counts.assign(product=product, level=level, state=state, name=regions))
-    order = ["product", "level", "state", "code", "name", "statistic", "count", "margin", "estimate", "standard_error"]
-    frame = pd.concat(parts, ignore_index=True).astype({"code": str})
-    return frame[[name for name in order if name in frame]]
+def _named_sums(frame: pd.DataFrame, table: Resource, listing: pd.DataFrame) -> pd.DataFrame:
+    """Return the named sums of the cells of each key, which the listing has: a row a name and cell."""
+    (count,) = map(_name, table.with_role("count"))
+    (cell,) = (name for name in listing if name in frame and name != count)
+    (key,), (name,) = ([each for each in one if each not in (cell, count)] for one in (frame, listing))
+    row, keys = pd.factorize(frame[key].astype(str))
+    number, names = pd.factorize(listing[name])
+    counted = np.zeros((int(listing[cell].max()) + 1, len(names)), np.int64)
+    counted[listing[cell], number] = 1
+    found = sums(row, frame[cell].to_numpy(), frame[count].to_numpy(), len(keys), counted)
+    return pd.DataFrame({key: np.repeat(keys, len(names)), name: np.tile(names, len(keys)), count: found.ravel()})
 
 
-def _histograms(files: Iterable[str]) -> Iterator[tuple[str, ProductName, str, str]]:
-    """Yield (file, product, level, state) of the histograms of states, tabulation geounits and entities."""
-    for file in sorted(files):
-        if match := re.fullmatch(r"histograms/(persons|units)/(.*/)?(\w+)/(\d\d)\.parquet", file):
-            product, kind, level, state = match.groups()
-            if level == "State" or kind in ("tabulation/", "entities/"):
-                yield file, "persons" if product == "persons" else "units", level, state
+def _add_names(frame: pd.DataFrame, table: Resource, names: Names) -> None:
+    """Put the names of regions behind their codes."""
+    for column in table.columns:
+        if column.names:
+            codes = frame[_name(column)].astype(str)
+            of = [_name(one) for one in table.columns if column.region == f"{{{one.name}}}"]
+            types = frame[of[0]].astype(str) if of else pd.Series(column.region, frame.index)
+            number, pairs = pd.factorize(pd.MultiIndex.from_arrays([types, codes]))
+            regions = (Region(*pair) if of else Region.named(*pair) for pair in pairs)
+            words = np.array([names.get(region, "") for region in regions], object)
+            frame.insert(_behind(frame, column), column.names, pd.Series(words[number], frame.index, "category"))
 
 
-def _sums(histograms: pd.DataFrame, schema: Product, state: str) -> pd.DataFrame:
-    """Return the estimated counts of a product, a row for each geounit and count; all geounits as one `state`."""
-    unit = pd.Categorical([state] * len(histograms) if state else histograms["geounit"].astype(str))
-    names, geounits = np.array([one.name for one in schema.estimated], object), len(unit.categories)
-    cell, count = histograms["cell"].to_numpy(), histograms["count"].to_numpy(np.int64)
-    counts = sums(np.asarray(unit.codes), cell, count, geounits, schema.matrix(schema.estimated))
-    codes = np.repeat(unit.categories.to_numpy(object), len(names))
-    return pd.DataFrame({"code": codes, "statistic": np.tile(names, geounits), "count": counts.ravel()})
+def _add_labels(frame: pd.DataFrame, folder: Path, tables: Mapping[str, Resource], table: Resource) -> None:
+    """Put what a foreign key names behind it: the names of iterations behind their codes."""
+    for reference in table.references:
+        other = tables[reference.table]
+        (column, *more) = (one for one in table.columns if one.name in reference.columns)
+        for label in other.with_role("name") if not more else ():
+            listing = _read(folder, other, other.paths[0])
+            key = next(_name(one) for one in other.columns if one.name == reference.key[0])
+            words = dict(zip(listing[key], listing[_name(label)], strict=True))
+            frame.insert(_behind(frame, column), _name(label), frame[_name(column)].map(words).astype("category"))
 
 
-def _bottom_up(folder: Path, _manifest: Mapping[str, Any], levels: Collection[str]) -> pd.DataFrame:
-    if levels:
-        raise Refused("a bottom-up release has no levels")
-    return _read(folder, "parquet/histogram.parquet").rename(columns={"COUNT": "count", "MOE": "margin"})
+def _behind(frame: pd.DataFrame, column: Column) -> int:
+    return list(frame).index(_name(column)) + 1
 
 
-def _names(folder: Path, manifest: Mapping[str, Any]) -> dict[Region, str]:
-    return {**names_of_2020(), **names_of_release(folder, manifest["files"])}
-
-
-def _rows(folder: Path, name: str) -> Iterator[list[str]]:
-    lines: Iterable[str] = read_in(folder, name).decode("utf-8", "replace").splitlines()[1:]
-    return (line.split("|") for line in lines)
-
-
-def _read(folder: Path, name: str) -> pd.DataFrame:
-    try:
-        frame: pd.DataFrame = pq.read_table(path_in(folder, name)).to_pandas()
-    except (ValueError, OSError) as error:  # Arrow's errors are of these kinds
-        raise Refused(f"{name} of {folder} cannot be read: {reason_of(error)}") from None
-    return frame
-
-
-_FRAMES = {"detailed-dhca": _detailed_dhca, "top-down": _top_down, "bottom-up": _bottom_up}
+def _name(column: Column) -> str:
+    return column.frame or column.name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import threading
@@ -19,11 +18,13 @@ import pyarrow.parquet as pq
 from dhca_inputs import Inputs, configuration, people
 
 from flows.commands.show import open_release
+from flows.execution.systems import released_by
 from flows.reports.show.application import Check, about, application
 from flows.reports.show.export import export, file_name
 from flows.reports.show.gate import address_of, cookie_of
 from flows.reports.show.scope import Scope
-from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.manifest import file_names, read_manifest, write_manifest
 
 
 def inputs() -> Inputs:
@@ -54,11 +55,17 @@ def with_estimates(released: Path, copy: Path) -> Path:
             schema = own.schema.append(pa.field("ESTIMATE", pa.int64()))
             estimates = pa.Table.from_pylist(kept, schema).drop_columns(["COUNT"])
             pq.write_table(estimates, copy / f"parquet/estimates/{table}/{path.name}")
-    manifest = json.loads((copy / "manifest.json").read_text())
-    files = {str(path.relative_to(copy)): file_digest(path) for path in copy.glob("parquet/estimates/*/*")}
-    changed = {"estimates": {}, "files": manifest["files"] | files}
-    (copy / "manifest.json").write_text(json.dumps(manifest | changed))
+    described_anew(copy, estimates={})
     return copy
+
+
+def described_anew(release: Path, **facts: Any) -> None:
+    """Describe the tables of a release as they are now, and write its manifest over them, with these facts."""
+    manifest = read_manifest(release) | facts
+    system = released_by(manifest["release"])
+    assert system is not None
+    write_package(release, system.part("description")(manifest), manifest, file_names(release))
+    write_manifest(release, manifest)
 
 
 def with_margins(released: Path) -> Path:
@@ -76,9 +83,7 @@ def with_margins(released: Path) -> Path:
         path = released / f"margins/persons/{kind}/46.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path)
-        manifest = json.loads((released / "manifest.json").read_text())
-        manifest["files"][str(path.relative_to(released))] = file_digest(path)
-        (released / "manifest.json").write_text(json.dumps(manifest))
+    described_anew(released)
     return released
 
 

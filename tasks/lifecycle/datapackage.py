@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -27,14 +27,15 @@ PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard has no word for text without quotes
 OWN = "das:"
 OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "total", "overlap")
-OWN_OF_TABLE = ("where", "parts", "counts", "of", "sums", "dependent", "noise", "twin")
+OWN_OF_TABLE = ("level", "where", "parts", "counts", "of", "sums", "dependent", "noise", "twin")
 
 
 @dataclass(frozen=True)
 class Resource:
     """A table of a release: its files, the columns that these have, and what the Table that describes them says.
 
-    where: the names in the placeholders of its files; parts: in those by which its files differ, a name a file.
+    level: the geographic level, in words. where: the names in the placeholders of its files; parts: in those by which
+    its files differ, a name a file.
     dependent: whether the noise of its rows is not independent. twin: the table in Parquet whose rows its text has.
     """
 
@@ -45,6 +46,7 @@ class Resource:
     delimiter: str = "|"
     key: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
+    level: str = ""
     where: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     counts: bool = False
@@ -53,6 +55,11 @@ class Resource:
     dependent: bool = False
     noise: Sequence[Noise] = ()
     twin: str = ""
+
+    def files(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield its files, each with the names that its path says of its rows."""
+        for number, path in enumerate(self.paths):
+            yield path, {**self.where, **{name: parts[number] for name, parts in self.parts.items()}}
 
     @property
     def is_text(self) -> bool:
@@ -134,6 +141,7 @@ def _resource(
             for each in table.references
             if present.issuperset(each.columns)
         ),
+        level=words.get("level", ""),
         where=where,
         parts={table.split: [part for part, _ in parts]} if table.split else {},
         counts=table.counts,
