@@ -67,6 +67,7 @@ def check(
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     from tasks.lifecycle.check import check_files, check_made_by, check_spent
+    from tasks.lifecycle.check_tables import check_tables
 
     files = check_files(release, manifest)
     yield files
@@ -77,7 +78,9 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         system = released_by(manifest["release"])
         if system is None:
             raise KeyError(manifest["release"])
-        yield from system.part("release_checks")(release, manifest)
+        whole = yield from check_tables(release, manifest, system.part("description")(manifest))
+        if whole:
+            yield from system.part("release_checks")(release, manifest)
 
 
 def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,15 @@ from numpy.typing import NDArray
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
-from tasks.inputs.names import NAMES_FILE, check_names
+from tasks.inputs.names import check_names
 from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE
-from tasks.lifecycle.manifest import parse_exact, released_files
+from tasks.lifecycle.manifest import parse_exact
 
 NUMBERS = ["COUNT", "MOE"]
-_TABLE = re.compile(r"(parquet/)?(histogram|total|by-[^/]+)\.(csv|parquet)")
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check what was spent, the law, and every table against the histogram."""
-    files = _check_names(release)
-    yield files
-    if files.faults:
-        return
     yield from check_names(release, manifest["files"])
     noise, spent = manifest["noise"], manifest["spent"]
     law, step = TwoSidedGeometric(parse_exact(noise["scale"])), parse_exact(noise["step"])
@@ -44,7 +37,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     for path in sorted((release / "parquet").glob("*.parquet")):
         table = pd.read_parquet(path)
         names = [name for name in table.columns if name not in NUMBERS]
-        yield _check_text(table, release / f"{path.stem}.csv", path.stem)
         if not set(names) <= set(factors):  # of coarser groups than the histogram names
             continue
         cells = histogram.groupby(names, sort=False) if names else histogram.groupby(lambda _: 0)
@@ -59,19 +51,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield Check(f"margins of error and sums of {path.stem}", f"{len(table):,} rows", tuple(faults))
 
 
-def _check_names(release: Path) -> Check:
-    """Compare the tables with their twins: each is there as text and as Parquet, and no other file."""
-    every = {str(path.relative_to(release)) for path in released_files(release)}
-    tables = {PurePosixPath(name).stem for name in every if _TABLE.fullmatch(name)} | {"histogram"}
-    must = {f"{name}.csv" for name in tables} | {f"parquet/{name}.parquet" for name in tables}
-    faults = [f"{name} is missing" for name in sorted(must - every)]
-    faults += [
-        f"{name} is no file of such a release"
-        for name in sorted(every - must - {DICTIONARY_FILE, PACKAGE_FILE, NAMES_FILE})
-    ]
-    return Check("names of all files", f"{len(must)} files", tuple(faults))
-
-
 def _faults_of_counts(counts: NDArray[Any], sums: NDArray[Any], step: Fraction, clipped: bool) -> Iterator[str]:
     """Yield the faults of counts against the sums of the histogram's; clipped cells sum to a clipped count or more."""
     if not np.allclose(counts / float(step), np.rint(counts / float(step)), rtol=0, atol=1e-6):
@@ -80,12 +59,3 @@ def _faults_of_counts(counts: NDArray[Any], sums: NDArray[Any], step: Fraction, 
         yield "counts are negative"
     if not np.allclose(counts, np.minimum(counts, sums) if clipped else sums, rtol=1e-12, atol=1e-9):
         yield f"counts are {'more than the' if clipped else 'not'} sums of the histogram"
-
-
-def _check_text(table: pd.DataFrame, path: Path, name: str) -> Check:
-    text = pd.read_csv(path, sep="|", dtype=str, keep_default_na=False, quoting=3)
-    same = len(text) == len(table) and np.allclose(text["COUNT"].astype(float), table["COUNT"], rtol=1e-12, atol=0)
-    same = same and all(
-        (text[column] == table[column].astype(str)).all() for column in text.columns if column != "COUNT"
-    )
-    return Check(f"{name}, text and Parquet", f"{len(table):,} rows", () if same else ("rows differ",))

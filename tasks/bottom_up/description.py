@@ -57,10 +57,12 @@ def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release, with the law of a cell; how many cells a row sums its margin says."""
     noise = manifest["noise"]
     law = {key: value for key, value in noise.items() if key in ("law", "scale", "variance", "step")}
-    regions = tuple(replace(LEVEL, name=name, region=name.upper()) for name in manifest["histogram"]["regions"])
+    regions = tuple(
+        replace(LEVEL, name=name, region=name.upper(), optional=True) for name in manifest["histogram"]["regions"]
+    )
     dependent = manifest["clipped"] or manifest["calibration"]["method"] is not None
     tables = [
         replace(table, columns=(*regions, *table.columns), dependent=dependent) if LEVEL in table.columns else table
         for table in TABLES
     ]
-    return Description(tuple(tables), lambda name: [law])
+    return Description(tuple(tables), lambda _: [law], required=(HISTOGRAM.parquet,))

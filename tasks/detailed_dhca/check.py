@@ -70,7 +70,6 @@ def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iter
     with ReleaseDatabase() as database:
         for table, file in files.items():
             database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet(?)".replace("?", _quoted(file)))
-            yield _check_text(database, table, str(path_in(release, f"{table}/{slug}.csv")), name)
         database.execute(
             "CREATE TABLE grouped AS SELECT t1.*, coalesce(rows, 0) AS cells, sexes, of_cells "
             f"FROM t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "
@@ -82,21 +81,6 @@ def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iter
         yield _check_groups(database, manifest["levels"][name]["groups_published"], name)
         if "NOT_PRIVATE" not in manifest:
             yield _check_margins(database, manifest, name)
-
-
-def _check_text(database: duckdb.DuckDBPyConnection, table: str, file: str, name: str) -> Check:
-    """Compare the text of a table with its Parquet twin, which has the margins besides."""
-    columns = [column for column, *_ in database.execute(f"DESCRIBE {table}").fetchall() if column != "MOE"]
-    as_text = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
-    read = f"read_csv({_quoted(file)}, delim = '|', header = true, all_varchar = true, quote = '', escape = '')"
-    rows = f"SELECT {as_text} FROM {table}", f"SELECT {', '.join(columns)} FROM {read}"
-    differ = [
-        database.execute(f"SELECT count(*) FROM ({row} EXCEPT ALL {other})").fetchall()[0][0]
-        for row, other in (rows, rows[::-1])
-    ]
-    count = database.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
-    faults = () if not any(differ) else (f"{max(differ):,} rows differ",)
-    return Check(f"{table} of {name}, text and Parquet", f"{count:,} rows", faults)
 
 
 def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:

@@ -155,7 +155,8 @@ def description(manifest: Mapping[str, Any]) -> Description:
 
     dependent = not manifest["configuration"]["allow_negative_counts"]
     tables = tuple(replace(table, dependent=dependent) if table.has_counts else table for table in TABLES)
-    return Description(tables, noise, {level.slug: level.name for level in ALL_LEVELS})
+    names = {level.slug: level.name for level in levels.values() if str(level) in manifest["levels"]}
+    return Description(tables, noise, {"level": names}, ("report.html", "spine/{rest*}"))
 
 
 def _laws(manifest: Mapping[str, Any], level: Level) -> list[Noise]:

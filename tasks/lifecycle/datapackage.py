@@ -80,7 +80,7 @@ def write_package(out: Path, description: Description, manifest: Mapping[str, An
         "name": slug(manifest["release"]),
         "title": manifest["release"],
         **({f"{OWN}run": manifest["run"]} if "run" in manifest else {}),
-        "resources": [_as_json(out, resource) for resource in resources_of(out, description, files)],
+        "resources": [as_json(out, resource) for resource in resources_of(out, description, files)],
     }
     (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
@@ -97,10 +97,10 @@ def resources_of(out: Path, description: Description, files: Iterable[str]) -> l
         _resource(out, description, name, table, names, sorted(parts)) for name, (table, names, parts) in found.items()
     ]
     place = {id(table): number for number, table in enumerate(description.tables)}
-    words = {word: number for number, word in enumerate(description.words)}
 
     def order(one: Resource) -> tuple[Any, ...]:
-        return place[id(found[one.name][0])], [words.get(name, 0) for name in one.where.values()], one.is_text
+        names = [[*description.names.get(key, {}), name].index(name) for key, name in one.where.items()]
+        return place[id(found[one.name][0])], names, one.is_text
 
     known = {resource.name for resource in made}
     return [
@@ -127,7 +127,7 @@ def _resource(
     ]
     present = {column.name for column in columns}
     key = tuple(column.name for column in columns if not column.role) if table.key == ("*",) else table.key
-    words = {key: description.words.get(value, value) for key, value in where.items()}
+    words = {key: description.names.get(key, {}).get(value, value) for key, value in where.items()}
     is_text = not paths[0].endswith(".parquet")
     return Resource(
         name=name,
@@ -182,7 +182,8 @@ def heading(name: str) -> str:
 # -- as JSON ----------------------------------------------------------------------------------------------------------
 
 
-def _as_json(out: Path, resource: Resource) -> dict[str, Any]:
+def as_json(out: Path, resource: Resource) -> dict[str, Any]:
+    """Return a table of a release in OUT as datapackage.json has it."""
     one = len(resource.paths) == 1
     content = (out / resource.paths[0]).stat().st_size if one else 0
     schema: dict[str, Any] = {"fields": [_field(column) for column in resource.columns]}

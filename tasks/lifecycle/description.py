@@ -142,20 +142,39 @@ class Description:
 
     noise: returns the laws of the counts of a table by its name, each with the `margin` of the rows that it is of,
     where that is not all, and `cells`, the draws that such a row sums, where its margin alone does not say how many.
-    words: of names in placeholders, for titles.
+    names: by placeholder the names that it can have, in order, with their words; one that is not here has any.
+    others: patterns of the files that are no tables. required: the files that must be there.
     """
 
     tables: tuple[Table, ...]
     noise: Callable[[str], Sequence[Noise]] = lambda _: ()
-    words: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    others: tuple[str, ...] = ("report.html",)
+    required: tuple[str, ...] = ()
 
     def table_of(self, file: str) -> tuple[Table, str, dict[str, str]] | None:
         """Return the table that a file is of, its pattern, and the names in placeholders; None where it is none."""
         for table in self.tables:
             for pattern in table.patterns:
-                if match := re.fullmatch(_expression(pattern), file):
+                match = re.fullmatch(_expression(pattern), file)
+                if match and all(name in self.names.get(key, (name,)) for key, name in match.groupdict().items()):
                     return table, pattern, match.groupdict()
         return None
+
+    def is_other(self, file: str) -> bool:
+        """Return whether a file is one of the release that is no table."""
+        return any(re.fullmatch(_expression(pattern), file) for pattern in self.others)
+
+    def required_columns(self, file: str) -> list[str]:
+        """Return the columns that a file of a table must have."""
+        found = self.table_of(file)
+        columns = found[0].columns if found else ()
+        in_parquet = file.endswith(".parquet")
+        return [
+            column.name
+            for column in columns
+            if not column.optional and "*" not in column.name and (column.in_text or in_parquet)
+        ]
 
 
 def dictionary_rows(tables: Sequence[Table], files: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -169,6 +188,11 @@ def dictionary_rows(tables: Sequence[Table], files: Sequence[str]) -> Iterator[t
                     wildcard = PLACEHOLDER.sub(lambda match: match[2][1:] or "*", pattern)
                     yield wildcard, column.name, column.unit, "", column.meaning
                     yield from ((wildcard, column.name, "", *code) for code in column.codes.items())
+
+
+def fill(pattern: str, names: Mapping[str, str]) -> str:
+    """Return the file of a pattern for these names in its placeholders."""
+    return PLACEHOLDER.sub(lambda match: names[match[1]], pattern)
 
 
 def _expression(pattern: str) -> str:

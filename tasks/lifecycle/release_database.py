@@ -38,6 +38,19 @@ def parquet(*paths: Path | str) -> str:
     return f"read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = false)"
 
 
+def text_table(*paths: Path | str, delimiter: str = "|") -> str:
+    """Return the name of text files in a SELECT, every column as text; with `|` nothing in them is quoted."""
+    quote = "quote = '', escape = ''" if delimiter == "|" else "quote = '\"'"
+    files = ", ".join(map(quoted, paths))
+    form = f"delim = {quoted(delimiter)}, header = true, all_varchar = true, nullstr = '\x1f', {quote}"
+    return f"read_csv([{files}], {form})"
+
+
+def name_of(column: str) -> str:
+    """Return a column's name as it stands in a query."""
+    return '"' + column.replace('"', '""') + '"'
+
+
 def quoted(path: Path | str) -> str:
     """Return a text as an SQL literal."""
     return "'" + str(path).replace("'", "''") + "'"

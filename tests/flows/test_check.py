@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from fractions import Fraction
 from functools import partial
 from io import StringIO
@@ -18,9 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hostile_releases import HOSTILE, leaves
+from show_release import described_anew
 from top_down_inputs import begin, country, design, finish
 
 from flows.commands.check import check
+from tasks.lifecycle.datapackage import PACKAGE_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, NOT_PRIVATE, read_manifest, write_manifest
 from tests.flows.conftest import Das, Refuse, bottom_up, processor_seconds
@@ -49,8 +51,10 @@ def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def rewrite(release: Path, *changes: Callable[[Manifest], object]) -> None:
-    """Write the manifest anew over the files as they are now, as a forger would."""
+    """Write description and manifest anew over the files as they are now, as a forger would."""
     manifest = read_manifest(release)
+    with suppress(OSError, ValueError):  # a table that is none
+        described_anew(release)
     del manifest["files"]
     for change in changes:
         change(manifest)
@@ -197,6 +201,41 @@ def test_a_forged_number_of_a_table_is_found(das: Das, release: Path, table: str
     add_one(release / f"{table}.parquet", column)
     rewrite(release)
     assert any(fault in found for found in faults(das, release))
+
+
+FORMS: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "has no column COUNT": lambda table: table.drop_columns(["COUNT"]),
+    "'PERSONS' is no column of this table": lambda table: table.append_column("PERSONS", table["COUNT"]),
+    "COUNT is double, not integer": lambda table: table.set_column(6, "COUNT", table["COUNT"].cast(pa.float64())),
+    "SEX '7' is no code": lambda table: table.set_column(5, "SEX", pa.array(["7"] * len(table))),
+}
+
+
+@pytest.mark.parametrize("fault", FORMS)
+def test_a_table_of_another_form_is_found(das: Das, release: Path, fault: str) -> None:
+    path = release / "parquet/t2/usa-1.parquet"
+    pq.write_table(FORMS[fault](pq.read_table(path)), path)
+    rewrite(release)
+    assert any(fault in found for found in faults(das, release))
+
+
+def test_a_description_that_is_not_the_tables_is_found(das: Das, release: Path) -> None:
+    """Its words may differ, and that of another version is not compared."""
+    path = release / PACKAGE_FILE
+    package = json.loads(path.read_bytes())
+    (total,) = (each for each in package["resources"] if each["name"] == "parquet-t1-usa-1")
+    total["title"] = "Totals"
+    path.write_text(json.dumps(package))
+    write_manifest(release, read_manifest(release))
+    assert faults(das, release) == []
+    total["das:noise"][0]["cells"] = 9
+    path.write_text(json.dumps(package))
+    write_manifest(release, read_manifest(release))
+    assert faults(das, release) == ["parquet-t1-usa-1 is not described as it is"]
+    manifest = read_manifest(release)
+    manifest["versions"]["das-flows"] = "0.1.9"
+    write_manifest(release, manifest)
+    assert faults(das, release) == []
 
 
 @of_releases("release", ["bottom_up_released", "clipped"])

@@ -208,7 +208,7 @@ def test_files_of_one_shape_are_one_table_or_its_parts(tmp_path: Path) -> None:
     for name in ("x/44", "y/44", "y/45"):
         (tmp_path / "by" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"by/{name}.csv").write_text("by_A|n\nx|1\n")
-    made = Description((only, table), words={"y": "wealth"})
+    made = Description((only, table), names={"group": {"x": "x", "y": "wealth"}})
     names = ["by/y/45.csv", "by/x/44.csv", "by/y/44.csv"]
     write_package(tmp_path, made, {"release": "A toy", "run": "r"}, names)
     x, y = read_package(tmp_path, [PACKAGE_FILE, *names])

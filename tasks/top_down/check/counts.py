@@ -25,24 +25,13 @@ from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description
+from tasks.top_down.release.tables import has_measurements, spine_files
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 ROWS = "geounit, cell, count"
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
 LAW = "query, share, variance_numerator, variance_denominator, variance"
 ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
-
-
-def spine_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[tuple[str, str]]:
-    """Yield level and state of every file of the spine's geounits, top first; of the US level US twice."""
-    for level in manifest["products"][product]["geounits"]:
-        for state in [US] if level == US else manifest["states"]:
-            yield level, state
-
-
-def has_measurements(manifest: Mapping[str, Any]) -> bool:
-    """Return whether the noisy measurements are released."""
-    return bool(manifest["options"]["measurements"]) and bool(manifest["spent"])
 
 
 def check_counts(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:

@@ -18,12 +18,13 @@ from spine.top_down.queries import DETAILED
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
-from tasks.top_down.check.counts import check_paths, differing, has_measurements, spine_files
+from tasks.top_down.check.counts import check_paths, differing
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.measurement_files import PART
-from tasks.top_down.release.nmf_layout import LOWER, ROW_KINDS, TOTAL, UNITS_OF_BOUND, UPPER, data_set_name
+from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, data_set_name
+from tasks.top_down.release.tables import has_measurements, spine_files
 from tasks.top_down.run_plan import US, ProductName
 
 NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
@@ -35,14 +36,6 @@ DECLARED = {  # by product and constraint, the values of a geounit, of the colum
     },
     "units": {TOTAL: [QUARTERS[0]]},
 }
-
-
-def measurement_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[str]:
-    """Yield the files that a release may have in the Bureau's layout: not every state has an AIAN part."""
-    if manifest["options"].get("nmf"):
-        for level, state in spine_files(manifest, product):
-            for kind in ROW_KINDS:
-                yield from _names(manifest, product, level, state, kind)
 
 
 def _names(manifest: Mapping[str, Any], product: ProductName, level: str, state: str, kind: str) -> list[str]:

@@ -13,23 +13,12 @@ from typing import Any
 
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
-from tasks.inputs.names import NAMES_FILE, check_names
-from tasks.inputs.points import POINTS_FILE, check_points
+from tasks.inputs.names import check_names
+from tasks.inputs.points import check_points
 from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.datapackage import DICTIONARY_FILE, PACKAGE_FILE
 from tasks.lifecycle.manifest import noise_law, parse_exact
-from tasks.lifecycle.received import PART, NotOfRelease
-from tasks.top_down.areas import FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE
-from tasks.top_down.check.counts import (
-    check_counts,
-    check_margins,
-    check_measurements,
-    has_measurements,
-    spine_files,
-)
-from tasks.top_down.check.measurement_files import check_measurement_files, measurement_files
-from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
-from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
+from tasks.top_down.check.counts import check_counts, check_margins, check_measurements
+from tasks.top_down.check.measurement_files import check_measurement_files
 from tasks.top_down.run_plan import US
 
 
@@ -44,10 +33,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if "noise" in entry:
             yield _check_laws(product, entry)
             yield _check_shares(product, entry, manifest["spine"]["us_level"], spent)
-    names = _check_names(release, manifest)
-    yield names
-    if names.faults:  # the checks of counts would read missing files
-        return
     for product, entry in manifest["products"].items():
         yield from check_counts(release, manifest, product)
         if "noise" in entry:
@@ -101,55 +86,3 @@ def _check_shares(product: str, entry: Mapping[str, Any], nation: bool, spent: M
         if expected != parse_exact(spent["products"][product][unit]):
             faults.append(f"the levels spend {unit} {expected}, not {spent['products'][product][unit]}")
     return Check(f"shares of {product}", f"{len(levels)} levels", tuple(faults))
-
-
-def _check_names(release: Path, manifest: Mapping[str, Any]) -> Check:
-    """Compare the names of the files with those that the levels, states and options call for.
-
-    Raises NotOfRelease for a level, state or family whose name would lead to another folder.
-    """
-    products = manifest["products"].values()
-    words = [*manifest["products"], *manifest["states"]]
-    words += [level for entry in products for level in entry.get("geounits", ())]
-    words += [each["of"] for entry in products for each in entry.get("margins", {}).get("mean_standard_error", ())]
-    if strange := [word for word in words if not PART.fullmatch(word)]:
-        raise NotOfRelease(f"{ascii(strange[0])[:100]} is the name of no state, level or family")
-    present, needed = set(manifest["files"]), set(_required(manifest))
-    allowed = needed | set(_optional(manifest))
-    faults = [f"{name} is missing" for name in sorted(needed - present)]
-    faults += [f"{name} is no file of such a release" for name in sorted(present - allowed)]
-    return Check("names of all files", f"{len(needed)} files", tuple(faults))
-
-
-def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the required files."""
-    measured = has_measurements(manifest)
-    yield "report.html"
-    if measured:
-        yield f"{FOLDER}/{SETTINGS_FILE}"
-        yield from (f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet" for state in manifest["states"])
-    for product in manifest["products"]:
-        for level, state in spine_files(manifest, product):
-            for folder in ("histograms", "invariants", *([FOLDER] if measured else [])):
-                yield f"{folder}/{product}/{level}/{state}.parquet"
-        for state in manifest["states"]:
-            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in TABULATED)
-            yield f"mdf/{state}_{product}.parquet"
-            if manifest["options"]["microdata"] == "text":
-                yield f"mdf/{state}_{product}.txt"
-
-
-def _optional(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the optional files: names; of entities, whole states and margins; in the Bureau's layout."""
-    yield from (NAMES_FILE, POINTS_FILE, DICTIONARY_FILE, PACKAGE_FILE)
-    for product, entry in manifest["products"].items():
-        yield from measurement_files(manifest, product)
-        yield from (CELLS_FILE.format(product=product), COUNTS_FILE.format(product=product))
-        for state in manifest["states"]:
-            yield from (
-                f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in (*OFF_SPINE, WHOLE_STATE)
-            )
-            if "margins" in entry:
-                folders = (*entry["geounits"], *FOLDERS.values())
-                yield from (f"margins/{product}/{folder}/{state}.parquet" for folder in folders)
-        yield f"margins/{product}/{US}/{US}.parquet"

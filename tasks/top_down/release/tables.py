@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,13 @@ from spine.counts import Axis
 from spine.redistricting import HHGQ, PERSON_AXES, UNIT_AXES
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
 from tasks.lifecycle.description import Column, Description, Reference, Table
+from tasks.lifecycle.received import PART, NotOfRelease
 from tasks.pages.words import level_title
-from tasks.top_down.areas import FOLDERS, OFF_SPINE
+from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.run_plan import US
+from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
+from tasks.top_down.release.nmf_layout import data_set_name
+from tasks.top_down.run_plan import US, ProductName
 
 REGION_TYPES = {  # by level of the tabulation or family of entities
     "State": "STATE",
@@ -23,7 +26,6 @@ REGION_TYPES = {  # by level of the tabulation or family of entities
     "mcd": "COUSUB",
     "aian": "AIANNH",
 }
-LEVELS_OF_FILES = (US, "State", "County", "Tract", "Tract_Group", "Block_Group", "Block", *OFF_SPINE)
 CELLS_FILE, COUNTS_FILE = "cells/{product}.csv", "cells/{product}-counts.csv"
 UNITS = {"persons": "persons", "units": "housing units"}
 BLOCK = (
@@ -38,10 +40,9 @@ BLOCK = (
 RECORDS = Column(
     "COUNT",
     "records",
-    "how many records of the block are so; none in text, which has a row each",
+    "how many records of the block are so",
     type="integer",
     role="count",
-    in_text=False,
 )
 DECLARED = (
     Column(QUARTERS[0], "housing units", "declared: the housing units, without noise", type="integer", role="declared"),
@@ -175,7 +176,7 @@ def _tables(product: str, *, whole_states: bool) -> list[Table]:
     ]
 
 
-OTHER_TABLES = (
+MICRODATA = (
     Table(
         "Microdata of persons",
         (
@@ -185,7 +186,6 @@ OTHER_TABLES = (
             *map(_column, PERSON_AXES),
             RECORDS,
         ),
-        text="mdf/{state}_{product=persons}.txt",
         parquet="mdf/{state}_{product=persons}.parquet",
         split="state",
         key=("*",),
@@ -198,10 +198,23 @@ OTHER_TABLES = (
             Column("HH_STATUS", "code", "its status", {"0": "group quarters", "1": "occupied", "2": "vacant"}),
             RECORDS,
         ),
-        text="mdf/{state}_{product=units}.txt",
         parquet="mdf/{state}_{product=units}.parquet",
         split="state",
         key=("*",),
+    ),
+)
+OTHER_TABLES = (
+    *MICRODATA,
+    *(
+        replace(
+            table,
+            title=f"{table.title}, a row a record",
+            columns=table.columns[:-1],
+            parquet="",
+            text=table.parquet.replace(".parquet", ".txt"),
+            key=(),
+        )
+        for table in MICRODATA
     ),
     Table(
         "Blocks, as they were measured",
@@ -257,7 +270,7 @@ OTHER_TABLES = (
         key=("geounit", "query"),
     ),
     Table(
-        "{kind} of {level} in the layout of the Census Bureau's files",
+        "{kind} of {dataset} in the Census Bureau's layout: {level}",
         (
             Column("geocode", "code", "the geounit's geocode, as the Census Bureau's files write it"),
             Column("query_name", "text", "the query, with _dpq for a noisy answer and _con for a constraint"),
@@ -285,8 +298,8 @@ OTHER_TABLES = (
             ),
             Column("plb", "rho", "the budget of the query in the geounit", type="number", optional=True),
         ),
-        parquet="nmf/{dataset}/{level}.parquet/{kind}/{state*}.parquet",
-        split="state",
+        parquet="nmf/{dataset}/{level}.parquet/{kind}/{part*}.parquet",
+        split="part",
         key=("geocode", "query_name"),
     ),
     NAMES_TABLE,
@@ -302,5 +315,56 @@ def tables(*, whole_states: bool = False) -> tuple[Table, ...]:
 
 def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release. No law is known of the error of a count without a margin."""
-    words = {level: level_title(level, several=level != US) for level in LEVELS_OF_FILES}
-    return Description(tables(whole_states=bool(manifest["options"].get("pl94"))), words=words)
+    products, jurisdiction = manifest["products"], manifest["region"].lower()
+    levels = (US, *(level for entry in products.values() for level in entry["geounits"]))
+    in_files = products if manifest["options"].get("nmf") else ()
+    names = {
+        "level": {
+            level: level_title(level, several=level != US) for level in (*levels, *TABULATED.values(), *REGION_TYPES)
+        },
+        "state": {state: state for state in (US, *manifest["states"])},
+        "product": {product: product for product in products},
+        "dataset": {data_set_name(jurisdiction, product): product for product in in_files},
+        "kind": {"DPQuery": "Noisy measurements", "Constraint": "Constraints"},
+    }
+    margins = [entry.get("margins", {}).get("mean_standard_error", ()) for entry in products.values()]
+    words = [*names["level"], *names["state"], *names["product"], *(each["of"] for entry in margins for each in entry)]
+    if strange := [word for word in words if not PART.fullmatch(word)]:  # of a manifest by somebody else
+        raise NotOfRelease(f"{ascii(strange[0])[:100]} is the name of no state, level or family")
+    return Description(
+        tables(whole_states=bool(manifest["options"].get("pl94"))),
+        names=names,
+        others=("report.html", f"{FOLDER}/{SETTINGS_FILE}"),
+        required=tuple(_required(manifest)),
+    )
+
+
+def _required(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the files that a release of these levels, states and options has."""
+    measured = has_measurements(manifest)
+    yield "report.html"
+    if measured:
+        yield f"{FOLDER}/{SETTINGS_FILE}"
+        yield from (f"{FOLDER}/{BLOCKS_FOLDER}/{state}.parquet" for state in manifest["states"])
+    for product in manifest["products"]:
+        yield from (file.format(product=product) for file in (CELLS_FILE, COUNTS_FILE))
+        for level, state in spine_files(manifest, product):
+            for folder in ("histograms", "invariants", *([FOLDER] if measured else [])):
+                yield f"{folder}/{product}/{level}/{state}.parquet"
+        for state in manifest["states"]:
+            yield from (f"histograms/{product}/{FOLDERS[family]}/{state}.parquet" for family in TABULATED)
+            yield f"mdf/{state}_{product}.parquet"
+            if manifest["options"]["microdata"] == "text":
+                yield f"mdf/{state}_{product}.txt"
+
+
+def spine_files(manifest: Mapping[str, Any], product: ProductName) -> Iterator[tuple[str, str]]:
+    """Yield level and state of every file of the spine's geounits, top first; of the US level US twice."""
+    for level in manifest["products"][product]["geounits"]:
+        for state in [US] if level == US else manifest["states"]:
+            yield level, state
+
+
+def has_measurements(manifest: Mapping[str, Any]) -> bool:
+    """Return whether the noisy measurements are released."""
+    return bool(manifest["options"]["measurements"]) and bool(manifest["spent"])

@@ -1,0 +1,144 @@
+"""Check the form of a release's tables: files, datapackage.json, columns, types, codes, and text against Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tasks.lifecycle.check import Check
+from tasks.lifecycle.datapackage import DICTIONARY_FILE, OWN, PACKAGE_FILE, Resource, as_json, columns_of, resources_of
+from tasks.lifecycle.description import Column, Description, fill
+from tasks.lifecycle.received import read_json
+from tasks.lifecycle.release_database import ReleaseDatabase, name_of, parquet, text_table
+
+WORDS = {"title", "description", "label", f"{OWN}level", f"{OWN}unit"}  # of which the form does not depend
+TYPES = {  # of Table Schema, by Arrow's
+    "string": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    "integer": pa.types.is_integer,
+    "number": lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),
+    "boolean": pa.types.is_boolean,
+    "array": pa.types.is_list,
+}
+
+
+def check_tables(release: Path, manifest: Mapping[str, Any], description: Description) -> Generator[Check, None, bool]:
+    """Check files, columns, types and codes by the system's description, and text by its Parquet.
+
+    Return whether the tables are there with their columns; else nothing can be checked of what they hold.
+    """
+    files = _check_names(manifest["files"], description)
+    yield files
+    if files.faults:
+        return False
+    tables = resources_of(release, description, manifest["files"])
+    columns = Check("columns", f"{len(tables)} tables", tuple(_faults_of_columns(release, tables, description)))
+    yield columns
+    if columns.faults:
+        return False
+    yield _check_package(release, manifest, tables)
+    by_name = {table.name: table for table in tables}
+    with ReleaseDatabase() as database:
+        yield _check_codes(database, release, tables)
+        for table in tables:
+            if table.twin:
+                yield _check_text(database, release, table, by_name[table.twin])
+    return True
+
+
+def _check_names(files: Mapping[str, str], description: Description) -> Check:
+    """Find files that no such release has, and those that it must have: also text's Parquet, and the other way."""
+    faults, required = [], {PACKAGE_FILE, DICTIONARY_FILE, *description.required}
+    for name in sorted(files):
+        if found := description.table_of(name):
+            table, _, names = found
+            required |= {fill(pattern, names) for pattern in table.patterns}
+        elif name not in (PACKAGE_FILE, DICTIONARY_FILE) and not description.is_other(name):
+            faults.append(f"{name} is no file of such a release")
+    faults += [f"{name} is missing" for name in sorted(required - set(files))]
+    return Check("names of all files", f"{len(files)} files", tuple(faults))
+
+
+def _faults_of_columns(release: Path, tables: Sequence[Resource], description: Description) -> Iterator[str]:
+    """Yield the columns that a file has and its table has not, or the other way, and those of another type."""
+    for table in tables:
+        for path in table.paths:
+            found = columns_of(release / path, table.delimiter)
+            expected = description.required_columns(path)
+            yield from (f"{path} has no column {name}" for name in expected if name not in found)
+            yield from (f"{path}: {fault}" for fault in _faults_of_types(table, found))
+
+
+def _faults_of_types(table: Resource, found: Mapping[str, pa.DataType | None]) -> Iterator[str]:
+    columns = {column.name: column for column in table.columns}
+    for name, kind in found.items():
+        column = columns.get(name)
+        if column is None or not column.meaning:
+            yield f"{name!a:.80} is no column of this table"
+        elif kind is not None:
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            as_text = bool(column.missing) and TYPES["string"](kind)
+            if not (as_text or TYPES[column.type](kind)):
+                yield f"{name} is {kind}, not {column.type}"
+
+
+def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[Resource]) -> Check:
+    """Compare datapackage.json with the description, except its words; that of another version is not compared."""
+    made_by, own = manifest["versions"]["das-flows"], version("das-flows")
+    if made_by != own:
+        return Check(PACKAGE_FILE, f"of das-flows {made_by!s:.20}: not compared with that of {own}")
+    found = {table["name"]: table for table in read_json(release, PACKAGE_FILE)["resources"]}
+    faults = [f"{name!a:.80} is no table of this release" for name in found if name not in {one.name for one in tables}]
+    faults += [
+        f"{table.name} is not described as it is"
+        for table in tables
+        if _form(found.get(table.name)) != _form(as_json(release, table))
+    ]
+    return Check(PACKAGE_FILE, f"{len(tables)} tables", tuple(faults))
+
+
+def _form(value: Any) -> Any:
+    """Return a part of a description without its words."""
+    if isinstance(value, dict):
+        return {name: _form(each) for name, each in value.items() if name not in WORDS}
+    return [_form(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _check_codes(database: duckdb.DuckDBPyConnection, release: Path, tables: Sequence[Resource]) -> Check:
+    """Find values that are no codes of their column."""
+    faults, columns = [], 0
+    for table in tables:
+        for column in table.columns:
+            if column.codes:
+                columns += 1
+                values = database.execute(
+                    f"SELECT DISTINCT {name_of(column.name)} FROM {_rows(release, table)}"
+                ).fetchall()
+                wrong = sorted(str(value) for (value,) in values if value is not None and value not in column.codes)
+                faults += [f"{table.name}: {column.name} {value!a:.80} is no code" for value in wrong[:1]]
+    return Check("codes", f"{columns} columns", tuple(faults))
+
+
+def _check_text(database: duckdb.DuckDBPyConnection, release: Path, text: Resource, twin: Resource) -> Check:
+    """Compare the rows of a text with those of its Parquet, which may have more columns."""
+    kinds = {column.name: _sql_type(column) for column in text.columns}
+    columns = ", ".join(f"TRY_CAST({name_of(column.name)} AS {kinds[column.name]})" for column in text.columns)
+    one, other = (f"SELECT {columns} FROM {_rows(release, table)}" for table in (text, twin))
+    pairs = ((one, other), (other, one))
+    differ = [database.execute(f"SELECT count(*) FROM ({a} EXCEPT ALL {b})").fetchall()[0][0] for a, b in pairs]
+    count = database.execute(f"SELECT count(*) FROM {_rows(release, twin)}").fetchall()[0][0]
+    faults = (f"{max(differ):,} rows differ",) if any(differ) else ()
+    return Check(f"{text.name}, text and Parquet", f"{count:,} rows", faults)
+
+
+def _rows(release: Path, table: Resource) -> str:
+    paths = [release / path for path in table.paths]
+    return text_table(*paths, delimiter=table.delimiter) if table.is_text else parquet(*paths)
+
+
+def _sql_type(column: Column) -> str:
+    return {"integer": "BIGINT", "number": "DOUBLE"}.get(column.type, "VARCHAR") if not column.missing else "VARCHAR"
