@@ -53,15 +53,15 @@ def main(server: int, words: list[str]) -> None:
         processor = run["processor_seconds"] + of_server(server) - before
         counts = json.loads(place.read_text())
     with get_client(sync_client=True) as client:
-        told = ArtifactCreate(key="benchmark", type="progress", data=0.0, description="a benchmark")
-        made = client.create_artifact(told).id
+        result = ArtifactCreate(key="benchmark", type="progress", data=0.0, description="a benchmark")
+        made = client.create_artifact(result).id
         each = {
-            "create_artifact": timed(server, lambda _: client.create_artifact(told)),
+            "create_artifact": timed(server, lambda _: client.create_artifact(result)),
             "update_artifact": timed(server, lambda number: client.update_artifact(made, ArtifactUpdate(data=number))),
         }
     spent = sum(counts.get(name, 0) * milliseconds / 1000 for name, milliseconds in each.items())
-    told = {"run_seconds": run["seconds"], "run_processor_seconds": processor, "calls": counts, "milliseconds": each}
-    print(json.dumps(told | {"share": spent / processor}))
+    result = {"run_seconds": run["seconds"], "run_processor_seconds": processor, "calls": counts, "milliseconds": each}
+    print(json.dumps(result | {"share": spent / processor}))
 
 
 def timed(server: int, call: Callable[[int], object]) -> float:

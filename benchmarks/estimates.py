@@ -45,21 +45,21 @@ def answers(definition: Definition, budget: str, cells: int, gamma: str = ".1") 
     return Answers(law(definition, first, STABILITY), law(definition, rest, STABILITY), cells)
 
 
-def tell_laws() -> None:
+def print_laws() -> None:
     """Deviation and margin of a total before and after, far from thresholds."""
     print("total: deviation, margin of the count -> of the estimate")
     for definition, budgets in BUDGETS.items():
         for budget in budgets:
-            told = []
+            result = []
             for cells in CELLS:
                 answered = answers(definition, budget, cells)
                 plain = make_estimator(answered, None, None)
                 margin = margin_of_error(answered.stage_2, cells)
-                told.append(f"{answered.deviations[1]:.3f} -> {plain.deviation:.3f} ({margin} -> {plain.margin})")
-            print(f"{definition:7}{budget:>7}  " + "  ".join(told))
+                result.append(f"{answered.deviations[1]:.3f} -> {plain.deviation:.3f} ({margin} -> {plain.margin})")
+            print(f"{definition:7}{budget:>7}  " + "  ".join(result))
 
 
-def tell_gammas(definition: Definition = "puredp", budget: str = "7.487", cells: int = 46) -> None:
+def print_gammas(definition: Definition = "puredp", budget: str = "7.487", cells: int = 46) -> None:
     """The weight of pooling over gamma, and what the full weight would do near a threshold."""
     print(f"\n{definition} {budget}, {cells} cells: gamma, weight, deviations; at full weight, near a threshold: the")
     print("worst error by the count's, and how often the far margin covers")
@@ -78,20 +78,20 @@ def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> p
     with tempfile.TemporaryDirectory() as folder:
         settings = begin(folder, params=params, data=data, jurisdiction=jurisdiction, estimates=True)
         run = settings.directory
-        told = []
+        result = []
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):
                 out = Path(folder) / f"out/{number}"
                 measured = measure_accuracy(settings, Workers(client), out, 1)
                 assert measured is not None, "the jurisdiction has no block"
                 gains = make_report(measured).gains()
-                told.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))
-        return summary(run, pd.concat(told))
+                result.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))
+        return summary(run, pd.concat(result))
 
 
-def summary(run: DetailedRun, told: pd.DataFrame) -> pd.DataFrame:
+def summary(run: DetailedRun, result: pd.DataFrame) -> pd.DataFrame:
     rows = []
-    for key, part in told.groupby(["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD"], sort=False):
+    for key, part in result.groupby(["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD"], sort=False):
         region_type, iteration_level, workload = key
         number = part["COUNTS_ESTIMATE"]
         rmse = {
@@ -131,8 +131,8 @@ def main() -> None:
     parser.add_argument("--jurisdiction", choices=["us", "pr"], default="us")
     chosen = parser.parse_args()
     if chosen.params is None:
-        tell_laws()
-        tell_gammas()
+        print_laws()
+        print_gammas()
     else:
         print(simulate(chosen.params, chosen.data, chosen.runs, chosen.jurisdiction).round(3).to_string(index=False))
 

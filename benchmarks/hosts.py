@@ -123,7 +123,7 @@ def main() -> None:
             two = run(Path(scratch) / "two", of, pinned, secret)
     except NoNamespacesError as error:
         parser.error(str(error))
-    told = {
+    result = {
         "machine": machine(),
         "load": os.getloadavg()[1],
         "one": one,
@@ -133,9 +133,9 @@ def main() -> None:
         "same_bytes": one["digest"] == two["digest"],
     }
     if chosen.json:
-        print(json.dumps(told, indent=1))
+        print(json.dumps(result, indent=1))
         return
-    print(f"{told['machine']}, load {told['load']:.1f} (5 minutes)")
+    print(f"{result['machine']}, load {result['load']:.1f} (5 minutes)")
     print(f"{'':<24}{'one host':>10}{'two hosts':>11}{'ratio':>8}")
     rows = {stage: (seconds, two["stages"].get(stage, 0.0)) for stage, seconds in one["stages"].items()}
     rows |= {"first piece to last": (one["working"], two["working"]), of.name: (one["seconds"], two["seconds"])}
@@ -143,7 +143,7 @@ def main() -> None:
         print(f"{name:<24}{first:>8.2f} s{second:>9.2f} s{first / second if second else float('nan'):>8.2f}")
     for name, of in (("one host", one), ("two hosts", two)):
         print(f"work on {name}: {' and '.join(f'{seconds:.2f} s' for seconds in of['busy'].values())}")
-    print(f"the same bytes: {'yes' if told['same_bytes'] else 'NO'}")
+    print(f"the same bytes: {'yes' if result['same_bytes'] else 'NO'}")
 
 
 if __name__ == "__main__":

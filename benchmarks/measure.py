@@ -72,13 +72,13 @@ def measure(command: list[str], scratch: Path | None = None, **options: object) 
             process.wait(max(INTERVAL, SPARING * taken))
     seconds = time.perf_counter() - start
     await_orphans()
-    told = {
+    result = {
         "seconds": seconds,
         "processor_seconds": processor_seconds() - used,
         "peak_bytes": peak,
         "returncode": process.returncode,
     }
-    return told | ({"peak_scratch_bytes": peak_scratch} if scratch else {})
+    return result | ({"peak_scratch_bytes": peak_scratch} if scratch else {})
 
 
 def adopt() -> None:

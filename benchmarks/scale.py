@@ -100,17 +100,17 @@ def fit(points: list[dict], what: str) -> dict[str, float]:
     }
 
 
-def draw(told: dict) -> Figure:
+def draw(facts: dict) -> Figure:
     """Seconds and peak memory over persons, and what the model says of the seconds."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    series = [point for point in told["points"] if not point["size"].endswith(ALL)]
+    series = [point for point in facts["points"] if not point["size"].endswith(ALL)]
     points = sorted(series, key=lambda point: point["persons"])
     persons = [point["persons"] / 1e6 for point in points]
     figure = Figure(figsize=(9, 3.6))
     left, right = figure.subplots(1, 2)
-    if "model" in told:
+    if "model" in facts:
         left.plot(persons, [point["modelled_seconds"] for point in points], color=ORANGE, label="model")
     left.plot(persons, [point["seconds"] for point in points], "o", color=BLUE, label="measured")
     left.legend()
@@ -123,7 +123,7 @@ def draw(told: dict) -> Figure:
         axes.set_xticks(persons, [f"{millions:.0f}" for millions in persons])
         axes.xaxis.set_minor_locator(NullLocator())
     left.yaxis.set_minor_locator(NullLocator())
-    figure.suptitle(f"das run from {told['form']}, {told['machine']}")
+    figure.suptitle(f"das run from {facts['form']}, {facts['machine']}")
     return figure
 
 
@@ -153,16 +153,16 @@ def main() -> None:
         point = run(chosen.folder, make(chosen.folder, size, chosen.params, chosen.format), chosen.memory_limit)
         points.append({"size": size, **point})
         print(line(point), flush=True)
-    told = {
+    facts = {
         "form": {"text": "text", "parquet": "Parquet"}[chosen.format],
         "machine": machine(),
         "points": points,
     }
     if len(points) > 4:  # as many points as coefficients would fit anything
-        told["model"], told["processor_model"] = fit(points, "seconds"), fit(points, "processor_seconds")
-        print(json.dumps({name: told[name] for name in ("model", "processor_model")}, indent=1))
-    (chosen.folder / "scale.json").write_text(json.dumps(told, indent=1))
-    save(lambda: draw(told), chosen.folder / "scale.svg")
+        facts["model"], facts["processor_model"] = fit(points, "seconds"), fit(points, "processor_seconds")
+        print(json.dumps({name: facts[name] for name in ("model", "processor_model")}, indent=1))
+    (chosen.folder / "scale.json").write_text(json.dumps(facts, indent=1))
+    save(lambda: draw(facts), chosen.folder / "scale.svg")
 
 
 if __name__ == "__main__":

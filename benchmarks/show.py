@@ -57,7 +57,7 @@ def make(model: Path, out: Path, seed: int = 1) -> None:
     manifest = json.loads((model / "manifest.json").read_text())
     manifest.pop("estimates", None)  # the nation made here has counts alone
     draw = np.random.default_rng(seed)
-    for name, told in manifest["levels"].items():
+    for name, result in manifest["levels"].items():
         level = LEVELS[name]
         codes = pq.read_table(
             model / f"parquet/t1/{'usa' if level.nation_or_state else 'county'}-{level.iteration_level}.parquet"
@@ -66,7 +66,7 @@ def make(model: Path, out: Path, seed: int = 1) -> None:
         ids = region_ids(level.region_type)
         each = min(PUBLISHED[level.region_type, level.iteration_level], len(codes))
         write_level(out, level, ids, codes, each, draw)
-        told["regions"] = len(ids)
+        result["regions"] = len(ids)
         print(f"{level.slug}: {len(ids) * each:,} groups", file=sys.stderr)
     (out / "tabulated").mkdir()
     regions = [f"{kind}|{region}" for kind in REGIONS for region in region_ids(kind)]
@@ -148,8 +148,8 @@ def measure(release: Path, answers: int) -> dict[str, object]:
         server.wait()
     flat = [time_of_one for times in seconds.values() for time_of_one in times]
     used = [time_of_one for times in busy.values() for time_of_one in times]
-    told = {
-        kind: [round(1000 * told) for told in (median(times), max(times), sum(busy[kind]) / len(times))]
+    result = {
+        kind: [round(1000 * result) for result in (median(times), max(times), sum(busy[kind]) / len(times))]
         for kind, times in seconds.items()
     }
     return {
@@ -161,7 +161,7 @@ def measure(release: Path, answers: int) -> dict[str, object]:
         "median, ms": round(1000 * median(flat)),
         "slowest, ms": round(1000 * max(flat)),
         "processor time, mean and most ms": [round(1000 * sum(used) / len(used)), round(1000 * max(used))],
-        "median, slowest and mean processor time by view, ms": told,
+        "median, slowest and mean processor time by view, ms": result,
         "memory, MiB": round(most / 2**20),
     }
 

@@ -38,7 +38,7 @@ def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, flo
 
 
 def main() -> None:
-    """Measure both in turn, once to warm up and then as often as told."""
+    """Measure both in turn, once to warm up and then as often as asked."""
     parser = arguments(__doc__)
     parser.add_argument("--times", type=int, default=5)
     times = parser.parse_args().times

@@ -250,7 +250,7 @@ def main() -> None:
             measured = measure_run(settings, workers)
             bounds = measure_bounds(run, workers, chosen.data, measured)
         seconds = measured["seconds"]
-        told = {
+        facts = {
             "machine": machine(),
             "workers": chosen.workers,
             **measured,
@@ -259,25 +259,25 @@ def main() -> None:
             "core_seconds_a_million": costs(measured, chosen.workers),
             "tabulation": measure_tabulation(run),
         }
-    print(json.dumps(told, indent=1) if chosen.json else table(told))
+    print(json.dumps(facts, indent=1) if chosen.json else table(facts))
 
 
-def table(told: dict) -> str:
+def table(facts: dict) -> str:
     """The stages with their bounds, for a reader."""
     lines = [
-        f"{told['persons']:,} persons, {told['groups']:,} groups, {told['workers']} workers, {told['machine']}",
+        f"{facts['persons']:,} persons, {facts['groups']:,} groups, {facts['workers']} workers, {facts['machine']}",
         f"{'stage':<20}{'processor s':>12}{'seconds':>9}{'bound':>9}{'ratio':>8}",
     ]
     lines += [
-        f"{stage:<20}{told['processor_seconds'][stage]:12.2f}{seconds:9.2f}"
-        + (f"{told['bounds'][stage]:9.2f}{told['ratios'][stage]:8.1f}" if stage in told["bounds"] else "")
-        for stage, seconds in told["seconds"].items()
+        f"{stage:<20}{facts['processor_seconds'][stage]:12.2f}{seconds:9.2f}"
+        + (f"{facts['bounds'][stage]:9.2f}{facts['ratios'][stage]:8.1f}" if stage in facts["bounds"] else "")
+        for stage, seconds in facts["seconds"].items()
     ]
-    tabulation = told["tabulation"]
+    tabulation = facts["tabulation"]
     return "\n".join(
         [
             *lines,
-            f"(reading the files alone: {told['bounds']['read the files']:.2f} s)",
+            f"(reading the files alone: {facts['bounds']['read the files']:.2f} s)",
             f"counts of {tabulation['persons']:,} persons, one process: ours {tabulation['ours']:.2f} s, "
             f"pandas {tabulation['pandas']:.2f} s ({tabulation['ratio']:.1f} times)",
         ]

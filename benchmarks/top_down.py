@@ -30,9 +30,9 @@ def main() -> None:
             measure(["das", "tda", "synth", geography, str(data)])
             for number in (1, 2):
                 run = ["das", "tda", "run", str(data), f"{folder}/out{number}", *state]
-                told = measure(run, Path(folder) / "state")
+                result = measure(run, Path(folder) / "state")
                 released = held(Path(folder, f"out{number}"))
-                print(json.dumps({"geography": geography, "run": number, **told, "released_bytes": released}))
+                print(json.dumps({"geography": geography, "run": number, **result, "released_bytes": released}))
             if given.accuracy:
                 print(json.dumps(measure(["das", "tda", "accuracy", str(data), f"{folder}/errors", *state])))
                 print(Path(folder, "errors/error.csv").read_text())

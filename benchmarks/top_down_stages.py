@@ -108,7 +108,7 @@ def once(settings: TopDownSettings) -> None:
     start = time.process_time()
     runner.run()
     total = time.process_time() - start
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "states": run.validated.states,
         "blocks": sum(len(run.state(state).geography) for state in run.validated.states),
         "processor_seconds": here.seconds | {"elsewhere": total - sum(here.seconds.values()), "total": total},
@@ -118,8 +118,8 @@ def once(settings: TopDownSettings) -> None:
         "release_bytes": held(runner.staged),
     }
     if run.design.has_bureau_layout:
-        told["read_back"] = read_back(run, runner.staged, settings.estimator)
-    json.dump(told, sys.stdout, indent=1)
+        result["read_back"] = read_back(run, runner.staged, settings.estimator)
+    json.dump(result, sys.stdout, indent=1)
     print()
 
 

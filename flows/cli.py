@@ -147,19 +147,19 @@ def main() -> None:
         app(prog_name="das")
     except SystemExit as done:
         if done.code == INTERRUPTED:
-            _say("stopped", Failed("interrupted"), 3)
+            _print_error("stopped", Failed("interrupted"), 3)
         sys.exit(done.code)
     except Refused as refused:
-        _say("refused", refused, 1)
+        _print_error("refused", refused, 1)
     except Failed as failed:
-        _say("stopped", failed, 3)
+        _print_error("stopped", failed, 3)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in OF_A_PATH:
-            _say("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
-        _say("stopped", report_crash(error), 3)
+            _print_error("refused", Refused(f"{error.filename or 'a path'}: {error.strerror}"), 1)
+        _print_error("stopped", report_crash(error), 3)
 
 
-def _say(word: str, error: Exception, code: int) -> None:
+def _print_error(word: str, error: Exception, code: int) -> None:
     err.print(labelled(f"{word}:", str(error)), soft_wrap=True)
     sys.exit(code)
 

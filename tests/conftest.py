@@ -153,7 +153,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     server = TemporaryServer(tmp_path_factory.mktemp("prefect"), fork=False)
     server.wait()
-    told = {
+    result = {
         "api.url": server.url,
         "api.auth_string": server.password,
         "server.database.connection_url": f"sqlite+aiosqlite:///{server.home / DATABASE}",  # for tests that read it
@@ -163,7 +163,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     address = {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": server.password}
     with variables(address | {"PREFECT_LOGGING_TO_API_ENABLED": "false"}):
         refresh_global_settings_context()  # for Prefect's threads, which have no other settings
-    with pytest.MonkeyPatch.context() as environment, temporary_settings(told):
+    with pytest.MonkeyPatch.context() as environment, temporary_settings(result):
         environment.setenv("PREFECT_API_AUTH_STRING", server.password)  # of processes that tests give its address
         environment.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
         yield

@@ -21,7 +21,7 @@ class Ended(NamedTuple):
     """How a command ended: its exit code (negative: the signal), both its outputs, its process and session."""
 
     code: int
-    told: str
+    output: str
     process: int
 
 
@@ -68,8 +68,8 @@ def main() -> None:
         words, first, output = json.loads(line)
         if not (process := os.fork()):
             os.setsid()
-            told = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            for number, to in ((os.open(os.devnull, os.O_RDONLY), 0), (told, 1), (told, 2)):
+            result = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for number, to in ((os.open(os.devnull, os.O_RDONLY), 0), (result, 1), (result, 2)):
                 os.dup2(number, to)
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             sys.argv = ["das", *words]

@@ -1,4 +1,4 @@
-"""Another package that Python finds before one of das-flows' own is told in one line, before anything runs."""
+"""Another package that Python finds before one of das-flows' own is reported in one line, before anything runs."""
 
 from __future__ import annotations
 

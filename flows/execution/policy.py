@@ -116,7 +116,7 @@ def _restricted(settings: M, rules: _Rules, prefix: str = "") -> M:
             default = [] if about.is_required() else [about.get_default(call_default_factory=True)]
             allowed = [_parsed(settings, name, value) for value in rules.values.get(full, default)]
             if name in settings.model_fields_set and given not in allowed:
-                raise Refused(f"{full} is {given!r}, and the policy of this worker {_says(allowed)}")
+                raise Refused(f"{full} is {given!r}, and the policy of this worker {_allowed_words(allowed)}")
             changes[name] = given if name in settings.model_fields_set else allowed[0]
     return settings.model_copy(update=changes)
 
@@ -126,7 +126,7 @@ def _parsed(settings: BaseModel, name: str, value: Any) -> Any:
     return getattr(type(settings).model_validate({**dict(settings), name: value}), name)
 
 
-def _says(allowed: Sequence[Any]) -> str:
+def _allowed_words(allowed: Sequence[Any]) -> str:
     if not allowed:
         return "neither fixes it nor lets a caller set it"
     if len(allowed) == 1:

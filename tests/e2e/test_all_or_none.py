@@ -72,15 +72,15 @@ def home(example: Path, tmp_path: Path) -> Home:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"), [("us", "Puerto Rico not released: US"), ("pr", "US not released: Puerto Rico")]
+    ("bad", "result"), [("us", "Puerto Rico not released: US"), ("pr", "US not released: Puerto Rico")]
 )
 def test_faults_of_one_leave_neither_released_nor_charged(
-    home: Home, capfd: pytest.CaptureFixture[str], bad: str, told: str
+    home: Home, capfd: pytest.CaptureFixture[str], bad: str, result: str
 ) -> None:
     home.change(bad == "pr", "QAGE", "9Q7Z")
     assert home.run("a") == 1
     out, err = capfd.readouterr()
-    assert f"{told} was refused: the input does not pass validation" in err.replace("\n", " ")
+    assert f"{result} was refused: the input does not pass validation" in err.replace("\n", " ")
     assert out.count("Invalid values found") == 1
     assert "US not released (run a-us)" in out
     assert "PR not released (run a-pr)" in out

@@ -130,9 +130,9 @@ def test_das_ledger_check_finds_what_was_changed(office: Office, capfd: pytest.C
     change(office)
     capfd.readouterr()
     assert office.das("check", place) == 1
-    told = capfd.readouterr()
-    assert says in " ".join(told.out.split())
-    assert "found a fault" in told.err
+    result = capfd.readouterr()
+    assert says in " ".join(result.out.split())
+    assert "found a fault" in result.err
 
 
 def spent(office: Office) -> set[Fraction]:

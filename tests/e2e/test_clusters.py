@@ -31,7 +31,7 @@ CLUSTERS = ROOT / "deploy/clusters"
 PIECE_LOG = ROOT / "benchmarks/piece_log.py"
 
 
-def told(name: str, **places: Path) -> Any:
+def cluster_file(name: str, **places: Path) -> Any:
     """A file of deploy/clusters, with other folders in the place of its own."""
     text = (CLUSTERS / name).read_text()
     for place, here in places.items():
@@ -149,7 +149,7 @@ def test_a_run_on_jobs_of_slurm_gives_the_same_bytes(example: Path, tmp_path: Pa
     certificates = tmp_path / "certificates"
     certificates.mkdir()
     write_certificates(certificates, ["127.0.0.1"])
-    cluster = told("slurm.yaml", state=tmp_path, certificates=certificates)["cluster"]
+    cluster = cluster_file("slurm.yaml", state=tmp_path, certificates=certificates)["cluster"]
     cluster["cluster_options"]["scheduler_options"] = {"host": "tls://127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     settings = settings.model_copy(update={"cluster": ClusterSettings.model_validate(cluster)})
     assert Path(str(detailed_dhca(settings))) == Path(settings.out) / "pr"
@@ -163,11 +163,11 @@ def test_a_run_on_jobs_of_slurm_gives_the_same_bytes(example: Path, tmp_path: Pa
 
 
 def test_the_settings_of_slurm_are_settings() -> None:
-    ClusterSettings.model_validate(told("slurm.yaml")["cluster"])
+    ClusterSettings.model_validate(cluster_file("slurm.yaml")["cluster"])
 
 
 def test_every_option_is_one_of_the_class() -> None:
-    cluster = told("slurm.yaml")["cluster"]
+    cluster = cluster_file("slurm.yaml")["cluster"]
     module, _, attribute = cluster["cluster_class"].partition(":")
     of = getattr(pytest.importorskip(module, reason=f"no {module}"), attribute)
     known: set[str] = set()
@@ -179,7 +179,7 @@ def test_every_option_is_one_of_the_class() -> None:
 
 
 def test_the_pods_of_kubernetes_have_what_a_worker_needs() -> None:
-    resource = told("kubernetes.yaml")
+    resource = cluster_file("kubernetes.yaml")
     assert (resource["apiVersion"], resource["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
     pods = [resource["spec"]["worker"]["spec"], resource["spec"]["scheduler"]["spec"]]
     for pod in pods:
@@ -207,7 +207,7 @@ def _known_to_dask(words: list[str]) -> None:
 def test_kubernetes_knows_every_field_of_the_pods() -> None:
     """By Kubernetes' own schemas, strictly: a field that they do not name is an error."""
     kubernetes = pytest.importorskip("kubernetes_validate", reason="no kubernetes-validate")
-    spec = told("kubernetes.yaml")["spec"]
+    spec = cluster_file("kubernetes.yaml")["spec"]
     named = {"apiVersion": "v1", "metadata": {"name": "das"}}
     for pod in (spec["worker"]["spec"], spec["scheduler"]["spec"]):
         kubernetes.validate({**named, "kind": "Pod", "spec": pod}, "1.30", strict=True)

@@ -246,7 +246,7 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(
         first = "import os, flows.detailed_dhca as f\nimport tasks.lifecycle.commit as c\n"
         first += "def kill(*a, **b): os.kill(os.getpid(), 9)\n"
         ended = forked_commands.das(*words, first=f"{first}{function} = kill")
-        assert ended.code == -9, ended.told
+        assert ended.code == -9, ended.output
 
     dies_at("f.reserve_budget", "run", settings.params, settings.data, settings.out, *where)
     done = files_of(run, "persons", "counts")
@@ -519,8 +519,8 @@ def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
     home.go(settings=again, before="commit")
     home.ledger.seal("again-us", release_digest(staging(directory(again), Path(again.out), "us")))
     assert das("run", "--resume", "again-us", "--state", again.state) == 0
-    told, logged = capfd.readouterr()
-    assert "warning: the data of run again-us is not that of run-us, charged to the same account" in told
+    output, logged = capfd.readouterr()
+    assert "warning: the data of run again-us is not that of run-us, charged to the same account" in output
     assert "is not that of" not in logged
     assert das("ledger", "show", "--ledger", again.ledger) == 0
     rows = [line.split("│") for line in capfd.readouterr().out.splitlines() if "-us" in line]

@@ -103,7 +103,7 @@ class Runs:
     def __init__(self, system: str, example: Path, folder: Path, das: Callable[..., Ended]) -> None:
         self.make, self.example, self.folder, self.das = SYSTEMS[system][0], example, folder, das
         ended = das(*self.prepare(), first=SECRET)
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.output
         self.expected = digest(folder / "out" / self.jurisdiction, reservation=False)
 
     def prepare(self) -> list[Any]:
@@ -150,8 +150,8 @@ def test_a_run_that_is_stopped_in_every_stage_goes_on_each_time(
     for at, stage in enumerate([CHECK, *SYSTEMS[system][1]], start=SIGNALS.index(number)):
         moment = MOMENTS[at % len(MOMENTS)]
         ended = home.das(*words, first=STOP.format(stage=stage, moment=moment, number=int(number)))
-        assert ended.code == (-number if number == signal.SIGKILL else 3), (stage, moment, ended.told)
-        assert "Traceback" not in ended.told, (stage, moment)
+        assert ended.code == (-number if number == signal.SIGKILL else 3), (stage, moment, ended.output)
+        assert "Traceback" not in ended.output, (stage, moment)
         until = time.monotonic() + 60
         while left := left_of(ended.process):
             assert time.monotonic() < until, (stage, moment, left)
@@ -161,7 +161,7 @@ def test_a_run_that_is_stopped_in_every_stage_goes_on_each_time(
         assert len(home.ledger.rows(ACCOUNT)) <= 1, (stage, moment)
         words = resume
     ended = home.das(*resume, first=SECRET)
-    assert ended.code == 0, ended.told
+    assert ended.code == 0, ended.output
     assert digest(home.folder / "out" / home.jurisdiction, reservation=False) == home.expected
     assert [row.status for row in home.ledger.rows(ACCOUNT)] == ["released"]
     assert [path.name for path in (home.folder / "out").iterdir()] == [home.jurisdiction]
@@ -182,7 +182,7 @@ def test_a_run_whose_out_lies_on_another_file_system_is_whole_or_absent(
     try:
         words = [disk / "out" if word == home.folder / "out" else word for word in words]
         ended = home.das(*words, first=SECRET)
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.output
         assert digest(disk / "out" / home.jurisdiction, reservation=False) == home.expected
         assert [path.name for path in (disk / "out").iterdir()] == [home.jurisdiction]
     finally:

@@ -55,12 +55,12 @@ def test_a_run_is_released_though_the_temporary_server_is_killed(
     words = (tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT, "--run-id", "a")
     where = ("--ledger", ledger.path, "--state", tmp_path / "state", "--workers", 1, "--no-spine")
     process = das_process("run", *words, *where, first=KILL.format(place=place, after=after), environment=environment)
-    told, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, told
-    assert "PR released (run a-pr)" in told
-    assert "warning: run a-pr is released; after that, " in told
-    assert "the server is killed" in told
-    assert "Traceback" not in told
+    result, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, result
+    assert "PR released (run a-pr)" in result
+    assert "warning: run a-pr is released; after that, " in result
+    assert "the server is killed" in result
+    assert "Traceback" not in result
     assert [row.status for row in ledger.rows(ACCOUNT)] == ["released"]
     assert (tmp_path / "out/pr/manifest.json").is_file()
     assert not list((tmp_path / "state/runs").glob("a-*"))
@@ -83,10 +83,10 @@ def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
         f"{place} = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(600))\n"
     )
     process = das_process("run", *words, *where, first=stops, environment=environment)
-    told, _ = process.communicate(timeout=240)
-    assert process.returncode == 3, told
-    assert "stopped: interrupted" in told
-    assert "Traceback" not in told
+    result, _ = process.communicate(timeout=240)
+    assert process.returncode == 3, result
+    assert "stopped: interrupted" in result
+    assert "Traceback" not in result
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
@@ -119,17 +119,17 @@ def test_what_the_server_missed_of_a_charge_is_made_good_at_the_end(
     words = ("--account", ACCOUNT, "--ledger", ledger.path, "--state", tmp_path / "state", "--no-spine", "--run-id")
     inputs = (tmp_path / "params", tmp_path / "data")
     assert das("run", *inputs, tmp_path / "out", *words, "missed-a") == 0
-    tags, message, budget = told_of("missed-a-pr")
+    tags, message, budget = reported_of("missed-a-pr")
     assert {"run:missed-a-pr", "charged"} <= tags
     assert ACCOUNT in budget
     monkeypatch.setattr("flows.detailed_dhca.equate_coterminous", fail)
     assert das("run", *inputs, tmp_path / "out-b", *words, "missed-b") == 3
-    tags, message, budget = told_of("missed-b-pr")
+    tags, message, budget = reported_of("missed-b-pr")
     (_, row) = ledger.rows(ACCOUNT)
     assert f"; rho {float(row.amount):g} was charged to account {ACCOUNT}; Retry continues" in message
 
 
-def told_of(run: str) -> tuple[set[str], str, str]:
+def reported_of(run: str) -> tuple[set[str], str, str]:
     """The tags, the message and the budget table of a run's flow run, by its tag."""
     tagged = FlowRunFilter(tags=FlowRunFilterTags(all_=[f"run:{run}"]))
     with get_client(sync_client=True) as client:

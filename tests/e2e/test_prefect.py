@@ -74,8 +74,8 @@ class Office:
     def das(self, *words: object, first: str = "") -> tuple[int, str]:
         """A `das` command under this server: its exit code and output."""
         process = das_process(*words, first=first, environment=self.environment)
-        told, _ = process.communicate(timeout=PATIENCE)
-        return process.returncode, told
+        result, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, result
 
     def post(self, path: str, body: Any) -> Any:
         """Ask the server's API, again while it says that its database is busy."""
@@ -144,21 +144,21 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with ExitStack() as stack:
         log = stack.enter_context(open(office.log, "wb"))
         loud = environment | {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "DEBUG"}
-        told: dict[str, Any] = {"env": loud, "cwd": ROOT, "stdout": log, "stderr": subprocess.STDOUT}
+        result: dict[str, Any] = {"env": loud, "cwd": ROOT, "stdout": log, "stderr": subprocess.STDOUT}
 
         def start(*words: str) -> None:
-            process = subprocess.Popen([*prefect, *words], start_new_session=True, **told)
+            process = subprocess.Popen([*prefect, *words], start_new_session=True, **result)
             stack.callback(process.wait)
             stack.callback(os.killpg, process.pid, signal.SIGKILL)
 
         start("server", "start", "--host", "127.0.0.1", "--port", str(port))
         wait_for(lambda: is_healthy(office.api), "the server")
         template = ("--base-job-template", "deploy/work-pool.json")
-        subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process", *template], check=True, **told)
-        subprocess.run([*prefect, "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"], check=True, **told)
+        subprocess.run([*prefect, "work-pool", "create", "das", "--type", "process", *template], check=True, **result)
+        subprocess.run([*prefect, "deploy", "--all", "--prefect-file", "deploy/prefect.yaml"], check=True, **result)
         policy = folder / "policy.json"
         policy.write_text(json.dumps(own_policy(environment)))
-        told["env"] = loud | {"DAS_POLICY": str(policy)}
+        result["env"] = loud | {"DAS_POLICY": str(policy)}
         start("worker", "start", "--pool", "das")
         soon = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
         for deployment in office.deployments().values():
@@ -238,8 +238,8 @@ def answered(office: Office, run: str, **answer: Any) -> str:
 
 @pytest.fixture(scope="module")
 def failures(office: Office) -> dict[str, str]:
-    """What `das run` told of runs that fail in the worst way."""
-    told = {}
+    """What `das run` reports of runs that fail in the worst way."""
+    result = {}
     bad = office.folder / "bad"
     shutil.copytree(office.folder / "data", bad)
     persons = bad / "person-records.txt"
@@ -253,8 +253,8 @@ def failures(office: Office) -> dict[str, str]:
     shutil.copytree(office.folder / "params", params)
     reconfigure(params, run_us=False)
     words = ("--account", ACCOUNT, "--state", office.folder)
-    code, told["invalid"] = office.das("run", params, bad, office.folder / "out-bad", *words, "--run-id", "invalid")
-    assert code == 1, told["invalid"]
+    code, result["invalid"] = office.das("run", params, bad, office.folder / "out-bad", *words, "--run-id", "invalid")
+    assert code == 1, result["invalid"]
     leak = (
         "import flows.detailed_dhca as f\n"
         f"def leak(run, **_): raise ValueError({ALARM!r} + (run / 'secret').read_bytes().hex())\n"
@@ -262,10 +262,10 @@ def failures(office: Office) -> dict[str, str]:
     )
     run_id = ("--run-id", "leak")
     data = office.folder / "data"
-    code, told["stage"] = office.das("run", params, data, office.folder / "out-leak", *words, *run_id, first=leak)
-    assert code == 3, told["stage"]
-    assert "das run --resume leak-pr" in told["stage"]
-    return told
+    code, result["stage"] = office.das("run", params, data, office.folder / "out-leak", *words, *run_id, first=leak)
+    assert code == 3, result["stage"]
+    assert "das run --resume leak-pr" in result["stage"]
+    return result
 
 
 def confidential(office: Office) -> dict[str, str]:
@@ -309,15 +309,15 @@ def test_no_person_no_count_and_no_secret_is_known_outside_the_confidential_dire
     files = [path.read_bytes() for path in (office.folder / "prefect").rglob("*") if path.is_file()]
     results = [b64decode(path.read_bytes()) for path in (office.folder / "prefect/storage").glob("*")]
     assert found(words | counts(), b"\n".join(files + results).decode("latin-1")) == []
-    told = [str(artifact["data"]) for artifact in office.post("artifacts/filter", {"limit": 200})]
-    assert any("digest of manifest.json" in each for each in told), "the artifacts are among what was read"
-    assert found(words | counts(), "\n".join(told)) == []
+    result = [str(artifact["data"]) for artifact in office.post("artifacts/filter", {"limit": 200})]
+    assert any("digest of manifest.json" in each for each in result), "the artifacts are among what was read"
+    assert found(words | counts(), "\n".join(result)) == []
     log = office.log.read_text()
     assert "released: " in log
     assert found(words | counts(), log) == []
-    for told in failures.values():
-        assert found(words, told) == []
-        assert "Traceback" not in told
+    for result in failures.values():
+        assert found(words, result) == []
+        assert "Traceback" not in result
     reports = [path.read_text() for path in (office.folder / "runs").rglob("*") if path.suffix in (".json", ".txt")]
     assert any(BAD_AGE in report for report in reports), "the curator's report has it"
     assert any(ALARM in report for report in reports), "the curator's copy of the exception has it"
@@ -336,7 +336,7 @@ def test_scheduled_runs_of_both_deployments_complete(office: Office, scheduled: 
         assert row.states == {"us": ("31", "46"), "pr": ("72",)}[jurisdiction]
         (approved,) = [act for act in office.ledger.acts() if act["act"] == "approved" and act["run"] == own]
         assert (approved["by"], approved["why"]) == (ANSWER["name"], ANSWER["reason"])
-        names = [state["name"] for state in told_of(office, run["id"])]
+        names = [state["name"] for state in reported_of(office, run["id"])]
         assert names[-6:] == ["Suspended", "Resuming", "Pending", "Submitting", "Running", "Completed"]
 
 
@@ -396,13 +396,13 @@ def test_what_needs_no_worker_is_refused_without_one(office: Office) -> None:
     data, words = office.folder / "data", ("--state", office.folder, "--workers", 1)
     nowhere = office.folder / "out-none"
     run_with = ("run", office.folder / "params", data, nowhere, *words, "--run-id", "none", "--account")
-    code, told = office.das(*run_with, "x")
-    assert code == 1, told
-    assert "refused: there is no account x: open it first (das ledger open x" in told
+    code, result = office.das(*run_with, "x")
+    assert code == 1, result
+    assert "refused: there is no account x: open it first (das ledger open x" in result
     assert flow_runs_of(office, "none-us") == [], "a command's own check: no flow began"
     office.ledger.open_account(Account("small", "zcdp", Fraction(1, 100)))
-    code, told = office.das(*run_with, "small")
-    assert code == 1, told
+    code, result = office.das(*run_with, "small")
+    assert code == 1, result
     (run,) = flow_runs_of(office, "none-us")
     assert run["state"]["message"].startswith("refused: US was refused: account small has too little budget left: ")
     assert "; Puerto Rico was refused: account small " in run["state"]["message"]
@@ -432,8 +432,8 @@ def test_a_killed_run_is_closed_by_the_one_that_takes_it_up(office: Office, tmp_
     wait_for((tmp_path / "there").exists, "the run to hang")
     process.kill()
     process.communicate()
-    code, told = office.das("run", "--resume", "killed-pr", "--state", office.folder)
-    assert code == 0, told
+    code, result = office.das("run", "--resume", "killed-pr", "--state", office.folder)
+    assert code == 0, result
     last, first = flow_runs_of(office, "killed-pr")
     assert (first["state_type"], last["state_type"]) == ("CRASHED", "COMPLETED")
     assert first["state"]["message"] == f"its process ended; the run continues as {last['name']}"
@@ -466,7 +466,7 @@ def process_of(run: str) -> psutil.Process | None:
     return None
 
 
-def told_of(office: Office, run: str) -> list[dict[str, Any]]:
+def reported_of(office: Office, run: str) -> list[dict[str, Any]]:
     """The states of a flow run, the first first."""
     asked = httpx.get(f"{office.api}/flow_run_states/", params={"flow_run_id": run}).raise_for_status()
     return sorted(asked.json(), key=lambda state: str(state["timestamp"]))
@@ -491,8 +491,9 @@ def test_no_crash_is_told_of_a_retry_that_goes_on(office: Office, scheduled: dic
         assert state != "Failed"
         assert retries <= 2, "Prefect's worker tells of a crash a second time, once the hook is done"
         time.sleep(0.05)
-    names = [each["name"] for each in told_of(office, run)]
-    final = [names[at + 1] for at, each in enumerate(told_of(office, run)) if "Retry continues" in str(each["message"])]
+    states = reported_of(office, run)
+    names = [each["name"] for each in states]
+    final = [names[at + 1] for at, each in enumerate(states) if "Retry continues" in str(each["message"])]
     assert set(final) <= {"AwaitingRetry"}, names
     row = office.ledger.row(f"{run}-pr")
     assert row is not None
@@ -514,12 +515,12 @@ class Messages(BaseHTTPRequestHandler):
 def messages(office: Office, scheduled: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
     """What the automations of deploy/ tell from now on; the schedules that they would stop have had their run."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Messages) as server:
-        told: list[str] = []
-        cast("Any", server).messages = told
+        result: list[str] = []
+        cast("Any", server).messages = result
         Thread(target=server.serve_forever, daemon=True).start()
         environment = office.environment | {"DAS_NOTIFY_URL": f"http://127.0.0.1:{server.server_port}"}
         subprocess.run([sys.executable, "deploy/automations.py"], check=True, cwd=ROOT, env=environment)
-        yield told
+        yield result
         server.shutdown()
 
 
@@ -544,7 +545,7 @@ def test_a_scheduled_run_that_is_late_is_cancelled(office: Office, messages: lis
     run = started(office, "pr", BY_SCHEDULE)
     wait_for(lambda: state_of(office, run) == "Cancelled", "the late run")
     httpx.patch(pool, json={"is_paused": False}).raise_for_status()
-    assert [state["name"] for state in told_of(office, run)][:2] == ["Scheduled", "Late"]
+    assert [state["name"] for state in reported_of(office, run)][:2] == ["Scheduled", "Late"]
     assert office.ledger.row(f"{run}-pr") is None
     wait_for(lambda: any("Late" in text for text in messages), "the message")
 
@@ -611,14 +612,14 @@ def test_a_cluster_with_tls_gives_the_same_bytes_and_keeps_secrets_too(
     settings, expected = prepared(example, tmp_path, "tls-pr")
     words = (settings.params, settings.data, settings.out, "--state", settings.state, "--run-id", "tls", "--no-spine")
     cluster.note.write_text("leak")
-    code, told = office.das("run", *words, *cluster.options)
-    assert code == 3, told
-    assert ALARM not in told + cluster.log.read_text() + office.log.read_text()
+    code, result = office.das("run", *words, *cluster.options)
+    assert code == 3, result
+    assert ALARM not in result + cluster.log.read_text() + office.log.read_text()
     errors = directory(settings) / "errors"
     assert any(ALARM in path.read_text() for path in errors.iterdir())
     cluster.note.write_text("")
-    code, told = office.das("run", "--resume", "tls-pr", "--state", settings.state)
-    assert code == 0, told
+    code, result = office.das("run", "--resume", "tls-pr", "--state", settings.state)
+    assert code == 0, result
     assert digest(Path(settings.out) / "pr") == expected
     assert bytes(range(32)).hex() not in cluster.log.read_text()
 
@@ -633,11 +634,11 @@ def test_a_run_whose_cluster_dies_goes_on_elsewhere(
     process = das_process("run", *words, *cluster.options, first=impatient, environment=office.environment)
     wait_for((directory(settings) / "authorization").exists, "the first draw")
     cluster.scheduler.kill()
-    told, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3, told
-    assert "the connection to the workers was lost" in told
-    assert "das run --resume dies-pr" in told
-    assert "Traceback" not in told
-    code, told = office.das("run", "--resume", "dies-pr", "--state", settings.state, "--workers", "2")
-    assert code == 0, told
+    result, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3, result
+    assert "the connection to the workers was lost" in result
+    assert "das run --resume dies-pr" in result
+    assert "Traceback" not in result
+    code, result = office.das("run", "--resume", "dies-pr", "--state", settings.state, "--workers", "2")
+    assert code == 0, result
     assert digest(Path(settings.out) / "pr") == expected

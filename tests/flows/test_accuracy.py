@@ -35,10 +35,10 @@ def params(example: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home: Path) -> None:
-    told = json.loads(das(example / "params", example / "data", tmp_path / "out", "--runs", 2, "--json"))
-    assert told["NOT_PRIVATE"] == STATEMENT
-    assert [region["region"] for region in told["regions"]] == ["us", "pr"]
-    for region in told["regions"]:
+    result = json.loads(das(example / "params", example / "data", tmp_path / "out", "--runs", 2, "--json"))
+    assert result["NOT_PRIVATE"] == STATEMENT
+    assert [region["region"] for region in result["regions"]] == ["us", "pr"]
+    for region in result["regions"]:
         place = Path(region["report"])
         files = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
         trials = {f"single_runs/trial_{number}/error_report.csv" for number in (0, 1)}
@@ -68,14 +68,14 @@ def test_one_jurisdiction_in_a_terminal(example: Path, params: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_estimates_stand_beside_counts(example: Path, params: Path, tmp_path: Path) -> None:
-    told = json.loads(das(params, example / "data", tmp_path / "out", "--runs", 1, "--estimates", "--json"))
-    place = Path(told["regions"][0]["report"])
+    result = json.loads(das(params, example / "data", tmp_path / "out", "--runs", 1, "--estimates", "--json"))
+    place = Path(result["regions"][0]["report"])
     assert set(pd.read_csv(place / "errors.csv")["OF"]) == {"count", "estimate"}
     page, picture = (place / "accuracy.html").read_text(), (place / "estimates.svg").read_text()
     assert page.count("<svg") == 6
     assert "Counts and estimates" in page
     assert "at the same privacy loss" in picture
-    gains = told["regions"][0]["estimates"]
+    gains = result["regions"][0]["estimates"]
     assert {row["COUNT_OF"] for row in gains} == {"table", "sex", "cell"}
     text = das(params, example / "data", tmp_path / "again", "--runs", 1, "--estimates")
     assert "Counts and estimates" in text

@@ -42,11 +42,11 @@ COUNTS = ("--counts", "120,40,15,900,300,60,5,0,20,10")
 
 def test_noise_table_has_the_closed_forms(das):
     code, out, _ = das("noise", "--epsilon", "0.5", "--cells", "1", "--cells", "100", "--json")
-    (told,) = json.loads(out)
-    assert (code, told["epsilon"]) == (0, "1/2")
-    assert told["variance"] == pytest.approx(7.835396, abs=1e-6)
-    assert told["margins"][0]["margin"] == 6
-    assert told["margins"][1]["absolute"] == pytest.approx(22.30273, abs=1e-5)
+    (result,) = json.loads(out)
+    assert (code, result["epsilon"]) == (0, "1/2")
+    assert result["variance"] == pytest.approx(7.835396, abs=1e-6)
+    assert result["margins"][0]["margin"] == 6
+    assert result["margins"][1]["absolute"] == pytest.approx(22.30273, abs=1e-5)
 
 
 def test_a_margin_of_a_trillion_cells_is_proved_at_once(das):
@@ -57,11 +57,11 @@ def test_a_margin_of_a_trillion_cells_is_proved_at_once(das):
 
 def test_curve_stands_beside_its_closed_forms(das):
     code, out, _ = das("curve", *COUNTS, "--epsilon", "1", "--epsilon", "50", "--replicates", "5", "--json")
-    told = json.loads(out)
-    assert (code, told["cells"]) == (0, 10)
-    assert [point["a1"]["expected"] for point in told["points"]] == pytest.approx([0.99421, 1], abs=5e-6)
-    assert told["points"][1]["a2"]["mean"] == 1
-    assert "NOT PRIVATE" in told["notes"][0]
+    result = json.loads(out)
+    assert (code, result["cells"]) == (0, 10)
+    assert [point["a1"]["expected"] for point in result["points"]] == pytest.approx([0.99421, 1], abs=5e-6)
+    assert result["points"][1]["a2"]["mean"] == 1
+    assert "NOT PRIVATE" in result["notes"][0]
     _, text, _ = das("curve", *COUNTS, "--epsilon", "1", "--clip", "--format", "csv")
     assert text.splitlines()[0] == "epsilon,L1,E L1,L2,E L2,A1,E A1,A2,E A2"
     assert text.splitlines()[1].split(",")[2] == ""  # no closed form where counts are clipped
@@ -263,9 +263,9 @@ def test_a_run_that_is_killed_says_how_it_goes_on(made, tmp_path):
     first += "flow.bottom_up = lambda settings: os.kill(os.getpid(), signal.SIGTERM)"
     options = ("--epsilon", "1", "--run-id", "r1", "--state", state)
     process = das_process("bottom-up", "run", made.table, made.domain, out, *options, first=first)
-    told, _ = process.communicate()
+    result, _ = process.communicate()
     assert process.returncode == 3
-    assert f"continue with: das bottom-up run --resume r1 --state {state}" in told
+    assert f"continue with: das bottom-up run --resume r1 --state {state}" in result
     assert (state / "runs/r1/settings.json").is_file()
 
 
@@ -288,13 +288,13 @@ def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(
     das, refused, made, tmp_path, shared_cluster
 ):
     out = tmp_path / "out"
-    code, told, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
-    assert (code, json.loads(told)["synthetic"]) == (0, True)
+    code, result, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
+    assert (code, json.loads(result)["synthetic"]) == (0, True)
     amounts = [line.split("│")[3].strip() for line in err.splitlines() if "BOTTOM-UP" in line]
     assert amounts == ["epsilon 1", "epsilon 2"]  # add or remove one record; replace one
     curve = ("curve", made.table, made.domain, "--calibrate", made.totals, "--epsilon", "1", "--workers", "1")
-    code, told, _ = das(*curve, "--json")
-    assert (code, json.loads(told)["points"][0]["a1"]["expected"]) == (0, None)
+    code, result, _ = das(*curve, "--json")
+    assert (code, json.loads(result)["points"][0]["a1"]["expected"]) == (0, None)
     (made.table.parent / MARK_FILE).unlink()
     refused("was run as synthetic or public before", *curve)
     curve += ("--ledger", tmp_path / "other.sqlite")

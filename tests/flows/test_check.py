@@ -126,39 +126,39 @@ def smaller_budget(manifest: Manifest) -> None:
 TOP_DOWN_FORGERIES: list[tuple[str, Callable[[Manifest], object], str]] = [
     ("top_down_released", change, fault)
     for change, fault in (
-        (lambda told: told["spent"]["bounded"].update(epsilon_at_delta=1.0), "bounded: epsilon is"),
-        (lambda told: told["spent"]["products"]["units"].update(decimal=0.01), "is not 0.01"),
-        (lambda told: told["spent"]["products"]["units"].update(rho="1/100"), "spend rho"),
+        (lambda stated: stated["spent"]["bounded"].update(epsilon_at_delta=1.0), "bounded: epsilon is"),
+        (lambda stated: stated["spent"]["products"]["units"].update(decimal=0.01), "is not 0.01"),
+        (lambda stated: stated["spent"]["products"]["units"].update(rho="1/100"), "spend rho"),
         (smaller_budget, "the levels spend rho"),
         (less_noise, "sigma_squared is"),
-        (lambda told: persons(told)["noise"][0].update(variance=1.0), "variance is"),
-        (lambda told: persons(told)["noise"][0].update(alpha="1/3"), "the query groups of level US sum to"),
-        (lambda told: persons(told).update(budget="1"), "sigma_squared is"),
-        (lambda told: persons(told)["shares"].update(State="1/2"), "the levels' shares sum to"),
-        (lambda told: persons(told)["shares"].pop("Tract"), "there are shares of US, State, County, Block_Group"),
+        (lambda stated: persons(stated)["noise"][0].update(variance=1.0), "variance is"),
+        (lambda stated: persons(stated)["noise"][0].update(alpha="1/3"), "the query groups of level US sum to"),
+        (lambda stated: persons(stated).update(budget="1"), "sigma_squared is"),
+        (lambda stated: persons(stated)["shares"].update(State="1/2"), "the levels' shares sum to"),
+        (lambda stated: persons(stated)["shares"].pop("Tract"), "there are shares of US, State, County, Block_Group"),
     )
 ]
 MANIFEST_FORGERIES = [
-    ("released", lambda told: told["spent"]["bounded"].update(epsilon_at_delta=1.0), "epsilon is"),
-    ("released", lambda told: told["spent"]["unbounded"].update(decimal=0.1), "is not 0.1"),
-    ("released", lambda told: told["levels"]["(USA, 1)"].update(stability=1), "stage_2: "),
-    ("released", lambda told: told["levels"]["(USA, 1)"]["groups_published"].update(age23=999), "it is {"),
+    ("released", lambda stated: stated["spent"]["bounded"].update(epsilon_at_delta=1.0), "epsilon is"),
+    ("released", lambda stated: stated["spent"]["unbounded"].update(decimal=0.1), "is not 0.1"),
+    ("released", lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2: "),
+    ("released", lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999), "it is {"),
     *(
         slow("bottom_up_released", change, fault)
         for change, fault in (
-            (lambda told: told["spent"]["unbounded"].update(epsilon="1/4", decimal=0.25), "it is 4, not 2"),
-            (lambda told: told["spent"]["bounded"].update(epsilon="1/2", decimal=0.5), "it is 1, not 1/2"),
-            (lambda told: told["spent"]["bounded"].update(decimal=0.5), "is not 0.5"),
-            (lambda told: told["noise"].update(scale="1"), "it is 2, not 1"),
-            (lambda told: told["noise"].update(variance=1.0), "not 1.0"),
-            (lambda told: told["noise"].update(sensitivity=2), "it is 4, not 2"),
-            (lambda told: told["noise"].update(step="1/2"), "margins of error are not those of the law"),
+            (lambda stated: stated["spent"]["unbounded"].update(epsilon="1/4", decimal=0.25), "it is 4, not 2"),
+            (lambda stated: stated["spent"]["bounded"].update(epsilon="1/2", decimal=0.5), "it is 1, not 1/2"),
+            (lambda stated: stated["spent"]["bounded"].update(decimal=0.5), "is not 0.5"),
+            (lambda stated: stated["noise"].update(scale="1"), "it is 2, not 1"),
+            (lambda stated: stated["noise"].update(variance=1.0), "not 1.0"),
+            (lambda stated: stated["noise"].update(sensitivity=2), "it is 4, not 2"),
+            (lambda stated: stated["noise"].update(step="1/2"), "margins of error are not those of the law"),
         )
     ),
     *(slow(*forgery) for forgery in TOP_DOWN_FORGERIES),
     slow(
         "gls_released",
-        lambda told: told["products"]["units"]["margins"]["mean_standard_error"][0].update(geounits=99),
+        lambda stated: stated["products"]["units"]["margins"]["mean_standard_error"][0].update(geounits=99),
         "geounits",
     ),
 ]
@@ -289,7 +289,7 @@ def test_measurements_that_cost_more_than_is_stated_are_found(das: Das, release:
     parts = {"variance_numerator": str(exact.numerator), "variance_denominator": str(exact.denominator)}
     forged = [{**row, **parts, "share": law["share"], "variance": law["variance"]} for row in rows]
     pq.write_table(pa.Table.from_pylist(forged, pq.read_schema(path)), path)
-    rewrite(release, lambda told: told["products"]["units"]["noise"].append({**law, "level": "Block"}))
+    rewrite(release, lambda stated: stated["products"]["units"]["noise"].append({**law, "level": "Block"}))
     assert any("blocks share" in fault for fault in faults(das, release))
 
 

@@ -45,9 +45,9 @@ def test_what_a_budget_buys() -> None:
 
 def test_a_table_is_measured_until_its_account_is_spent(tmp_path: Path) -> None:
     for spent in ("1/2", "1"):
-        told = example("measure_a_table.py", tmp_path, "1/2")
-        assert f"'44': Fraction({spent.replace('/', ', ') if '/' in spent else '1, 1'})" in told
-        assert "each count within 2, a row's sum within 3, with probability 95%" in told
+        result = example("measure_a_table.py", tmp_path, "1/2")
+        assert f"'44': Fraction({spent.replace('/', ', ') if '/' in spent else '1, 1'})" in result
+        assert "each count within 2, a row's sum within 3, with probability 95%" in result
     assert "state 44 has 0 of 1" in example("measure_a_table.py", tmp_path, "1/2", code=1)
 
 
@@ -64,9 +64,9 @@ def test_any_table_is_read_by_its_description(released: Path, top_down_released:
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_run_is_compared_to_the_truth_and_read(tmp_path: Path, prefect_server: None) -> None:
-    told = example("compare_to_truth.py", tmp_path, 1)
-    assert "run 0: " in told
-    shares = [float(word.strip("%,")) for word in told.split() if "%" in word]
+    result = example("compare_to_truth.py", tmp_path, 1)
+    assert "run 0: " in result
+    shares = [float(word.strip("%,")) for word in result.split() if "%" in word]
     assert len(shares) == 10  # region types
     assert min(shares) > 50  # of 95% or so, by chance in less than one test of a million
     read = example("read_release.py", tmp_path / "run-0/us", "County, Regional")

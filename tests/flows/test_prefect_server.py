@@ -32,8 +32,8 @@ def test_only_who_started_the_server_is_answered() -> None:
         "for auth in (None, ('das', 'guess'), (user, password)):\n"
         "    print(httpx.post(asked, json={}, auth=auth, timeout=PATIENCE).status_code)\n"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert told.split() == ["401", "401", "200"]
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert result.split() == ["401", "401", "200"]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -108,8 +108,8 @@ def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
         "    if not prefect_server._server.answered:\n"
         "        prefect_server._server = None\n"
     )
-    told = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True).stdout
-    unable, ended = told.splitlines()
+    result = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    unable, ended = result.splitlines()
     assert unable.startswith("Failed the temporary Prefect server did not start: ")
     assert " / OSError: no room for it" in unable
     assert ended.startswith("Failed the temporary Prefect server ended: ")
@@ -154,8 +154,8 @@ def test_a_template_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     for template in (foreign, damaged):
         template.write_text("no database")
     words = [sys.executable, "-c", program, kept.parent, *homes]
-    told = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
-    first, second = (set(line.split()) for line in told.splitlines())
+    result = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    first, second = (set(line.split()) for line in result.splitlines())
     (template,) = first - {foreign.name}
     assert first == second == {foreign.name, template} != {foreign.name, damaged.name}
     for home in homes:

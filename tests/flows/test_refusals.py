@@ -591,8 +591,8 @@ PrefectHTTPStatusError = type("PrefectHTTPStatusError", (httpx.HTTPStatusError,)
 def test_a_prefect_server_that_is_down_is_one_line(error: Exception) -> None:
     from flows.execution.crash_report import report_crash
 
-    told = str(report_crash(error))
-    assert told == "the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up"
+    result = str(report_crash(error))
+    assert result == "the Prefect server at PREFECT_API_URL does not answer: start it, or wait until it is up"
 
 
 def test_a_module_that_is_gone_is_one_line(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def test_a_run_that_a_process_holds_is_at_work(das: Das, state: Path) -> None:
     finally:
         process.kill()
         process.join()
-    told = json.loads(das("runs", "show", "stopped-pr", "--state", state, "--json")[1])
-    assert (told["state"], told["stage"]) == ("stopped", "reserved")
-    assert "das run --resume stopped-pr" in told["go_on"]
+    result = json.loads(das("runs", "show", "stopped-pr", "--state", state, "--json")[1])
+    assert (result["state"], result["stage"]) == ("stopped", "reserved")
+    assert "das run --resume stopped-pr" in result["go_on"]
 
 
 def test_values_of_persons_are_shown_where_they_are_asked_for_only(das: Das, state: Path) -> None:

@@ -73,11 +73,11 @@ def test_every_group_has_its_count_or_the_reason_why_not(release, counts):
     seen = Counter()
     for region in release.regions:
         for code in ITERATIONS:
-            told = views.group(release, region, code).group
+            result = views.group(release, region, code).group
             expected = "published" if (region.type, region.id, code) in counts else "suppressed"
-            assert told.status == (expected if tabulated(region, code) else "not tabulated")
-            assert told.count == counts.get((region.type, region.id, code))
-            seen[told.status] += 1
+            assert result.status == (expected if tabulated(region, code) else "not tabulated")
+            assert result.count == counts.get((region.type, region.id, code))
+            seen[result.status] += 1
     assert set(seen) == {"published", "suppressed", "not tabulated"}
 
 
@@ -100,27 +100,27 @@ def test_the_margin_of_a_difference_is_that_of_the_law_of_the_difference(release
     draw = random.Random(1)
     published = [row for level in release.levels for row in release.totals(region_type=level.region_type, level=level)]
     for a, b in zip(draw.sample(published, 60), draw.sample(published, 60), strict=True):
-        told = views.compare(release, (a.region, a.code), (b.region, b.code))
-        assert told.total.difference == a.count - b.count
+        result = views.compare(release, (a.region, a.code), (b.region, b.code))
+        assert result.total.difference == a.count - b.count
         if a.noise.source == b.noise.source:
-            assert (told.same, told.total.margin, told.total.difference) == (True, 0, 0)
+            assert (result.same, result.total.margin, result.total.difference) == (True, 0, 0)
             continue
         cells = Counter({a.noise.law: a.noise.cells})
         cells[b.noise.law] += b.noise.cells
-        assert told.total.margin == margin_of_sum(cells)
-        for row in told.rows:
+        assert result.total.margin == margin_of_sum(cells)
+        for row in result.rows:
             assert row.margin > 0
-        if told.rows:  # the ages of the coarser table, each side summed to it
-            ages = [row for row in told.rows if row.label != "all ages"]
+        if result.rows:  # the ages of the coarser table, each side summed to it
+            ages = [row for row in result.rows if row.label != "all ages"]
             assert len(ages) == min(a.noise.cells, b.noise.cells)
             for sex in ("male", "female"):
-                (whole,) = (row for row in told.rows if row.label == "all ages" and row.sex == sex)
+                (whole,) = (row for row in result.rows if row.label == "all ages" and row.sex == sex)
                 assert sum(row.a for row in ages if row.sex == sex) == whole.a
                 half = Counter({a.noise.law: a.noise.cells // 2})
                 half[b.noise.law] += b.noise.cells // 2
                 assert whole.margin == margin_of_sum(half)
             own = [views.group(release, one.region, one.code).measures for one in (a, b)]
-            assert told.measures == list(zip(*own, strict=True))
+            assert result.measures == list(zip(*own, strict=True))
 
 
 def test_coterminous_regions_have_one_count_and_a_difference_without_noise(release, counts):
@@ -129,9 +129,9 @@ def test_coterminous_regions_have_one_count_and_a_difference_without_noise(relea
     codes = [code for kind, region, code in counts if (kind, region) == ("COUNTY", TWIN.id) and tabulated(STATE, code)]
     assert codes
     for code in codes:
-        told = views.compare(release, (TWIN, code), (Region("STATE", "02"), code))
-        assert (told.same, told.total.difference, told.total.margin) == (True, 0, 0)
-        assert all(row.difference == row.margin == 0 for row in told.rows)
+        result = views.compare(release, (TWIN, code), (Region("STATE", "02"), code))
+        assert (result.same, result.total.difference, result.total.margin) == (True, 0, 0)
+        assert all(row.difference == row.margin == 0 for row in result.rows)
         state = views.group(release, Region("STATE", "02"), code)
         (counties,) = (inside for inside in state.children if inside.type == "COUNTY")
         assert (counties.sums.difference, counties.sums.margin, counties.sums.missing) == (0, 0, 0)
@@ -177,13 +177,13 @@ def test_estimates_stand_beside_the_counts_where_the_release_has_them(released, 
     release, bare = Release(copy, read_manifest(copy)), Release(released, read_manifest(released))
     left_out = tables = 0
     for (kind, region, code), count in counts.items():
-        told = views.group(release, Region(kind, region), code)
+        result = views.group(release, Region(kind, region), code)
         assert views.group(bare, Region(kind, region), code).group.estimate is None
-        if told.group.estimate is None:
+        if result.group.estimate is None:
             left_out += 1
         else:
-            assert (told.group.estimate, told.group.estimate_margin) == (count + 1, told.group.margin)
-        for row in told.pyramid.rows() if told.pyramid and told.group.estimate is not None else ():
+            assert (result.group.estimate, result.group.estimate_margin) == (count + 1, result.group.margin)
+        for row in result.pyramid.rows() if result.pyramid and result.group.estimate is not None else ():
             assert (row.male.estimate, row.female.estimate_margin) == (row.male.count + 1, row.female.margin)
             tables += 1
     assert left_out == len([level for level in release.levels if release.facts[level].published])
@@ -409,9 +409,9 @@ def test_every_view_is_there_as_data_and_as_csv(page, released, counts):
     expected = {code: count for (kind, region, code), count in counts.items() if (kind, region) == ("COUNTY", "01001")}
     assert {row.split(",")[3]: int(row.split(",")[6]) for row in rows} == expected
     with urlopen(f"{page}?view=group/COUNTY/01001/1002&format=json") as answer:
-        told = json.load(answer)
-    assert told == json.loads(das(released, "--region", "COUNTY/01001", "--iteration", "1002", "--json"))
-    assert told["group"]["count"] == expected["1002"]
+        result = json.load(answer)
+    assert result == json.loads(das(released, "--region", "COUNTY/01001", "--iteration", "1002", "--json"))
+    assert result["group"]["count"] == expected["1002"]
 
 
 # -- in the terminal --------------------------------------------------------------------------------------------------
@@ -472,8 +472,8 @@ def test_a_changed_release_says_so_loudly(tmp_path, released):
     (copy / "report.html").unlink()
     said = CliRunner().invoke(app, ["show", str(copy), "--region", "Alabama"])
     assert "THIS RELEASE WAS CHANGED after it was made" in said.output
-    told = json.loads(das(copy, "--json"))["changed"]
-    assert told == ["report.html is missing", "t1/usa-1.csv was changed"]
+    result = json.loads(das(copy, "--json"))["changed"]
+    assert result == ["report.html is missing", "t1/usa-1.csv was changed"]
     with serving(copy) as address:
         with urlopen(f"{address}?view=group/STATE/01/1002") as answer:
             assert "THIS RELEASE WAS CHANGED" in answer.read().decode()
@@ -504,9 +504,9 @@ def test_a_port_in_use_is_refused(released):
 
 def test_exact_counts_are_shown_as_such(tmp_path):
     place = truth_here(tmp_path, *inputs().write(tmp_path))
-    told = json.loads(das(place, "--region", "Alabama", "--iteration", "1002", "--json"))
-    assert (told["group"]["margin"], told["law"]) == (0, "")
-    assert told["reading"].startswith("These are exact counts")
+    result = json.loads(das(place, "--region", "Alabama", "--iteration", "1002", "--json"))
+    assert (result["group"]["margin"], result["law"]) == (0, "")
+    assert result["reading"].startswith("These are exact counts")
     assert "NOT PRIVATE" in das(place, "--region", "Alabama")
 
 
@@ -533,9 +533,9 @@ def test_a_bottom_up_release_has_the_names_of_its_regions(bottom_up_released):
 
 
 def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
-    told = json.loads(das(histogram, "--json"))
-    assert [(table["name"], table["rows"]) for table in told["tables"]] == [("total", 1), ("histogram", 600)]
-    assert "Negative counts were set to 0" in told["reading"]
+    result = json.loads(das(histogram, "--json"))
+    assert [(table["name"], table["rows"]) for table in result["tables"]] == [("total", 1), ("histogram", 600)]
+    assert "Negative counts were set to 0" in result["reading"]
     with serving(histogram) as page:
         status, _, text = get(page, "/?view=margin/histogram&by_SEX=2&page=2")
         assert (status, text.count("<tr>")) == (200, 101)

@@ -33,8 +33,8 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own()
         "    print(*pool.apply(eval, (\"sorted(__import__('sys').modules)\",)))\n"
         "print(len(os.listdir(f'/proc/{forkserver._forkserver._forkserver_pid}/task')))\n"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    modules, threads = told.stdout.splitlines()
+    facts = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules, threads = facts.stdout.splitlines()
     assert {*STAGES, *SPINE, "distributed.nanny", "pyarrow"} <= set(modules.split())
     assert "prefect" not in modules.split()
     assert int(threads) == 1, "a process with threads must not be forked"
@@ -53,10 +53,10 @@ def test_a_server_is_started_only_where_prefect_is_configured_for_none(by: str, 
         "prefect_server.start_server(None)\n"
         "print(prefect_server._server)\n"
     )
-    told = subprocess.run(
+    facts = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
     ).stdout
-    assert told.strip() == ("1" if by == "nothing" else "None")  # and with one thread: it is to be forked
+    assert facts.strip() == ("1" if by == "nothing" else "None")  # and with one thread: it is to be forked
 
 
 def test_runs_of_a_command_share_a_cluster(tmp_path: Path) -> None:
@@ -97,5 +97,5 @@ def test_an_interrupted_command_names_every_run_that_it_leaves(tmp_path: Path) -
 
 def test_the_program_says_its_version_and_python_starts_it_as_well() -> None:
     words = [sys.executable, "-m", "flows.cli", "--version"]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert told == f"das-flows {version('das-flows')}\n"
+    facts = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert facts == f"das-flows {version('das-flows')}\n"

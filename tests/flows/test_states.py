@@ -1,4 +1,4 @@
-"""What the Prefect server is told of a run that has crashed."""
+"""What the Prefect server records of a run that has crashed."""
 
 from __future__ import annotations
 

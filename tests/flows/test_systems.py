@@ -74,8 +74,8 @@ def test_a_toy_system_needs_nothing_but_its_record(
     assert resumed == settings
     place = Path(toy_system.toy(resumed))
     assert json.loads((place / "lines.json").read_text()) == {"lines": noisy}
-    told = das("runs", "show", "first", "--timings", "--json")[1]
-    failed, whole = json.loads(told)["timings"]
+    result = das("runs", "show", "first", "--timings", "--json")[1]
+    failed, whole = json.loads(result)["timings"]
     assert set(failed["stages"]) == {CLUSTER, "count", "reserve budget", "measure", "release"}
     assert set(whole["stages"]) == {*failed["stages"], "commit"}
     measured = failed["stages"]["measure"]

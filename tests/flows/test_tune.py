@@ -24,7 +24,7 @@ def das(das):
     return partial(das, "tune")
 
 
-def told(das, *arguments):
+def json_of(das, *arguments):
     code, out, _ = das(*arguments, "--json")
     assert code == 0
     return json.loads(out)
@@ -35,7 +35,7 @@ def level(data, name):
 
 
 def test_production(das):
-    data = told(das)
+    data = json_of(das)
     assert (data["unbounded"]["budget"], data["bounded"]["budget"]) == ("618/125", "1236/125")  # 4.944, 9.888
     assert data["unbounded"]["epsilon"] == pytest.approx(25.3628184, abs=1e-6)
     county = level(data, "County, Detailed")
@@ -72,7 +72,7 @@ def test_tables_agree_with_json(das):
 
 def test_own_levels_multiplicity_total_and_switches(das):
     levels = ("--level", "Nation, Detailed=2", "--level", "County, Detailed=1/2", "--level", "usa-1=1")
-    data = told(
+    data = json_of(
         das, *levels, "--race-codes", 3, "--exclude-level", "usa-1", "--total", 5, "--gamma", ".2", "--chance", ".99"
     )
     assert [row["budget"] for row in data["levels"]] == ["4", "1", "2"]
@@ -108,7 +108,7 @@ def test_solve_answers_with_the_least_budget(das, question, stage, cells, defini
 
 
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):
-    data = told(das, "--margin", 6)
+    data = json_of(das, "--margin", 6)
     nation, county = level(data, "Nation, Detailed"), level(data, "County, Detailed")
     assert set(nation["sizes"].values()) == {0}
     assert set(county["sizes"].values()) == {None}
@@ -119,7 +119,7 @@ def test_a_target_in_counts_and_the_budget_that_meets_it(das):
 
 
 def test_pure_dp_has_production_s_margins(das):
-    data, gaussian = told(das, "--definition", "puredp"), told(das)
+    data, gaussian = json_of(das, "--definition", "puredp"), json_of(das)
     assert level(data, "Nation, Detailed")["margins"]["count"] == 3
     assert level(data, "County, Detailed")["margins"]["count"] == 11
     assert level(data, "County, Regional")["margins"]["count"] == 50  # Table 7's target; rho = .008 gives 49
@@ -132,19 +132,19 @@ def test_pure_dp_has_production_s_margins(das):
 
 def test_a_configuration(das, tmp_path):
     path = write_config(tmp_path, run_pr=True, max_race_codes=3, zero_suppression_chance=None)
-    data = told(das, path)
+    data = json_of(das, path)
     assert len(data["levels"]) == 12
     assert (data["gamma"], data["race_codes"], data["zero_suppression_chance"]) == ("1/4", 3, "9999/10000")
     assert level(data, "County, Detailed")["stability"] == 4
-    assert len(told(das, path, "--jurisdiction", "pr")["levels"]) == 8
-    assert {row["stability"] for row in told(das, path, "--race-codes", 8)["levels"]} == {9}
+    assert len(json_of(das, path, "--jurisdiction", "pr")["levels"]) == 8
+    assert {row["stability"] for row in json_of(das, path, "--race-codes", 8)["levels"]} == {9}
 
 
 def test_stabilities_of_the_parameter_files_stay_until_the_multiplicity_is_set(das, tmp_path):
     params, _ = Inputs(config=configuration(max_race_codes=2)).write(tmp_path)
-    own = {row["level"]: row["stability"] for row in told(das, params)["levels"]}
+    own = {row["level"]: row["stability"] for row in json_of(das, params)["levels"]}
     assert set(own.values()) == {3}
-    assert {row["stability"] for row in told(das, params, "--race-codes", 5)["levels"]} == {6}
+    assert {row["stability"] for row in json_of(das, params, "--race-codes", 5)["levels"]} == {6}
 
 
 def test_it_writes_a_page_and_a_workbook(das, tmp_path):

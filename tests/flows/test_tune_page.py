@@ -61,10 +61,10 @@ def number(text):
 
 
 def assert_shows(driver, plan: BudgetPlan):
-    told = answers(plan)
+    result = answers(plan)
     levels, spent, epsilon_shown = read(driver)
-    assert [level["level"] for level in levels] == [level["level"] for level in told["levels"]]
-    for shown, exact in zip(levels, told["levels"], strict=True):
+    assert [level["level"] for level in levels] == [level["level"] for level in result["levels"]]
+    for shown, exact in zip(levels, result["levels"], strict=True):
         assert {name: number(shown[name]) for name in exact["margins"]} == exact["margins"]
         assert {name: number(shown[f"size-{name}"]) for name in exact["sizes"]} == exact["sizes"]
         assert int(shown["stability"]) == exact["stability"]
@@ -72,9 +72,9 @@ def assert_shows(driver, plan: BudgetPlan):
         for side, key in (("with", "with_it"), ("without", "without_it")):
             assert 0 <= float(shown[side]) - exact[key]["epsilon"] <= 0.001
     for side in spent:
-        assert spent[side] == pytest.approx(float(Fraction(told[side]["budget"])), rel=1e-6)
+        assert spent[side] == pytest.approx(float(Fraction(result[side]["budget"])), rel=1e-6)
     if plan.definition == "zcdp":
-        assert 0 <= float(epsilon_shown) - told["unbounded"]["epsilon"] <= 0.001
+        assert 0 <= float(epsilon_shown) - result["unbounded"]["epsilon"] <= 0.001
 
 
 def test_it_starts_with_production(fresh):
@@ -162,12 +162,12 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
         })""",
         cases,
     )
-    for case, told in zip(cases, by_page, strict=True):
+    for case, result in zip(cases, by_page, strict=True):
         level = LevelBudget(Fraction(str(case["budget"])), case["stability"])
         laws = level_laws(case["definition"], level, Fraction(str(case["gamma"])))
         of_level, noise = margins(laws), laws["stage_2"]
         sums = {f"total_at_{name}": margin for name, margin in of_level.totals.items() if name != "total"}
-        assert told["margins"] == {
+        assert result["margins"] == {
             "total_only": of_level.total_only,
             "step_1": of_level.stage_1,
             "count": of_level.cell,
@@ -175,16 +175,16 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
         }, case
         tenth = Fraction(1, 10)
         alone = {"total_only": sizes_for_relative_error(of_level.total_only, tenth)["total"]}
-        assert told["sizes"] == sizes_for_relative_error(of_level.cell, tenth) | alone
+        assert result["sizes"] == sizes_for_relative_error(of_level.cell, tenth) | alone
         threshold = suppression_threshold(noise, Fraction(str(case["chance"])))
-        assert told["threshold"] == threshold
-        for size, suppressed, bias, continuous in told["points"]:
+        assert result["threshold"] == threshold
+        for size, suppressed, bias, continuous in result["points"]:
             assert suppressed == pytest.approx(suppression_probability(noise, threshold, size), rel=1e-11)
             assert bias == pytest.approx(published_bias(noise, threshold, size), rel=1e-11)
             if continuous is not None:
                 sigma = float(noise.sigma_squared) ** 0.5
                 assert continuous == pytest.approx(continuous_bias(sigma, threshold, size), rel=1e-11)
-        assert told["epsilon"] == pytest.approx(epsilon(level.budget, Fraction(1, 10**10)), rel=1e-11)
+        assert result["epsilon"] == pytest.approx(epsilon(level.budget, Fraction(1, 10**10)), rel=1e-11)
 
 
 def test_charts_have_named_axes_with_units_in_the_colours_of_the_page(fresh):

@@ -57,10 +57,10 @@ def assert_same(book: openpyxl.Workbook, other: openpyxl.Workbook) -> None:
                 assert value == expected, (sheet.title, cell.coordinate)
 
 
-def assert_tells(book: openpyxl.Workbook, plan: BudgetPlan) -> None:
+def assert_shows(book: openpyxl.Workbook, plan: BudgetPlan) -> None:
     """The sheets "Tune", "Suppression" and "Trade-off" against `answers`, which are exact."""
-    told, tune = answers(plan), book["Tune"]
-    for row, level in enumerate(told["levels"], FIRST + 1):
+    result, tune = answers(plan), book["Tune"]
+    for row, level in enumerate(result["levels"], FIRST + 1):
         shown = {name: tune.cell(row, number).value for name, number in AT.items()}
         assert shown["level"] == level["level"]
         assert shown["stability"] == level["stability"]
@@ -77,8 +77,8 @@ def assert_tells(book: openpyxl.Workbook, plan: BudgetPlan) -> None:
             assert shown[side] == pytest.approx(float(Fraction(spent["budget"])), rel=1e-12)
             assert shown[f"epsilon_{side}"] == pytest.approx(spent["epsilon"], rel=1e-9)
     for row, side in ((FIRST - 3, "unbounded"), (FIRST - 2, "bounded")):
-        assert tune.cell(row, 2).value == pytest.approx(float(Fraction(told[side]["budget"])), rel=1e-12)
-        assert tune.cell(row, 3).value == pytest.approx(told[side]["epsilon"], rel=1e-9)
+        assert tune.cell(row, 2).value == pytest.approx(float(Fraction(result[side]["budget"])), rel=1e-12)
+        assert tune.cell(row, 3).value == pytest.approx(result[side]["epsilon"], rel=1e-9)
     sheet = book["Suppression"]
     level = named_level(sheet["B2"].value)
     noise = level_laws(plan.definition, plan.level_budget(level), plan.gamma)["stage_2"]
@@ -94,7 +94,7 @@ def assert_tells(book: openpyxl.Workbook, plan: BudgetPlan) -> None:
             sigma = float(noise.sigma_squared) ** 0.5
             assert printed == pytest.approx(continuous_bias(sigma, threshold, size), rel=1e-6)
     stability = max(2, plan.race_codes) + 1
-    curve = {float(Fraction(point["budget"])): point["margins"] for point in told["trade_off"][stability]}
+    curve = {float(Fraction(point["budget"])): point["margins"] for point in result["trade_off"][stability]}
     for budget, alone, count in book["Trade-off"].iter_rows(
         min_row=2, max_row=len(curve) + 1, max_col=3, values_only=True
     ):
@@ -117,7 +117,7 @@ def test_the_values_beside_the_formulas():
         replace(first_plan(None, ["state-2=8.3", "tract-1=.6"], "puredp", None), target=Fraction(20), relative=False),
     ):
         book = openpyxl.load_workbook(io.BytesIO(workbook(plan)), data_only=True)
-        assert_tells(book, plan)
+        assert_shows(book, plan)
 
 
 def test_a_changed_rho_changes_the_margins(tmp_path):
@@ -138,7 +138,7 @@ def test_a_changed_rho_changes_the_margins(tmp_path):
     before = openpyxl.load_workbook(io.BytesIO(content()), data_only=True)["Tune"]
     cell = place(PLAN, "county-2", "count")
     assert (before[cell].value, book["Tune"][cell].value) == (11, 4)
-    assert_tells(book, plan)
+    assert_shows(book, plan)
     assert_same(book, openpyxl.load_workbook(io.BytesIO(workbook(plan)), data_only=True))
 
 
@@ -150,7 +150,7 @@ def test_the_other_definition_and_a_target_in_counts(tmp_path):
     changes = {INPUTS["definition"]: "puredp", INPUTS["kind"]: "counts", INPUTS["target"]: 20}
     changes |= {place(PLAN, level.slug, "budget"): float(budget) for level, budget in plan.levels.items()}
     book = recalculated(content(), tmp_path, changes)
-    assert_tells(book, plan)
+    assert_shows(book, plan)
     assert_same(book, openpyxl.load_workbook(io.BytesIO(workbook(plan)), data_only=True))
 
 
@@ -159,11 +159,11 @@ def test_what_the_workbook_cannot_tell_it_says(tmp_path):
     plan = first_plan(None, ["usa-2=1", "county-2=1"], None, None)
     changes = {place(plan, "usa-2", "budget"): 1e-6, place(plan, "county-2", "budget"): 100}
     tune = recalculated(workbook(plan), tmp_path, changes)["Tune"]
-    told = [
+    result = [
         [tune[place(plan, name, quantity)].value for quantity in ("count", "total_at_age4")]
         for name in ("usa-2", "county-2")
     ]
-    assert told == [["too wide", "too wide"], [0, "too narrow"]]
+    assert result == [["too wide", "too wide"], [0, "too narrow"]]
 
 
 @pytest.mark.parametrize("levels", [["usa-2=1e-6"], ["usa-2=100"]])

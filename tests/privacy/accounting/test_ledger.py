@@ -206,8 +206,8 @@ def test_changed_data_under_the_same_name_is_said(ledger: Ledger) -> None:
     ledger.reserve(request("pr", amount="1/2", states=("72",), input_digest="5" * 64), secret)
     ledger.reserve(request("b", amount="1/2", states=("02",), input_digest="4" * 64), secret)
     ledger.reserve(request("a at last", amount="1/2"), secret)
-    told = {row.run: ledger.runs_on_other_data(row.run) for row in ledger.rows("census")}
-    assert told == {"a": [], "a again": [], "pr": [], "b": ["a", "a again"], "a at last": ["b"]}
+    result = {row.run: ledger.runs_on_other_data(row.run) for row in ledger.rows("census")}
+    assert result == {"a": [], "a again": [], "pr": [], "b": ["a", "a again"], "a at last": ["b"]}
     assert ledger.runs_on_other_data("nobody") == []
 
 

@@ -12,14 +12,14 @@ def far(definition, level, cells):
 def test_the_critical_values_of_production():
     """Sub-state against state, tract against county (Detailed), tract against county (Regional)."""
     group, regional = estimator("zcdp", "sub-state", 1), far("zcdp", "L1", 1)
-    told = {1: (17, 23, 101), 8: (19, 38, 170), 18: (20, 44, 197), 46: (20, 49, 218)}
+    result = {1: (17, 23, 101), 8: (19, 38, 170), 18: (20, 44, 197), 46: (20, 49, 218)}
     for cells in DETAILS:
         ancestors = [
             make_estimator(answers("zcdp", level, cells), None, None) for level in ("nation/state", "sub-state")
         ]
         values = [critical_value(group, ancestor) for ancestor in ancestors]
         values.append(critical_value(regional, make_estimator(answers("zcdp", "L1", cells), None, None)))
-        assert tuple(values) == told[cells]
+        assert tuple(values) == result[cells]
 
 
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])

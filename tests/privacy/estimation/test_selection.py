@@ -29,11 +29,11 @@ def test_above_a_threshold(definition, level, cells):
 def test_the_figures_at_the_threshold():
     """docs/estimates.md: sub-state Detailed, N at the threshold, one sd(A) below and above; and plain pooling's."""
     plain = {1: (1.35, 5.3), 8: (6.17, 11.5), 18: (8.74, 13.6), 46: (10.96, 15.2)}
-    told = {1: (5.57, 5.52, 5.45), 8: (14.64, 13.82, 12.72), 18: (20.29, 18.38, 16.03), 46: (28.05, 24.03, 19.51)}
-    for cells in told:
+    result = {1: (5.57, 5.52, 5.45), 8: (14.64, 13.82, 12.72), 18: (20.29, 18.38, 16.03), 46: (28.05, 24.03, 19.51)}
+    for cells in result:
         pooled = estimator("zcdp", "sub-state", cells)
         away = round(pooled.answers.deviations[0])
-        for size, rmse in zip((-away, 0, away), told[cells], strict=True):
+        for size, rmse in zip((-away, 0, away), result[cells], strict=True):
             assert exact(pooled, size).rmse == pytest.approx(rmse, abs=0.006)
         uncorrected = make_estimator(pooled.answers, None, None)
         assert uncorrected.edge is None

@@ -85,8 +85,8 @@ def test_a_stability_that_is_a_fraction_is_not_rounded() -> None:
 
 def test_the_door_has_the_names_of_its_packages_and_imports_them_late() -> None:
     program = "import sys, das_flows as das; print('numpy' in sys.modules); das.law; print(len(dir(das)))"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert told[0] == "False"
-    assert int(told[1]) > 50
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert result[0] == "False"
+    assert int(result[1]) > 50
     with pytest.raises(AttributeError, match=r"docs/api\.md lists"):
         _ = das.nothing

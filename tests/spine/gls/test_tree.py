@@ -78,19 +78,19 @@ COLUMNS, COUNTED = columns(PERSONS, COUNTS), PERSONS.matrix(COUNTS)
 
 def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]:
     """Information and estimates of every level, top first."""
-    told = list(pass_up(plan, measure, 0, 0, len(plan.spine.starts[0])))
+    result = list(pass_up(plan, measure, 0, 0, len(plan.spine.starts[0])))
     last = len(plan.spine.levels) - 1
-    told.append(pass_up(plan, measure, last, 0, plan.spine.blocks)[0])
-    by_level = [blue_roots(plan, told[0])]
-    for information in told[1:]:
+    result.append(pass_up(plan, measure, last, 0, plan.spine.blocks)[0])
+    by_level = [blue_roots(plan, result[0])]
+    for information in result[1:]:
         by_level.append(blue_children(plan, by_level[-1], information))
-    return told, by_level
+    return result, by_level
 
 
 def test_the_two_passes_are_the_dense_solution() -> None:
     """Estimates, and variances of totals and cells, of every geounit: the normal equations, 1,500 unknowns a part."""
     plan, measure, _ = six_blocks(1)
-    told, by_level = passes(plan, measure)
+    result, by_level = passes(plan, measure)
     allowed = plan.invariants.allowed(2)
     unknown = np.flatnonzero(allowed[:, PERSONS.types].ravel())
     block, cell = unknown // 2016, unknown % 2016
@@ -122,9 +122,9 @@ def test_the_two_passes_are_the_dense_solution() -> None:
             np.testing.assert_allclose(errors, (one * (inverse @ one)).sum(axis=0), rtol=1e-9, atol=1e-9)
     of = np.array([0, 1, 0, -1, 2, 0])  # entities that cut tracts and parts, and one that is a block
     covariances = Covariances.empty(8, 3, between=True)
-    estimates, errors = entities(plan, told, of, covariances)
+    estimates, errors = entities(plan, result, of, covariances)
     alone = Covariances.empty(8, 3, between=False)
-    entities(plan, told, of, alone)
+    entities(plan, result, of, alone)
     each = np.equal.outer(np.arange(3), of[block])
     for one, two in (("total", "total"), ("total", "adults of two races"), ("adults of two races",) * 2):
         left, right = (COUNTED[cell, COLUMNS.names.index(name)] * each for name in (one, two))
@@ -140,16 +140,16 @@ def test_the_two_passes_are_the_dense_solution() -> None:
 
 
 def entities(
-    plan: Plan, told: list[Information], of: np.ndarray, covariances: Covariances
+    plan: Plan, result: list[Information], of: np.ndarray, covariances: Covariances
 ) -> tuple[np.ndarray, np.ndarray]:
     """Estimates and standard errors of entities of the blocks of `six_blocks`; their covariances are added."""
     numbers = [len(starts) for starts in plan.spine.starts]
-    blocks = sibling_sums(plan, 1, 0, numbers[1], told[2])
+    blocks = sibling_sums(plan, 1, 0, numbers[1], result[2])
     pairs = of_blocks(COLUMNS, replace(blocks, z=blocks.z[:0]), 0, of, COLUMNS.sums(blocks.z), covariances)
-    below, parts = from_arrays(pairs.arrays), sibling_sums(plan, 0, 0, numbers[0], told[1])
+    below, parts = from_arrays(pairs.arrays), sibling_sums(plan, 0, 0, numbers[0], result[1])
     pairs = of_children(COLUMNS, parts, 0, 0, below, covariances)
-    pairs = of_children(COLUMNS, sibling_sums(plan, STATES, 0, 1, told[0]), 0, 0, pairs, covariances)
-    entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, told[0]), pairs, covariances)
+    pairs = of_children(COLUMNS, sibling_sums(plan, STATES, 0, 1, result[0]), 0, 0, pairs, covariances)
+    entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, result[0]), pairs, covariances)
     np.testing.assert_array_equal(entity, np.arange(3))
     np.testing.assert_array_equal(cut, [1, 1, 1])
     return estimates, errors
@@ -175,9 +175,9 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
     spine = replace(spine, starts=(np.array([0]), *spine.starts[1:]), shares=(np.array([5]), *spine.shares[1:]))
     full = replace(plan.invariants, quarters=tuple(np.ones((len(s), 8), np.int64) for s in spine.starts))
     plan = replace(plan, spine=spine, invariants=full)
-    told = [*pass_up(plan, measure, 0, 0, 1), pass_up(plan, measure, 2, 0, 6)[0]]
-    by_level = [Blue(0, 0, *estimates(plan, told[0]))]
-    for information in told[1:]:
+    result = [*pass_up(plan, measure, 0, 0, 1), pass_up(plan, measure, 2, 0, 6)[0]]
+    by_level = [Blue(0, 0, *estimates(plan, result[0]))]
+    for information in result[1:]:
         by_level.append(blue_children(plan, by_level[-1], information))
     alloc = replace(plan.allocation, levels=dict.fromkeys(spine.levels, Fraction(1, 3)))
     total = [np.zeros(len(starts)) for starts in spine.starts]
@@ -282,14 +282,14 @@ def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: 
     monkeypatch.setattr(descend, "BAND", 1e9)
     plan, measure = crowded(7)
     solved = [(problem, x) for problem, _, x in above_blocks(plan, measure) if len(problem.parent.counts)]
-    told = [*pass_up(plan, measure, 0, 0, 2), pass_up(plan, measure, 2, 0, 6)[0]]
+    result = [*pass_up(plan, measure, 0, 0, 2), pass_up(plan, measure, 2, 0, 6)[0]]
     assert len(solved) == 2  # the parts of the state, of two tracts each
     for part, (problem, x) in enumerate(solved):
         cells = np.zeros((1, 2016))
         cells[0, problem.parent.cells] = problem.parent.counts
         parent = Blue(0, part, signed(cells.reshape(1, 8, 4, 63)), np.zeros((1, 8, 8, 8)))
         first, last = plan.first_child[0][[part, part + 1]].tolist()
-        expected = blue_children(plan, parent, told[1].only(first, last)).cells()[:, problem.parent.cells].T
+        expected = blue_children(plan, parent, result[1].only(first, last)).cells()[:, problem.parent.cells].T
         assert expected[problem.allowed_cells].min() > 50
         np.testing.assert_allclose(x, expected, atol=1e-3)
 

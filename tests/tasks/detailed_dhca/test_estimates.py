@@ -361,12 +361,12 @@ def test_unusual_parameters(tmp_path: Path, changes: dict[str, Any]) -> None:
 
 def test_what_the_manifest_and_the_page_say(made: tuple[DetailedRun, Path]) -> None:
     run, place = made
-    told = read_manifest(place)["estimates"]["(TRACT, 2)"]
-    table = told["details"]["age4"]
+    result = read_manifest(place)["estimates"]["(TRACT, 2)"]
+    table = result["details"]["age4"]
     assert table["total"]["deviation"] < load_queries(run, Level("TRACT", 2)).law("stage_2").variance() ** 0.5 * 8**0.5
     assert {"total", "sex", "cell"} <= set(table)
     values = critical_values(run, Level("TRACT", 2), Level("STATE", 2))
-    assert told["critical_values"]["(STATE, 2)"]["total"] == values[TOTAL]
-    assert set(told["critical_values"]) == {"(STATE, 2)", "(COUNTY, 2)"}
+    assert result["critical_values"]["(STATE, 2)"]["total"] == values[TOTAL]
+    assert set(result["critical_values"]) == {"(STATE, 2)", "(COUNTY, 2)"}
     assert "given publication it is not" in read_manifest(place)["statements"]["estimates"]
     assert "left out by the ancestor test" in (place / "report.html").read_text()

@@ -333,8 +333,8 @@ def test_the_noise_has_the_law_that_the_manifest_states(tmp_path: Path, definiti
     _, place = stage_here(tmp_path, inputs)
     law = noise_law(inputs, "stage_2")
     for level, groups in ((1, 250 * 5), (2, 250 * 9)):
-        told = read_manifest(place)["levels"][f"(TRACT, {level})"]["queries"]["stage_2"]
-        assert told["variance"] == law.variance()
+        result = read_manifest(place)["levels"][f"(TRACT, {level})"]["queries"]["stage_2"]
+        assert result["variance"] == law.variance()
         t1 = [int(row[3]) for row in read_release(place, "t1") if level_of(inputs, row) == level]
         assert len(t1) == groups
         variance = CELLS[detail] * law.variance()
@@ -423,7 +423,7 @@ def test_the_manifest_counts_what_is_published(noisy: tuple[Inputs, Path]) -> No
     inputs, place = noisy
     manifest = json.loads((place / "manifest.json").read_text())
     tables = {group: len(rows) for group, rows in by_group(read_release(place, "t2")).items()}
-    for name, told in manifest["levels"].items():
+    for name, result in manifest["levels"].items():
         region_type, level = name.strip("()").split(", ")
         rows = [
             row for row in read_release(place, "t1") if (row[1], str(level_of(inputs, row))) == (region_type, level)
@@ -431,7 +431,7 @@ def test_the_manifest_counts_what_is_published(noisy: tuple[Inputs, Path]) -> No
         details = Counter({48: "age23", 20: "age9", 10: "age4"}.get(tables.get(row[:3], 0), "total") for row in rows)
         total_only = sum(tabulated(inputs, region_type, int(level))[row[2]]["total_only"] for row in rows)
         details += Counter(total=-total_only, total_only=total_only)
-        published = Counter(told["groups_published"])
+        published = Counter(result["groups_published"])
         assert +published == +details
     spent = manifest["spent"]
     assert spent["unbounded"]["rho"] == "12"

@@ -60,7 +60,7 @@ def errors(findings: list[Finding]) -> list[Finding]:
     return [finding for finding in findings if not finding.warning]
 
 
-def told(findings: list[Finding]) -> list[tuple[str, str, str, int, int | None]]:
+def without_values(findings: list[Finding]) -> list[tuple[str, str, str, int, int | None]]:
     """Findings without their values."""
     return [(finding.file, finding.rule, finding.column, finding.rows, finding.first) for finding in findings]
 
@@ -101,7 +101,7 @@ def expected(persons: list[dict[str, str]], states: tuple[str, ...] = ("01", "02
 def test_good_input_has_no_error(tmp_path: Path) -> None:
     inputs = good_inputs()
     run, findings = valid_run(tmp_path, inputs)
-    assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
+    assert without_values(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
     assert findings[0].warning
     assert encoded(run) == expected(inputs.persons)
 
@@ -249,7 +249,7 @@ def test_no_fault(tmp_path: Path, change: Callable[[Path], None]) -> None:
     run = new_run(tmp_path)
     validated, findings = validate_here(run, params, data)
     assert validated is not None
-    assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
+    assert without_values(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 2, None)]
     assert encoded(run) == expected(inputs.persons)
 
 
@@ -279,7 +279,7 @@ def test_the_parser_may_hold_little_at_once(tmp_path: Path, monkeypatch: pytest.
 
 def test_everybody_outside_the_state_filter_is_a_warning(tmp_path: Path) -> None:
     _, findings = valid_run(tmp_path, Inputs(config=configuration(state_filter_us=["11"])))
-    assert told(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 60, None)]
+    assert without_values(findings) == [("person-records.txt", LEFT_OUT, "TABBLKST", 60, None)]
 
 
 def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_puerto_rico_takes_its_own_persons(tmp_path: Path) -> None:
     inputs.persons = [*people(5), *people(7, blocks=inputs.blocks[7:])]
     run, findings = valid_run(tmp_path, inputs, "pr")
     assert run.validated.blocks == 2
-    assert told(findings) == [("person-records.txt", LEFT_OUT.replace("US", "PR"), "TABBLKST", 5, None)]
+    assert without_values(findings) == [("person-records.txt", LEFT_OUT.replace("US", "PR"), "TABBLKST", 5, None)]
     assert encoded(run) == expected(inputs.persons, ("72",))
 
 
@@ -315,14 +315,16 @@ def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
 def test_a_state_without_a_block_is_a_warning(tmp_path: Path) -> None:
     _, findings = valid_run(tmp_path, Inputs(config=configuration(state_filter_us=["44", "02", "01", "04"])))
     rule = "states without a block; a run is charged to them all the same: ['04', '44']"
-    assert told(findings) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
+    assert without_values(findings) == [("GRF-C.txt", rule, "TABBLKST", 2, None)]
 
 
 def test_a_code_without_a_mapping_is_a_warning(tmp_path: Path) -> None:
     inputs = good_inputs()
     inputs.codes += ["4000", "4001"]
     rule = "codes that map to no iteration: ['4000', '4001']"
-    assert ("race-and-ethnicity-codes.txt", rule, "RACE_ETH_CODE", 2, 9) in told(valid_run(tmp_path, inputs)[1])
+    assert ("race-and-ethnicity-codes.txt", rule, "RACE_ETH_CODE", 2, 9) in without_values(
+        valid_run(tmp_path, inputs)[1]
+    )
 
 
 def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
@@ -429,7 +431,7 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
     (data / "person-records.txt").rename(data / "person-records.parquet")
     _, findings = validate_here(new_run(tmp_path), params, data)
-    assert told(errors(findings)) == [
+    assert without_values(errors(findings)) == [
         ("person-records.parquet", "is not a Parquet file, or it is damaged", "", 1, None)
     ]
 
@@ -533,7 +535,7 @@ def test_chunks_may_end_anywhere(
             cut_files(patch, size)
             run = new_run(Path(folder), f"run-{number}")
             validated, findings = validate_here(run, params, data)
-            assert {told[1:] for told in told(errors(findings))} == rules
+            assert {without_values[1:] for without_values in without_values(errors(findings))} == rules
             left_out = [finding.rows for finding in findings if finding.rule == LEFT_OUT]
             assert sum(left_out) == sum(record["TABBLKST"] == "11" for record in good)
             if not rules:

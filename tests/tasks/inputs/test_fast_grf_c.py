@@ -58,7 +58,7 @@ def parsed(run: DetailedRun, data: Path) -> ParsedBlocks | None:
     return parse_blocks(run, HERE, str(data / GRF_FILE))
 
 
-def told(read: tuple[RegionMap | None, list[Any]]) -> Any:
+def contents(read: tuple[RegionMap | None, list[Any]]) -> Any:
     found, findings = read
     return [None if found is None else [_plain(getattr(found, field.name)) for field in fields(found)], findings]
 
@@ -75,8 +75,8 @@ def check(run: DetailedRun, data: Path) -> ParsedBlocks | None:
     if blocks is not None:
         assert blocks.digest == digest_file(str(data / GRF_FILE))
         for jurisdiction in ("us", "pr"):
-            plain = told(read_region_map(str(data), jurisdiction, STATES))  # type: ignore[arg-type]
-            assert told(read_region_map(str(data), jurisdiction, STATES, blocks.codes)) == plain  # type: ignore[arg-type]
+            plain = contents(read_region_map(str(data), jurisdiction, STATES))  # type: ignore[arg-type]
+            assert contents(read_region_map(str(data), jurisdiction, STATES, blocks.codes)) == plain  # type: ignore[arg-type]
     return blocks
 
 

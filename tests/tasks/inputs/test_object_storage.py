@@ -121,13 +121,13 @@ def test_a_run_on_workers_reads_a_bucket(store: Any, example: Path, tmp_path: Pa
     out, words = tmp_path / "bucket", ("--state", tmp_path / "bucket-state", "--workers", 1)
     assert run(params, data, out, *words)[0] == 0
     assert "SYNTHETIC" in json.loads((out / "pr/manifest.json").read_text())
-    code, told = run(params, data, f"s3://{BUCKET}/out", *words)
+    code, result = run(params, data, f"s3://{BUCKET}/out", *words)
     assert code == 1
-    assert "is a URL; give a path, on this machine" in " ".join(told.split())
+    assert "is a URL; give a path, on this machine" in " ".join(result.split())
 
 
 def run(*words: object) -> tuple[int, str]:
     """`das run` under a temporary server."""
     process = das_process("run", *words, environment={**os.environ, "PREFECT_API_URL": ""})
-    told, _ = process.communicate(timeout=240)
-    return process.returncode, told
+    result, _ = process.communicate(timeout=240)
+    return process.returncode, result

@@ -61,8 +61,8 @@ def test_persons_of_a_jurisdiction_are_known_whatever_is_beside_them(
         [first, first, second, *others],
         [{**first, "QSEX": "12".replace(first["QSEX"], "")}, second, *others],
     ]
-    told = {digests(f"changed-{number}", us + persons) for number, persons in enumerate(changed)}
-    assert len(told | {plain}) == 4
+    result = {digests(f"changed-{number}", us + persons) for number, persons in enumerate(changed)}
+    assert len(result | {plain}) == 4
     assert set(digests("us", us + pr, "us")).isdisjoint(plain)
 
 

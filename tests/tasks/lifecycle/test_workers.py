@@ -1,4 +1,4 @@
-"""A stage's pieces on a real cluster: what fails is told without what it held, and nothing is waited for in vain."""
+"""A stage's pieces on a real cluster: what fails is named without its content, and nothing is waited for in vain."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def test_what_is_told_brings_nothing_of_what_it_was_told_for(
 
     assert ALARM.encode() in sent(reworded)  # so one does see it
     assert ALARM.encode() not in sent(partial(guard, "a stage", function=reworded))
-    with pytest.raises(kind, match="a row is not") as told:
+    with pytest.raises(kind, match="a row is not") as result:
         Workers(client).map("a stage", run, reworded, [()])
-    assert told.value.__context__ is None
+    assert result.value.__context__ is None
 
 
 def test_a_refusal_passes_before_any_failure(client: Client, run: RunDirectory) -> None:

@@ -59,7 +59,7 @@ def table_chunk(table: pa.Table) -> Chunk:
     return Chunk(lines=0, digest="", text=None, parse=lambda: (table, []), line_of_row=int)
 
 
-def told(arrays: dict[str, Any], left_out: int) -> Encoded:
+def persons_of(arrays: dict[str, Any], left_out: int) -> Encoded:
     """(block row, cell, codes) of each person, in order, and how many were left out."""
     codes = arrays["combinations"][arrays["combination"]].tolist()
     return [
@@ -72,7 +72,7 @@ def validating(file: GroupRecords, table: pa.Table | None, findings: list[Any]) 
     if table is None or findings or not len(table):
         return None
     arrays, left_out, faults = check_and_encode(PERSON, file, table, BLOCKS)
-    return None if faults else flat(told(arrays, left_out))
+    return None if faults else flat(persons_of(arrays, left_out))
 
 
 def flat(encoded: Encoded) -> Encoded:
@@ -81,7 +81,7 @@ def flat(encoded: Encoded) -> Encoded:
 
 def fast(file: GroupRecords, persons: Parsed | None) -> Encoded | None:
     encoded = encode_parsed(file, persons, BLOCKS) if persons is not None else None
-    return None if encoded is None else flat(told(*encoded))
+    return None if encoded is None else flat(persons_of(*encoded))
 
 
 GOOD = {
