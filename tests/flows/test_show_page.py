@@ -18,7 +18,6 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from show_release import copied_to, differences, enter, faults, inputs, serving, with_estimates
 from spine_cases import blocks_table, write_grfc
-from tasks.top_down.user_areas.sources import open_source
 
 from flows.execution.repetitions import measure_accuracy
 from flows.reports.show.export import file_name

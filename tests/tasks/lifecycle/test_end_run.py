@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from e2e_runs import settings_for
-from tasks.top_down.estimate_from_release import end_estimate
 
 from flows.commands.inputs import validate_alone
 from flows.commands.options import WorkOptions
@@ -23,12 +22,10 @@ from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.run_directory import STAGES, RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.truth import end_truth, mark_truth
-from tasks.top_down.run import TopDownRun
 
 ENDS: dict[str, Callable[[RunDirectory, Path], object]] = {
     "a run": lambda run, out: end_run(run, (out, "us")),
     "a truth": lambda run, out: end_truth(run),
-    "an estimate": lambda run, out: end_estimate(TopDownRun(run.path), out),
     "a validation": lambda run, out: validate_alone(Nothing(), run, "", lambda *_: None),
 }
 
