@@ -17,7 +17,8 @@ from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.execution.cluster import ClusterSettings, open_cluster_if
+from flows.execution.cluster import open_cluster_if
+from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.policy import SPINE, under_policy
 from flows.execution.settings import Location
 from spine.settings import Jurisdiction

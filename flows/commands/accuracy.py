@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.fields import with_options
 from flows.commands.inputs import checked_parameters, jurisdiction_settings
-from flows.commands.options import Data, ExactOptions, Params, with_options
+from flows.commands.options import Data, ExactOptions, Params
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err
 from tasks.lifecycle.new_folder import check_empty

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from flows.commands.options import LedgerFile
+from flows.commands.fields import with_options
 from flows.reports.terminal import Json, refusing, show
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from tasks.lifecycle.check import Check
 
 
+@with_options
 def open_account(
     name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
     definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
     total: Annotated[
         str, typer.Option(help="The most that the charges of any state may sum to, exact: 4.944 or 618/125.")
     ],
-    ledger: LedgerFile = None,
+    ledger: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """Open an account. Its total can never be changed.
@@ -51,7 +52,8 @@ def open_account(
     show(facts, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)
 
 
-def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
+@with_options
+def show_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
 
     Runs with the same number under `data` had the same data, to the byte; `changed` marks a run whose states an earlier
@@ -82,12 +84,13 @@ def show_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     show(facts, lambda: _tables(facts), as_json=as_json)
 
 
+@with_options
 def check_ledger(
     releases: Annotated[list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Folders of releases.")] = None,
     publisher: Annotated[
         Path | None, typer.Option(help="Check signatures of acts by this public key of the publisher (Ed25519, PEM).")
     ] = None,
-    ledger: LedgerFile = None,
+    ledger: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 where not.
@@ -140,9 +143,10 @@ def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None
             yield Check(f"release {release}", "", (f"no release that can be compared: {reason_of(error)}",))
 
 
+@with_options
 def backup_ledger(
     file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
-    ledger: LedgerFile = None,
+    ledger: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """Copy the ledger and its journal to a new file, while runs go on.
@@ -161,7 +165,8 @@ def backup_ledger(
     show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
 
 
-def restore_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
+@with_options
+def restore_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
     """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
 
     What the acts charged counts again, whatever became of the ledger. Digests are not in the journal: a run that is

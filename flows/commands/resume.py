@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.commands.options import CLUSTER, RunOptions
+from flows.commands.fields import options_of
+from flows.commands.options import RunOptions
+from flows.execution.cluster_settings import ClusterSettings
 from flows.reports.terminal import out
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.execution.cluster import ClusterSettings
     from flows.execution.settings import RunSettings
     from flows.execution.systems import System
 
+CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
 ALLOWED = {"resume", "ledger", "state", "as_json", "timings", *CLUSTER}
 
@@ -85,8 +87,6 @@ def cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> Cluste
     If a cluster is lost, `--scheduler` names another, and `--workers` continues on this machine. Any other option
     changes one setting of the run's cluster.
     """
-    from flows.execution.cluster import ClusterSettings
-
     changes = {name: value for name, value in given(context).items() if name in CLUSTER}
     elsewhere = saved.elsewhere
     if "scheduler" in changes or (elsewhere and "workers" in changes):

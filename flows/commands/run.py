@@ -10,8 +10,9 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from flows.commands.fields import with_options
 from flows.commands.inputs import checked_parameters, jurisdiction_settings
-from flows.commands.options import OUT, RunOptions, with_options
+from flows.commands.options import OUT, RunOptions
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err

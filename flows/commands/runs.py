@@ -11,7 +11,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from flows.commands.options import LedgerOptions, StateDirectory, regular_ledger, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import LedgerOptions
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
@@ -114,30 +115,29 @@ def _broken(finding: Finding) -> str:
     return f"{finding.file} {finding.column}{lines}{more}{values}"
 
 
+@with_options
 def discard(
     run_id: Annotated[str | None, typer.Argument(metavar="ID", help="The run.")] = None,
-    state: StateDirectory = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option("--ledger", help="The ledger's file.", show_default="the run's own", callback=regular_ledger),
-    ] = None,
     refused: Annotated[bool, typer.Option("--refused", help="All runs whose input was refused.")] = False,
     as_json: Json = False,
+    *,
+    options: LedgerOptions,
 ) -> None:
     """Give up a run: destroy its secret and its confidential directory. Its charge stays.
+
+    Without --ledger it is given up in the ledger that it was started with.
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
     from flows.execution.settings import run_directory
     from flows.execution.standing import standings
-    from tasks.lifecycle.run_directory import state_home
 
-    home = state or state_home()
+    home = options.home
     if (run_id is None) != refused:
         raise typer.BadParameter("give a run's ID, or --refused")
-    refusals = standings(home, ledger or home / "ledger.sqlite") if refused else []
+    refusals = standings(home, options.ledger_file) if refused else []
     runs = [each.run for each in refusals if each.state == "refused"] if run_id is None else [run_id]
-    facts = [{"run": run, "charged": _discard(home, run_directory(home, run), ledger)} for run in runs]
+    facts = [{"run": run, "charged": _discard(home, run_directory(home, run), options.ledger)} for run in runs]
     lines = [f"run {each['run']} is discarded{'; its charge stays' if each['charged'] else ''}" for each in facts]
     show(facts if refused else facts[0], lambda: "\n".join(lines) or "no run was refused", as_json=as_json)
 

@@ -64,7 +64,8 @@ def spine(
 
     **Example:** `das spine ri2020.pl.zip spine/ --settings pl94-persons --set tract_groups=true`
     """
-    from flows.execution.cluster import ClusterSettings, open_cluster_if
+    from flows.execution.cluster import open_cluster_if
+    from flows.execution.cluster_settings import ClusterSettings
     from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
     from tasks.spine.optimize import optimize_spine, over
     from tasks.spine.prepare import prepare

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.commands.fields import with_options
 from flows.commands.inputs import checked_parameters, jurisdiction_settings
-from flows.commands.options import OUT, Curator, Data, ExactOptions, Params, with_options
+from flows.commands.options import OUT, Curator, Data, ExactOptions, Params
 from flows.reports.terminal import err, labelled, show
 from tasks.lifecycle.new_folder import check_empty
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import dask
 from dask.utils import format_bytes, parse_bytes
@@ -18,14 +17,14 @@ from distributed import Client, LocalCluster
 from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
-from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.certificate import own_security
+from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
-from tasks.lifecycle.workers import PATIENCE, Paths, Progress, Workers, silent
+from tasks.lifecycle.workers import Paths, Progress, Workers, silent
 
 # What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
 # a worker with its largest piece, 64 MiB of text on its way to integers.
@@ -55,33 +54,6 @@ FORKED = {
 }
 # Even without a dashboard Dask serves pages of call stacks and exceptions; this removes them.
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-
-
-class ClusterSettings(BaseModel):
-    """Where the stages run; paths and numbers only, since Prefect stores and shows them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    workers: int | None = Field(default=None, ge=1, description="Processes on this machine; by default its cores.")
-    threads_per_worker: int = Field(default=1, ge=1)
-    memory_limit: str = Field(
-        default="auto", description="Memory of all processes on this machine together, as `6GiB`; by default all of it."
-    )
-    scheduler: str | None = Field(default=None, description="Address of a running scheduler, as `tls://host:8786`.")
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
-    cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
-    patience: float = Field(
-        default=PATIENCE, gt=0, description="Seconds without a worker after which a run stops, to be resumed."
-    )
-    dashboard: bool = Field(default=False, description="Serve Dask's dashboard; it shows paths and task names.")
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether workers may be on other machines, which need not see what this one sees."""
-        return bool(self.scheduler or self.cluster_class)
 
 
 def fit(settings: ClusterSettings) -> tuple[int, int]:

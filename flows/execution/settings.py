@@ -9,17 +9,20 @@ from abc import ABC, abstractmethod
 from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from flows.execution.cluster import ClusterSettings
+from flows.execution.cluster_settings import ClusterSettings
+from flows.execution.crash_report import set_crash_folder
+from flows.execution.option import Argument, Option, refuse_url, validated
 from flows.execution.systems import SYSTEMS, System
-from tasks.lifecycle.authorization import may_draw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
-from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
+
+if TYPE_CHECKING:
+    from tasks.lifecycle.reservation import Charging
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
@@ -48,6 +51,20 @@ def _folder(path: str) -> str:
     return path
 
 
+def _state(path: Path | None) -> Path | None:
+    """Refuse a URL for the state folder; from now on reports of crashes go there."""
+    if path is not None:
+        refuse_url(path)
+    return set_crash_folder(path)
+
+
+def _regular(path: Path | None) -> Path | None:
+    """Refuse a ledger that is a folder, a pipe or a device, before anything is read."""
+    if path is not None and path.exists() and not path.is_file():
+        raise Refused(f"--ledger {path}: it is no file")
+    return path
+
+
 Location = Annotated[str, AfterValidator(_absolute)]
 Folder = Annotated[Location, AfterValidator(_folder)]
 
@@ -67,16 +84,28 @@ class RunSettings(BaseModel, ABC):
 
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
 
-    out: Folder = Field(description="Where the release goes, into a folder in OUT; {run} in it stands for the run id.")
-    account: str | None = Field(default=None, description="The ledger's account that is charged.")
-    second_account: bool = Field(default=False, description="Charge persons whom another account was charged for.")
-    sign: Location | None = Field(
-        default=None, description="The publisher's private key (PEM), which signs the release."
+    out: Annotated[Folder, Argument("OUT", typed=Path)] = Field(
+        description="Where the release goes, into a folder in OUT; {run} in it stands for the run id."
     )
-    ledger: Location = Field(default_factory=lambda: str(state_home() / "ledger.sqlite"))
-    state: Location = Field(default_factory=lambda: str(state_home()), description="Confidential run directories.")
+    account: Annotated[str | None, Option()] = Field(
+        default=None, description="The account to charge; none for synthetic data."
+    )
+    second_account: Annotated[bool, Option()] = Field(
+        default=False, description="Charge persons whom another account was charged for: it is intended."
+    )
+    sign: Annotated[Location | None, Option(typed=Path)] = Field(
+        default=None, description="Sign the release with this private key of the publisher (Ed25519, PEM)."
+    )
+    ledger: Annotated[Location, Option(typed=Path, show_default="STATE/ledger.sqlite", callback=_regular)] = Field(
+        default_factory=lambda: str(state_home() / "ledger.sqlite"), description="The ledger's file."
+    )
+    state: Annotated[Location, Option(typed=Path, show_default="$XDG_STATE_HOME/das-flows", callback=_state)] = Field(
+        default_factory=lambda: str(state_home()), description="Folder of the confidential run directories."
+    )
     approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
-    run_id: str | None = Field(default=None, pattern=rf"^{RUN_ID}$")
+    run_id: Annotated[str | None, Option()] = Field(
+        default=None, pattern=rf"^{RUN_ID}$", description="Name the run; das run adds -us or -pr."
+    )
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
 
     @property
@@ -111,6 +140,8 @@ class RunSettings(BaseModel, ABC):
     @property
     def charging(self) -> Charging:
         """Where the spend is charged."""
+        from tasks.lifecycle.reservation import Charging
+
         return Charging(self.account, Path(self.ledger), self.second_account, Path(self.sign) if self.sign else None)
 
     @property
@@ -138,11 +169,7 @@ class RunSettings(BaseModel, ABC):
     @classmethod
     def new(cls, **values: Any) -> Self:
         """Return settings from what a person typed; None keeps a default. Raises Refused with the first fault."""
-        try:
-            return cls(**{name: value for name, value in values.items() if value is not None})
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise Refused(f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}") from None
+        return validated(cls, values)
 
 
 def settings_of(system: System) -> type[RunSettings]:
@@ -192,6 +219,8 @@ def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None 
     Refused
         where the directory is that of a run of another system, or the run may draw noise and began with other settings.
     """
+    from tasks.lifecycle.authorization import may_draw
+
     earlier = load_settings(run)
     if earlier and earlier.SYSTEM != settings.SYSTEM:
         raise Refused(f"{run.id} is a run of another system: give another run id")

@@ -19,7 +19,8 @@ from flows.commands.bottom_up.options import (
     budgets,
     short,
 )
-from flows.commands.options import Curator, ExactOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import Curator, ExactOptions
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import refusing
 from tasks.pages.text_table import TextTable

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.bottom_up.options import Clip, DomainArgument, Method, TableArgument, Totals
-from flows.commands.options import RunOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import RunOptions
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import ExactOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import ExactOptions
 from flows.commands.tda.options import ROUND, DataArgument, Estimator, InputOptions, Kind, Rounding
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err, labelled

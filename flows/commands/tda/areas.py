@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import WorkOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import WorkOptions
 from flows.reports.formats import Format, FormatOption, report
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty

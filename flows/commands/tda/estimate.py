@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from flows.commands.options import OUT, WorkOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import OUT, WorkOptions
 from flows.commands.tda.options import Estimator, Rounding, TextOption
 from flows.commands.tda.published import FileOptions, write_published
 from flows.reports.terminal import show

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import WorkOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import WorkOptions
 from flows.commands.spine import StateOption
 from flows.commands.tda.published import Geography, Totals, write_published
 from flows.reports.terminal import show

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from flows.commands.options import OUT, RunOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import OUT, RunOptions
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.commands.tda.options import ROUND, DataArgument, Estimator, InputOptions, Kind, Rounding, TextOption
 from flows.execution.systems import SYSTEMS

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import OUT, Curator, ExactOptions, with_options
+from flows.commands.fields import with_options
+from flows.commands.options import OUT, Curator, ExactOptions
 from flows.commands.tda.options import DataArgument, InputOptions, Kind, TextOption
 from flows.reports.terminal import err, labelled, show
 from tasks.lifecycle.new_folder import check_empty

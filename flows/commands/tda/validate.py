@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from flows.commands.fields import with_options
 from flows.commands.findings import show_validation
 from flows.commands.inputs import validate_alone
-from flows.commands.options import WorkOptions, with_options
+from flows.commands.options import WorkOptions
 from flows.commands.tda.options import DataArgument, InputOptions
 
 

@@ -1,0 +1,193 @@
+"""Options of a command made of the fields of settings, each of which has its name, type, help and default once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum, StrEnum
+from functools import wraps
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import typer
+from annotated_types import Ge
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from typer.models import ArgumentInfo, OptionInfo
+
+from flows.execution.cluster_settings import ClusterSettings
+from flows.execution.option import Argument, Option, validated
+from flows.execution.settings import RunSettings
+
+Command = TypeVar("Command", bound=Callable[..., None])
+Chosen = dict[str, Any]  # settings that were typed, by name
+SHARED = (RunSettings, ClusterSettings)  # whose options a dataclass of options may have, by name
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Annotates a command's parameter of type Chosen: it stands for the options of these fields, by default of all.
+
+    resumable: none is needed, because `--resume` may be typed instead.
+    """
+
+    model: type[BaseModel]
+    names: Collection[str] = ()
+    resumable: bool = False
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What stands for one parameter of a command: its options, and what makes its value of theirs."""
+
+    parameters: list[inspect.Parameter]
+    build: Callable[[dict[str, Any]], Any]
+
+
+def with_options(command: Command) -> Command:
+    """Give a command, instead of each parameter that is a group of options, an option for each of its fields.
+
+    A group is a dataclass, a model of settings, or what `Settings` annotates. An option that says nothing of itself has
+    the help and the form of the setting with its name.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, _Group] = {}
+    for parameter in inspect.signature(command).parameters.values():
+        kind = hints[parameter.name]
+        if group := _group(kind):
+            groups[parameter.name] = group
+            parameters += group.parameters
+        else:
+            parameters.append(_shared(parameter.replace(annotation=kind)))
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        chosen = {name: group.build(values) for name, group in groups.items()}
+        command(**values, **chosen)
+
+    parameters.sort(key=lambda each: each.kind)
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called  # type: ignore[return-value]
+
+
+def check_needed(model: type[BaseModel], chosen: Mapping[str, Any]) -> None:
+    """Raise typer.BadParameter where what a new run must have was not typed."""
+    needed = {name: option for name, about, option in options_of(model) if about.is_required()}
+    if needed.keys() - chosen.keys():
+        *others, last = [
+            option.names[0] if option.names else f"--{name.replace('_', '-')}" for name, option in needed.items()
+        ]
+        raise typer.BadParameter(f"{', '.join(others)} and {last} are needed, or --resume ID")
+
+
+def options_of(model: type[BaseModel], names: Collection[str] = ()) -> Iterator[tuple[str, FieldInfo, Option]]:
+    """Yield the fields of a model that are typed, by default all: arguments first, OUT last of them."""
+    found = [
+        (name, about, option)
+        for name, about in model.model_fields.items()
+        if name in (names or model.model_fields)
+        for option in about.metadata
+        if isinstance(option, Option)
+    ]
+    yield from sorted(found, key=lambda each: (not isinstance(each[2], Argument), each[0] == "out"))
+
+
+def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collection[str] = ()) -> Chosen:
+    """Take the settings that were typed out of the values of a command's options."""
+    chosen = {}
+    for name, _, option in options_of(model, names):
+        value = values.pop(name)
+        if option.read and value is not None:
+            value = option.read(value)
+        if value is not None:
+            chosen[name] = _plain(value)
+    return chosen
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
+    return value.value if isinstance(value, Enum) else value
+
+
+def _group(kind: Any) -> _Group | None:
+    if get_origin(kind) is Annotated and (asked := [each for each in get_args(kind) if isinstance(each, Settings)]):
+        (settings,) = asked
+        made = [_parameter(*each, settings.resumable) for each in options_of(settings.model, settings.names)]
+        return _Group(made, lambda values: typed_settings(settings.model, values, settings.names))
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        made = [_parameter(*each) for each in options_of(kind)]
+        return _Group(made, lambda values: validated(kind, typed_settings(kind, values)))
+    return _of_dataclass(kind) if is_dataclass(kind) else None
+
+
+def _of_dataclass(kind: Any) -> _Group:
+    """Return the options of a dataclass, and of the groups that are its fields after its own."""
+    own, hints = {each.name: each for each in fields(kind)}, get_type_hints(kind, include_extras=True)
+    below = {name: group for name in own if (group := _group(hints[name]))}
+    parameters = [
+        _shared(inspect.Parameter(name, KEYWORD_ONLY, default=each.default, annotation=hints[name]))
+        for name, each in own.items()
+        if name not in below
+    ]
+
+    def build(values: dict[str, Any]) -> Any:
+        groups = {name: group.build(values) for name, group in below.items()}
+        return kind(**{name: values.pop(name) for name in own if name not in below}, **groups)
+
+    return _Group(parameters + [each for group in below.values() for each in group.parameters], build)
+
+
+def _shared(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter with its own option; one without gets that of the setting with its name, if there is one."""
+    name, kind = parameter.name, parameter.annotation
+    if any(isinstance(each, ArgumentInfo | OptionInfo) for each in get_args(kind)):
+        return parameter
+    for model in SHARED:
+        for _, about, option in options_of(model, [name]):
+            kind = Annotated[kind, _info(name, about, option, parameter.default)]
+    return parameter.replace(annotation=kind)
+
+
+def _parameter(name: str, about: FieldInfo, option: Option, resumable: bool = False) -> inspect.Parameter:
+    """Return a field as a parameter of a command."""
+    kind = option.typed or _typed(about.annotation)
+    default: Any
+    if about.is_required():
+        default = None if resumable else inspect.Parameter.empty
+    elif option.typed or get_origin(kind) is list:
+        default = False if kind is bool else None
+    else:
+        default = about.get_default(call_default_factory=True)
+    annotation: Any = Annotated[kind | None if default is None else kind, _info(name, about, option, default)]
+    return inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _typed(kind: Any) -> Any:
+    """Return the type on the command line of a field's: without None, and of a tuple the list of its items' type."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _typed(parts[0])
+    if origin is tuple:
+        (item, *_) = parts
+        is_choice = get_origin(item) is Literal  # which typer takes only alone
+        return list[StrEnum("Choice", get_args(item)) if is_choice else item]  # type: ignore[misc]
+    if origin in (Union, UnionType):
+        return next(_typed(each) for each in parts if each is not NoneType)
+    return kind
+
+
+def _info(name: str, about: FieldInfo, option: Option, default: Any) -> ArgumentInfo | OptionInfo:
+    """Return what typer needs of a field besides its type and default."""
+    least = next((each.ge for each in about.metadata if isinstance(each, Ge)), None)
+    shown = {"help": about.description, **({} if least is None else {"min": least}), **option.about}
+    if isinstance(option, Argument):
+        argument: ArgumentInfo = typer.Argument(metavar=option.names[0], **shown)
+        return argument
+    only = (f"--{name.replace('_', '-')}",) if default is False else ()  # no --no-NAME
+    made: OptionInfo = typer.Option(*(option.names or only), **shown)
+    return made

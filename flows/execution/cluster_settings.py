@@ -1,0 +1,51 @@
+"""Where the stages of a flow run: the settings of its Dask cluster, paths and numbers that Prefect stores and shows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.execution.option import Option
+
+
+def _checked(limit: str) -> str:
+    """Refuse a limit that cannot be met, before a run is made."""
+    if limit != "auto":
+        from flows.execution.cluster import check_memory_limit
+
+        check_memory_limit(limit)
+    return limit
+
+
+class ClusterSettings(BaseModel):
+    """The Dask cluster of a flow: on this machine, at a scheduler's address, or of a class."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workers: Annotated[int | None, Option(show_default="cores")] = Field(
+        default=None, ge=1, description="Worker processes on this machine."
+    )
+    threads_per_worker: int = Field(default=1, ge=1)
+    memory_limit: Annotated[str, Option(callback=_checked)] = Field(
+        default="auto", description="Memory of all processes on this machine together, for example 6GiB."
+    )
+    scheduler: Annotated[str | None, Option()] = Field(
+        default=None, description="Use the Dask scheduler at this address instead, as `tls://host:8786`."
+    )
+    patience: Annotated[float, Option(min=1)] = Field(
+        default=120.0, gt=0, description="Seconds without a worker after which a run stops, to be resumed."
+    )
+    tls_ca: Annotated[str | None, Option()] = Field(
+        default=None, description="Certificate authority of the scheduler (PEM)."
+    )
+    tls_cert: Annotated[str | None, Option()] = Field(default=None, description="Our certificate (PEM).")
+    tls_key: Annotated[str | None, Option()] = Field(default=None, description="Our key (PEM).")
+    cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
+    cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
+    dashboard: bool = Field(default=False, description="Serve Dask's dashboard; it shows paths and task names.")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether workers may be on other machines, which need not see what this one sees."""
+        return bool(self.scheduler or self.cluster_class)
