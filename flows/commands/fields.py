@@ -61,14 +61,13 @@ def with_options(command: Command) -> Command:
             groups[parameter.name] = group
             parameters += group.parameters
         else:
-            parameters.append(_shared(parameter.replace(annotation=kind)))
+            parameters.append(_shared(parameter.replace(annotation=kind, kind=KEYWORD_ONLY)))
 
     @wraps(command)
     def called(**values: Any) -> None:
         chosen = {name: group.build(values) for name, group in groups.items()}
         command(**values, **chosen)
 
-    parameters.sort(key=lambda each: each.kind)
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called  # type: ignore[return-value]
@@ -85,11 +84,16 @@ def check_needed(model: type[BaseModel], chosen: Mapping[str, Any]) -> None:
 
 
 def options_of(model: type[BaseModel], names: Collection[str] = ()) -> Iterator[tuple[str, FieldInfo, Option]]:
-    """Yield the fields of a model that are typed, by default all: arguments first, OUT last of them."""
+    """Yield the fields of a model that are typed: arguments first, OUT last of them.
+
+    names: by default all fields; of a system's settings its own, and OUT.
+    """
+    is_system = issubclass(model, RunSettings) and model is not RunSettings
+    own = model.model_fields.keys() - (RunSettings.model_fields.keys() - {"out"} if is_system else ())
     found = [
         (name, about, option)
         for name, about in model.model_fields.items()
-        if name in (names or model.model_fields)
+        if name in (names or own)
         for option in about.metadata
         if isinstance(option, Option)
     ]

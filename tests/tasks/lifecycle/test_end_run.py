@@ -22,10 +22,12 @@ from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.run_directory import STAGES, RunDirectory
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.truth import end_truth, mark_truth
+from tasks.top_down.published.estimate import end_sources
 
 ENDS: dict[str, Callable[[RunDirectory, Path], object]] = {
     "a run": lambda run, out: end_run(run, (out, "us")),
     "a truth": lambda run, out: end_truth(run),
+    "an estimate": lambda run, out: end_sources([run], out),
     "a validation": lambda run, out: validate_alone(Nothing(), run, "", lambda *_: None),
 }
 
