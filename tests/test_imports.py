@@ -33,6 +33,9 @@ RESERVED = {
     "pyogrio": {"flows"},
     "shapely": {"flows"},
 }
+# What runs code that a file names, when it reads the file.
+UNPICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "copyreg", "runpy"}
+UNPICKLES = {"read_pickle", "to_pickle"}
 # What opens files; `os` is not among them, for randomness comes from it too.
 FILES = {"pathlib", "shutil", "tempfile", "io", "glob", "json", "csv"}
 FILES_ALLOWED = {  # the ledger is a file, and its journal
@@ -170,3 +173,21 @@ def test_an_import_is_seen_wherever_it_stands() -> None:
     source = "import a.b\nfrom tasks.lifecycle import errors\ndef f():\n    from spine.noise import noise as n\n"
     assert list(imported(source)) == ["a.b", "tasks.lifecycle.errors", "spine.noise.noise"]
     assert [_module(name) for name in imported(source)] == ["a", "tasks.lifecycle.errors", "spine.noise"]
+
+
+def unpickles(source: str) -> list[str]:
+    """What in a source could unpickle a file: modules, functions, arrays of objects."""
+    found = [name for name in imported(source) if package(name) in UNPICKLING]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in UNPICKLES:
+            found.append(node.attr)
+        elif isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False":
+            found.append("allow_pickle")
+    return found
+
+
+def test_nothing_unpickles_a_file() -> None:
+    """`numpy.load` alone takes no arrays of objects."""
+    assert {name: found for name, path in modules().items() if (found := unpickles(path.read_text()))} == {}
+    source = "import pickle\nfrom joblib import load\npd.read_pickle(x)\nnp.load(x, allow_pickle=y)\nnp.load(x)\n"
+    assert unpickles(source) == ["pickle", "joblib.load", "read_pickle", "allow_pickle"]

@@ -70,7 +70,7 @@ def measure(run: RunDirectory, workers: Workers) -> None:
 
 
 def add_noise(run: RunDirectory) -> None:
-    noisy: int = load_object(run / "counts/lines")
+    noisy = load_object(run / "counts/lines", int)
     if drawing := read_drawing(run):  # none for a truth
         secret, given = drawing
         bound = {"input_digest": given.input_digest, "configuration_digest": given.configuration_digest}
@@ -81,7 +81,7 @@ def add_noise(run: RunDirectory) -> None:
 
 def stage_release(run: RunDirectory, staged: Path) -> None:
     staged.mkdir(parents=True, exist_ok=True)
-    (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines")}))
+    (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines", int)}))
     public = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
     write_manifest(staged, public | made_by(run))
 

@@ -68,7 +68,7 @@ class RunPlan:
 
 def measure(run: RunDirectory, workers: Workers) -> None:
     """Add noise to every cell that is not a structural zero, empty ones too."""
-    plan: RunPlan = load_object(run / PLAN)
+    plan = load_object(run / PLAN, RunPlan)
     workers.map("measure", run, measure_piece, [(number,) for number in range(plan.pieces)])
 
 
@@ -78,7 +78,7 @@ def measure_piece(run: RunDirectory, number: int) -> None:
 
 
 def _measure_piece(run: RunDirectory, number: int) -> None:
-    plan: RunPlan = load_object(run / PLAN)
+    plan = load_object(run / PLAN, RunPlan)
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, plan.domain.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, plan, start, stop)
@@ -88,7 +88,7 @@ def _measure_piece(run: RunDirectory, number: int) -> None:
 
 def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
     """Return the exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
-    tabulated: Tabulated = load_object(run / TABULATED)
+    tabulated = load_object(run / TABULATED, Tabulated)
     counts = np.zeros(stop - start, np.int64)
     for cell, steps in _partitions(run, tabulated.partitions):
         first, last = np.searchsorted(cell, (start, stop))
@@ -121,7 +121,7 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 
 
 def _calibrate(run: RunDirectory) -> None:
-    plan: RunPlan = load_object(run / PLAN)
+    plan = load_object(run / PLAN, RunPlan)
     noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(plan.pieces)])
     reported = plan.domain.histogram.possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []
@@ -140,7 +140,7 @@ def _consistent(
     run: RunDirectory, plan: RunPlan, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
 ) -> dict[int, bool]:
     """Return which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
-    tabulated: Tabulated = load_object(run / TABULATED)
+    tabulated = load_object(run / TABULATED, Tabulated)
     within = plan.tolerance / plan.domain.grid
     if not tabulated.mark:
         return agree(noisy, group, totals.published, plan.mechanism.law, within)

@@ -62,7 +62,7 @@ def write_release(run: RunDirectory, staged: Path) -> None:
 
 
 def _write_all(run: RunDirectory, out: Path) -> None:
-    plan: RunPlan = load_object(run / PLAN)
+    plan = load_object(run / PLAN, RunPlan)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": plan.domain.histogram.names}
     names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in plan.marginals}
@@ -127,7 +127,7 @@ def _in_units(plan: RunPlan, steps: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _manifest(run: RunDirectory, plan: RunPlan) -> dict[str, Any]:
-    tabulated: Tabulated = load_object(run / TABULATED)
+    tabulated = load_object(run / TABULATED, Tabulated)
     mechanism, domain = plan.mechanism, plan.domain
     statements = ["guarantee", "margins"] + ["clipping"] * plan.clip
     if plan.totals is not None:
@@ -159,7 +159,7 @@ def _manifest(run: RunDirectory, plan: RunPlan) -> dict[str, Any]:
         "calibration": {
             "method": plan.calibration if plan.totals is not None else None,
             "tolerance": str(plan.tolerance),
-            "groups": load_object(run / CASES),
+            "groups": load_object(run / CASES, list[dict[str, str]]),
         },
         "clipped": plan.clip,
         "configuration_digest": plan.digest(),

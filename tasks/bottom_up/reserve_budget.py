@@ -35,7 +35,7 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     Refused, Failed
         as `authorize` does.
     """
-    plan: RunPlan = load_object(run / PLAN)
-    tabulated: Tabulated = load_object(run / TABULATED)
+    plan = load_object(run / PLAN, RunPlan)
+    tabulated = load_object(run / TABULATED, Tabulated)
     spend = plan.mechanism.spend
     authorize(run, charging, plan.domain.charged, spend.definition, spend.unbounded, plan.digest(), tabulated)

@@ -72,12 +72,11 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
         read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
-        source: Source = load_object(run / SOURCE)
+        source = load_object(run / SOURCE, Source)
         now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
         if source != now:
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
-        done: Tabulated = load_object(run / TABULATED)
-        return done
+        return load_object(run / TABULATED, Tabulated)
     remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
@@ -89,7 +88,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     save_object(run / SOURCE, source)
     partitions = source.chunks
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
-    reports: list[ChunkReport] = [read_object(run / f"counts/{number:05d}.report") for number in range(partitions)]
+    reports = [read_object(run / f"counts/{number:05d}.report", ChunkReport) for number in range(partitions)]
     findings = gather(join_reports(source, reports).findings)
     write_findings(run / "findings.json", findings)
     if has_errors(findings):
@@ -136,7 +135,7 @@ def tabulate_partition(run: RunDirectory, number: int) -> None:
     at = run / f"counts/{number:05d}.report"
     if at.exists():
         return
-    source: Source = load_object(run / SOURCE)
+    source = load_object(run / SOURCE, Source)
     chunk = read_chunk(source, number)
     table, _ = chunk.parse()
     findings: list[Finding] = []

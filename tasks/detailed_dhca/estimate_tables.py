@@ -78,7 +78,7 @@ def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
     """Return the estimators of a level, by detail."""
     numbers = {made_for: number for number, made_for in enumerate(_distinct(run, level.jurisdiction))}
     return {
-        detail: load_object(run.estimator_path(numbers[made_for]))
+        detail: load_object(run.estimator_path(numbers[made_for]), Estimator)
         for detail, made_for in details_of(run, level).items()
     }
 

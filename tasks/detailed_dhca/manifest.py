@@ -21,7 +21,6 @@ from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.inputs.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_package
-from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import (
     GUARANTEE,
     NOT_PRIVATE,
@@ -162,7 +161,7 @@ def _coterminous(run: DetailedRun, jurisdiction: Jurisdiction) -> list[list[str]
     """Return the sets of coterminous regions; the donor of a group is the first region that published it."""
     ids = run.geography.region_ids
     members: dict[int, list[str]] = {}
-    sets = load_object(run.coterminous_path)
+    sets = run.coterminous_sets
     for region_type in REGION_TYPES[jurisdiction]:
         for number, set_number in enumerate(sets.get(region_type, ())):
             if set_number >= 0:

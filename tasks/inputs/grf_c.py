@@ -223,7 +223,7 @@ def load_region_map(folder: Path) -> RegionMap:
 
 @lru_cache(maxsize=4)
 def _load(folder: Path, _stamp: tuple[int, int]) -> RegionMap:
-    region_ids = load_object(folder / "region_ids")
+    region_ids = load_object(folder / "region_ids", dict[str, tuple[str, ...]])
     return RegionMap(
         blocks=open_array(folder / "blocks", "blocks"),
         region_ids=region_ids,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from tasks.inputs.names import NAMES_FILE, Names, names_in, write_names
-from tasks.inputs.points import POINTS_FILE, points_in, write_points
+from tasks.inputs.points import POINTS_FILE, Points, points_in, write_points
 from tasks.inputs.regions import Region
 from tasks.lifecycle.description import Column, Table
 from tasks.lifecycle.files import load_object, save_object
@@ -70,15 +69,10 @@ def are_kept(run: RunDirectory) -> bool:
 
 def kept_names(run: RunDirectory) -> Names:
     """Return the names that a run has kept; none of measurements of which only the codes are published."""
-    names: Names = _kept(run / NAMES)
-    return names
+    return load_object(run / NAMES, Names) if (run / NAMES).exists() else {}
 
 
 def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool]) -> None:
     """Write names.csv and points.csv of some regions into OUT."""
     write_names(out, kept_names(run), regions)
-    write_points(out, _kept(run / POINTS), regions)
-
-
-def _kept(path: Path) -> Any:
-    return load_object(path) if path.exists() else {}
+    write_points(out, load_object(run / POINTS, Points) if (run / POINTS).exists() else {}, regions)

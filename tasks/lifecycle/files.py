@@ -6,19 +6,22 @@ A file or folder is written under a temporary name and renamed when it is comple
 from __future__ import annotations
 
 import errno
+import json
 import os
-import pickle
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.lifecycle.typed_json import Arrays, decode, encode
+
+T = TypeVar("T")
 RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
 
@@ -127,14 +130,23 @@ def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
 
 
 def save_object(path: Path, value: Any) -> None:
-    """Write a small object for the workers."""
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(pickle.dumps(value))
+    """Write a value for later stages: a line of JSON, then its arrays as .npy, one after the other."""
+    arrays: Arrays = []
+    text = json.dumps(encode(value, arrays), separators=(",", ":"))
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        file.write(text.encode() + b"\n")
+        for array in arrays:
+            np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def load_object(path: Path) -> Any:
-    """Read what `save_object` wrote; the directory belongs to the curator, so a pickle is as safe as the code."""
-    return _load(path, stamp(path))
+def load_object(path: Path, kind: type[T]) -> T:
+    """Read what `save_object` wrote, as the declared type; nobody may change it, for it is cached.
+
+    Raises BadValue where it is no value of that type.
+    """
+    declared: Any = kind
+    value: T = _load(path, declared, stamp(path))
+    return value
 
 
 def stamp(path: Path) -> tuple[int, int]:
@@ -144,13 +156,19 @@ def stamp(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _load(path: Path, _stamp: tuple[int, int]) -> Any:
-    return read_object(path)
+def _load(path: Path, kind: Any, _stamp: tuple[int, int]) -> Any:
+    return read_object(path, kind)
 
 
-def read_object(path: Path) -> Any:
-    """Read what `save_object` wrote, uncached: for what is large or read once."""
-    return pickle.loads(path.read_bytes())
+def read_object(path: Path, kind: type[T]) -> T:
+    """Read what `save_object` wrote, uncached: for what is large or read once. Raises BadValue as `load_object`."""
+    arrays: Arrays = []
+    with open(path, "rb") as file:
+        text = file.readline()
+        while file.peek(1):
+            arrays.append(np.lib.format.read_array(file, allow_pickle=False))
+    value: T = decode(kind, json.loads(text), arrays)
+    return value
 
 
 def unless_done(path: Path, make: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tasks.inputs.grf_c import NOWHERE
-from tasks.lifecycle.files import load_object, save_arrays, unless_done
+from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.group_tables import GroupTables
 from tasks.population_groups.levels import Level
@@ -66,7 +66,7 @@ class _Side:
 def _read_side(run: SafeTabRun, level: Level, kind: type[GroupTables], folders: Sequence[Path]) -> _Side:
     domain = load_domain(run, level)
     nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
-    set_of = load_object(run.coterminous_path).get(level.region_type, nowhere)
+    set_of = run.coterminous_sets.get(level.region_type, nowhere)
     parts = [kind.load([])]
     for folder in folders:
         piece = kind.load([folder])

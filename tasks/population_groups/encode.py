@@ -50,7 +50,7 @@ def _report_path(run: SafeTabRun, number: int) -> Path:
 
 def read_report(run: SafeTabRun, number: int) -> ChunkReport:
     """Return the report of an encoded chunk."""
-    report: ChunkReport = read_object(_report_path(run, number))
+    report = read_object(_report_path(run, number), ChunkReport)
     return report
 
 

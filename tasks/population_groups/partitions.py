@@ -40,5 +40,4 @@ def make_partitions(run: SafeTabRun, levels: Sequence[Level], workers: int, bloc
 
 def load_partitions(run: SafeTabRun) -> list[Partition]:
     """Return the partitions of a run's blocks."""
-    partitions: list[Partition] = load_object(run.partitions_path)
-    return partitions
+    return load_object(run.partitions_path, list[Partition])

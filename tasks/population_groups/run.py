@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privacy.accounting.journal import MarkName
 from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.errors import Failed
@@ -60,8 +63,9 @@ class SafeTabRun(RunDirectory):
     @property
     def parameters(self) -> Parameters[Any]:
         """The parameters that validation saved. Raises Failed where it has not."""
+        declared: Any = Parameters
         try:
-            parameters: Parameters[Any] = load_object(self.parameters_path)
+            parameters: Parameters[Any] = load_object(self.parameters_path, declared[self.CONFIGURATION])
         except FileNotFoundError:
             raise Failed("validate: the run was not validated") from None
         return parameters
@@ -74,8 +78,7 @@ class SafeTabRun(RunDirectory):
     @property
     def records(self) -> GroupRecords:
         """The file of records, and what it is checked against."""
-        records: GroupRecords = load_object(self.records_path)
-        return records
+        return load_object(self.records_path, GroupRecords)
 
     @property
     def validated_path(self) -> Path:
@@ -85,8 +88,7 @@ class SafeTabRun(RunDirectory):
     @property
     def validated(self) -> Validated:
         """The result of validation."""
-        validated: Validated = load_object(self.validated_path)
-        return validated
+        return load_object(self.validated_path, Validated)
 
     @property
     def geography_folder(self) -> Path:
@@ -102,6 +104,11 @@ class SafeTabRun(RunDirectory):
     def coterminous_path(self) -> Path:
         """The file of the sets of coterminous regions."""
         return self / "prepared/coterminous"
+
+    @property
+    def coterminous_sets(self) -> dict[str, NDArray[np.int64]]:
+        """By region type, the number of the coterminous set that each region is in, -1 for none."""
+        return load_object(self.coterminous_path, dict[str, NDArray[np.int64]])
 
     @property
     def partitions_path(self) -> Path:

@@ -72,7 +72,7 @@ def cached_findings(run: SafeTabRun, parameters: Parameters[Any], data: str) -> 
     """
     if not (run / PREPARED).exists():
         return None
-    prepared: _Prepared = load_object(run / PREPARED)
+    prepared = load_object(run / PREPARED, _Prepared)
     now = {path: identity(path) for path in data_files(run, data)}
     if "://" in data or prepared.files != now or prepared.parameters != dict(parameters.digests):
         return None

@@ -105,7 +105,7 @@ def reported_families(geography: Geography, settings: SpineSettings) -> dict[str
 
 def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
     """Make the first pass over the state whose blocks are at `path`; return its summary."""
-    geography: Geography = read_object(path)
+    geography = read_object(path, Geography)
     spines = build(geography, plan)
     tops: dict[str, dict[str, list[Any]]] = {}
     for which, spine in spines.items():

@@ -93,7 +93,7 @@ def _best(classes: pd.DataFrame, marginal: str) -> str:
 def _hierarchy(state: Path, plan: SpinePlan, county: int) -> str:
     from tasks.spine import plots
 
-    geography: Geography = read_object(state)
+    geography = read_object(state, Geography)
     family = entities_of(geography, "pme", plan.settings)
     assert family is not None
     inside = geography.county == county

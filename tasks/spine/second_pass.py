@@ -57,7 +57,7 @@ def write_state(
     shared: by family, the codes of entities that other states have a part of as well. first_ids: for each level of the
     optimized forest the id of the state's first geounit. largest: the run's largest numbers in geocodes.
     """
-    geography: Geography = read_object(path)
+    geography = read_object(path, Geography)
     spines = build(geography, plan)
     families = measure_families(geography, spines, reported_families(geography, plan.settings), shared, plan, roots)
     errors: dict[str, dict[str, tuple[float, int, float]]] = {}

@@ -32,8 +32,7 @@ class TopDownRun(Source):
     @property
     def tables(self) -> Tables:
         """Load the paths of the run's inputs."""
-        tables: Tables = self._load("prepared/tables")
-        return tables
+        return self._load("prepared/tables", Tables)
 
     def chunk_folder(self, product: str, number: int) -> Path:
         """Return the folder of a chunk's counted records; its report is beside it, with the suffix .json."""

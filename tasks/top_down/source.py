@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from tasks.top_down.run_plan import Design, ProductName
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
     from tasks.lifecycle.workers import Workers
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -127,23 +129,21 @@ class Source(RunDirectory):
     @property
     def design(self) -> Design:
         """Load the design: products, spine, budgets, and what is made of the measurements."""
-        design: Design = self._load("prepared/design")
-        return design
+        return self._load("prepared/design", Design)
 
     @property
     def validated(self) -> Validated:
         """Load the facts about the input, which are written last."""
-        validated: Validated = self._load("prepared/validated")
-        return validated
+        return self._load("prepared/validated", Validated)
 
     @property
     def product_states(self) -> list[tuple[ProductName, str]]:
         """Return every product with every state."""
         return [(product, state) for product in self.design.products for state in self.validated.states]
 
-    def _load(self, name: str) -> Any:
+    def _load(self, name: str, kind: type[T]) -> T:
         try:
-            return load_object(self / name)
+            return load_object(self / name, kind)
         except FileNotFoundError:
             raise Failed("validate: the run was not validated") from None
 
@@ -189,12 +189,10 @@ def save_blocks(source: Source, blocks: Blocks) -> None:
 @lru_cache(maxsize=2)
 def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
     """Read the blocks of a state."""
-    blocks: Blocks = read_object(path)
-    return blocks
+    return read_object(path, Blocks)
 
 
 @lru_cache(maxsize=8)
 def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
     """Read a spine; its derived arrays are cached with it."""
-    spine: Spine = read_object(path)
-    return spine
+    return read_object(path, Spine)

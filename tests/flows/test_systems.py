@@ -69,7 +69,7 @@ def test_a_toy_system_needs_nothing_but_its_record(
     (listed,) = json.loads(das("runs", "list", "--json")[1])
     assert (listed["kind"], listed["state"], listed["stage"]) == ("toy", "stopped", "noise")
     assert listed["go_on"].startswith("das toy run --resume first")
-    noisy = load_object(settings.directory / "noisy/lines")
+    noisy = load_object(settings.directory / "noisy/lines", int)
     resumed = load_settings(settings.directory)
     assert resumed == settings
     place = Path(toy_system.toy(resumed))

@@ -51,7 +51,7 @@ def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[Enti
     """Yield the entities of every level that a state has; they are found once, for many seeds and estimators."""
     path = run / f"accuracy/{product}/{state}"
     unless_done(path, lambda: save_object(path, list(_find(run, product, state))))
-    yield from load_object(path)
+    yield from load_object(path, list[Entities])
 
 
 def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:

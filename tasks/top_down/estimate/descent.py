@@ -165,7 +165,8 @@ def _unless_done(
 def load_solves(source: Source, product: ProductName, state: str) -> list[engine.Solve]:
     """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
     folder = source.estimates_folder(product, state, SOLVES)
-    return [solve for path in complete(folder) for solve in load_object(path)] if folder.exists() else []
+    paths = complete(folder) if folder.exists() else []
+    return [solve for path in paths for solve in load_object(path, list[engine.Solve])]
 
 
 def load_estimates(

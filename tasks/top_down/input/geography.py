@@ -108,13 +108,12 @@ def _summary_path(source: Source, product: str, state: str) -> Path:
 
 def offsets(source: Source, product: str, state: str) -> tuple[int, ...]:
     """Return the number of a state's first geounit among those of the run, by level: the address of its noise."""
-    of_state: tuple[int, ...] = load_object(source / OFFSETS.format(product))[state]
-    return of_state
+    return load_object(source / OFFSETS.format(product), dict[str, tuple[int, ...]])[state]
 
 
 def summaries(source: Source, product: str) -> list[StateSummary]:
     """Return the summary of every state's spine."""
-    return [load_object(_summary_path(source, product, state)) for state in source.validated.states]
+    return [load_object(_summary_path(source, product, state), StateSummary) for state in source.validated.states]
 
 
 def spine_digest(source: Source) -> str:

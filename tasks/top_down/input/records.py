@@ -80,7 +80,7 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
 
 def load_records(run: TopDownRun, product: ProductName) -> Records:
     """Return the records of a product with what they are checked against."""
-    file: RecordFile = load_object(run / records_name(product))
+    file = load_object(run / records_name(product), RecordFile)
     if not (run / CODES).exists():
         return Records(file, None, np.zeros(0, np.int64), ())
     states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
@@ -98,7 +98,7 @@ def _report_path(run: TopDownRun, product: ProductName, number: int) -> Path:
 
 def read_report(run: TopDownRun, product: ProductName, number: int) -> ChunkReport:
     """Return the report of a counted chunk."""
-    report: ChunkReport = read_object(_report_path(run, product, number))
+    report = read_object(_report_path(run, product, number), ChunkReport)
     return report
 
 

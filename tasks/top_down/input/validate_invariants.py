@@ -35,7 +35,7 @@ def _validate(run: TopDownRun, product: ProductName, state: str) -> list[Finding
     blocks = run.state(state)
     number = len(blocks.geography)
     row, cell, count = _entries(run, product, blocks.first, blocks.first + number)
-    file: RecordFile = load_object(run / records_name(product))
+    file = load_object(run / records_name(product), RecordFile)
     faults = _person_faults if product == "persons" else _unit_faults
     findings = list(faults(file.name, blocks, state, row, cell, count))
     inside = cell < SCHEMAS[product].cells  # H1 does not count the group quarters among the units
@@ -47,7 +47,7 @@ def _validate(run: TopDownRun, product: ProductName, state: str) -> list[Finding
 def _entries(run: TopDownRun, product: ProductName, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return block, cell and count of blocks first ... last - 1 from all chunks; a pair may occur in several."""
     width = CELLS[product]
-    file: RecordFile = load_object(run / records_name(product))
+    file = load_object(run / records_name(product), RecordFile)
     keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number in range(file.chunks):
         folder = run.chunk_folder(product, number)

@@ -108,7 +108,7 @@ def _validate_records(
     if blocks is not None and not has_errors(findings):
         pairs = [(product, state) for product in design.products for state in blocks.states]
         workers.map("invariants", run, validate_state, pairs)
-        findings += [finding for pair in pairs for finding in load_object(findings_path(run, *pair))]
+        findings += [finding for pair in pairs for finding in load_object(findings_path(run, *pair), list[Finding])]
     write_findings(run / "findings.json", gather(findings))
     if blocks is None or has_errors(findings):
         for name in ("persons", "counts"):
@@ -175,7 +175,7 @@ def _validated_before(run: TopDownRun, workers: Workers, tables: Tables, design:
     with suppress(FileNotFoundError):
         records: dict[ProductName, str] = {}
         for product in design.products:
-            file: RecordFile = load_object(run / records_name(product))
+            file = load_object(run / records_name(product), RecordFile)
             records[product] = digest_by_workers(run, workers, file.path)
         if _input_digest(records, public_digests(tables)) != validated.input_digest:
             raise Refused(f"the input of run {run.id} has changed; a new run spends budget again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,14 @@ from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import Blocks, save_blocks
 
 LAW = ("query", "share", "variance_numerator", "variance_denominator")  # columns that name the law of an answer
-RELEASE = "prepared/release"  # of the measurements: their folder, and the digits of geocodes of a spine to be read
+RELEASE = "prepared/release"
+
+
+class Measurements(NamedTuple):
+    """The folder of measurements; widths: digits of geocodes by level, of a spine that is read; else empty."""
+
+    folder: Path
+    widths: Mapping[ProductName, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class ReleaseSource(PublishedSource):
         spine = plan_of(self, product, state).spine
         number = spine.levels.index(level)
         columns, expected = self.columns(product, level), spine.shares[number] > 0
-        path = path_in(load_object(self / RELEASE)[0], f"{product}/{level}/{state}.parquet")
+        path = path_in(load_object(self / RELEASE, Measurements).folder, f"{product}/{level}/{state}.parquet")
         codes = text(np.zeros((1, 0), np.uint8) if state == US else codes_of(self, product, state)[number])
         values = Values.new(folder, len(expected), columns.values(), kind)
         answered = np.zeros((len(columns), len(expected)), np.int64)
@@ -86,7 +93,7 @@ def open_release(
         where the folder is none of such measurements, or they have faults.
     """
     digest = _read_description(source, folder, changes, only)
-    if load_object(source / RELEASE)[1]:
+    if load_object(source / RELEASE, Measurements).widths:
         workers.map("spine", source, read_spine, source.product_states)
     else:
         build_spines(source, workers)
@@ -120,7 +127,7 @@ def _read_description(
     geography, quarters = zip(*parts, strict=True)
     save_object(source / "prepared/design", replace(description.design, measurements="none", **changes))
     save_blocks(source, Blocks(_joined(geography), np.concatenate(quarters), totals))
-    save_object(source / RELEASE, (folder.resolve(), description.widths))
+    save_object(source / RELEASE, Measurements(folder.resolve(), description.widths))
     save_origin(source, description.origin)
     save_object(source / "prepared/validated", description.validated)
     return digest
@@ -133,7 +140,7 @@ def _joined(parts: Sequence[Geography]) -> Geography:
 
 def read_spine(source: ReleaseSource, product: ProductName, state: str) -> None:
     """Save the spine of imported measurements, which is read, with the shares that they have."""
-    folder, all_widths = load_object(source / RELEASE)
+    folder, all_widths = load_object(source / RELEASE, Measurements)
     widths, path = all_widths[product], path_in(folder, f"{GEOUNITS_FOLDER}/{product}/{state}.parquet")
     allocation = source.design.allocations[product]
     try:

@@ -54,8 +54,7 @@ class PublishedSource(Source):
     @property
     def origin(self) -> Origin:
         """Load who published the measurements."""
-        origin: Origin = load_object(self / ORIGIN)
-        return origin
+        return load_object(self / ORIGIN, Origin)
 
     def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
         """Return the queries whose values are side by side in the array of a level."""

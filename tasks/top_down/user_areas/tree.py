@@ -60,8 +60,7 @@ class Tree:
     @cached_property
     def about(self) -> About:
         """What the state is."""
-        about: About = load_object(self.folder / "about")
-        return about
+        return load_object(self.folder / "about", About)
 
     def codes(self, product: ProductName) -> IntArray:
         """Return the (blocks,) public codes of 15 digits, in spine order."""

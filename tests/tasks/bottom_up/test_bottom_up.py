@@ -569,7 +569,7 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
     made = []
     for name, more in (("one", 0), ("two", 1)):
         folder = tmp_path / name
-        folder.mkdir()
+        folder.mkdir(0o700)
         rows = [*ROWS, *[("46001", "2", "101")] * more]
         directory = new_run(folder, "r1")
         plan = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
@@ -579,7 +579,8 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
         monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, plan, start, stop, noise=noise: noise)
         measure(directory, HERE)
         calibrate_counts(directory, HERE)
-        made.append((load_object(directory / CASES), np.load(directory / f"{FINAL}/count.npy").tolist()))
+        cases = load_object(directory / CASES, list[dict[str, str]])
+        made.append((cases, np.load(directory / f"{FINAL}/count.npy").tolist()))
     assert made[0] == made[1]
     assert {"STATE": "46", "case": "calibrated"} in made[0][0]
 

@@ -33,7 +33,7 @@ from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, save_arrays, save_object
+from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.manifest import read_manifest
 from tasks.population_groups.coterminous_sets import find_sets, is_water, save_sets
 from tasks.population_groups.domain import load_domain
@@ -305,12 +305,12 @@ def test_the_sets_are_of_the_list_that_the_release_names(tmp_path: Path) -> None
     path = listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "COUNTY", "01001")])
     first = file_digest(path)
     save_sets(run, "us", enabled=True, listed=str(path), digest=first)
-    before = load_object(run.coterminous_path)
+    before = run.coterminous_sets
     listed(tmp_path, [("a", "PLACE", "0100500"), ("a", "TRACT", "01001000200")])
     with pytest.raises(Refused, match="changed while it was read"):
         save_sets(run, "us", enabled=True, listed=str(path), digest=first)
     save_sets(run, "us", enabled=True, listed=str(path), digest=file_digest(path))
-    after = load_object(run.coterminous_path)
+    after = run.coterminous_sets
     assert (before["PLACE"][0] == before["COUNTY"][0] >= 0, after["COUNTY"][0]) == (True, -1)
     assert (before["TRACT"][1], after["PLACE"][0] == after["TRACT"][1] >= 0) == (-1, True)
 

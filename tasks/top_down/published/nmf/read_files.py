@@ -269,9 +269,8 @@ def _read_answers(reading: Reading, blocks: int, nation: bool) -> dict[ProductNa
 def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Finding]:
     """Save the spine of a state with its shares; find geounits that were not measured."""
     faults = Faults()
-    shares: Shares
-    shares, denominator = load_object(source / f"prepared/shares/{product}")
-    bare: Spine = load_object(geounits_path(source, product, state))
+    shares, denominator = load_object(source / f"prepared/shares/{product}", tuple[Shares, int])
+    bare = load_object(geounits_path(source, product, state), Spine)
     rows = {
         level: {variances: int(share * denominator) for variances, share in shares.of.get(level, {}).items()}
         for level in bare.levels

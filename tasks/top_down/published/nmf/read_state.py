@@ -51,7 +51,7 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     first = found[inventory.products[0]]
     public = np.sort(first.public)
     quarters = first.quarters[np.argsort(first.public)]
-    totals = load_object(source / TOTALS)
+    totals = load_object(source / TOTALS, dict[int, int])
     _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
     tabulated = as_tabulated(public) if _is_moved(request, inventory, first) else public
     order = np.lexsort((public, tabulated))  # of the run's blocks: by the codes of the tables
@@ -136,7 +136,7 @@ def _geography(source: NmfSource, state: str, public: IntArray, quarters: IntArr
     }
     path = source / f"{GEOGRAPHY}/{state}"
     if path.exists():
-        known: Geography = load_object(path)
+        known = load_object(path, Geography)
         row = np.minimum(np.searchsorted(known.geocode, public), max(len(known) - 1, 0))
         there = known.geocode[row] == public
         for name, column in areas.items():

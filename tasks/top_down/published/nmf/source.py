@@ -65,14 +65,12 @@ class NmfSource(PublishedSource):
     @property
     def inventory(self) -> Inventory:
         """Load which files are read."""
-        inventory: Inventory = load_object(self / INVENTORY)
-        return inventory
+        return load_object(self / INVENTORY, Inventory)
 
     @property
     def request(self) -> Request:
         """Load what the user asked for."""
-        request: Request = load_object(self / REQUEST)
-        return request
+        return load_object(self / REQUEST, Request)
 
     def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
         """Return all queries of a product, which a level may lack."""

@@ -1,0 +1,226 @@
+"""Values as JSON and arrays, read back as the type that the reader declares: reading runs no code from a file.
+
+`encode` takes None, booleans, numbers, text, fractions, paths, slices, arrays, and sequences, sets, mappings,
+dataclasses, named tuples and pydantic models of them. `decode` returns exactly the declared type, or raises BadValue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from functools import cache
+from inspect import isabstract
+from pathlib import Path, PurePath
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = list[NDArray[Any]]
+Decoder = Callable[[Any, Arrays], Any]
+FAULTS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)  # of values of another type
+PLAIN = frozenset({str, int, float, bool, type(None)})  # JSON has them as they are
+
+
+class BadValue(ValueError):
+    """A file does not hold a value of the declared type."""
+
+
+def encode(value: Any, arrays: Arrays) -> Any:
+    """Return what JSON holds of a value. Its arrays are appended to `arrays`, and named by their numbers there.
+
+    Raises TypeError for a value of another kind.
+    """
+    if type(value) in PLAIN:
+        return value
+    if names := _fields_of(type(value)):
+        return {name: encode(getattr(value, name), arrays) for name in names}
+    if isinstance(value, Mapping):
+        return _encode_mapping(value, arrays)
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value) if PLAIN.issuperset(map(type, value)) else [encode(each, arrays) for each in value]
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return len(arrays) - 1
+    if isinstance(value, slice):
+        return [value.start, value.stop, value.step]
+    if isinstance(value, Fraction | PurePath):
+        return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} cannot be kept")
+
+
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass, a named tuple or a pydantic model; none of another type."""
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind))
+    names = getattr(kind, "_fields", None) or getattr(kind, "model_fields", None)
+    return tuple(names) if names else ()
+
+
+def _encode_mapping(value: Mapping[Any, Any], arrays: Arrays) -> Any:
+    """Return an object where all keys are text, else pairs."""
+    plain = PLAIN.issuperset(map(type, value.values()))
+    items = value.items() if plain else [(key, encode(each, arrays)) for key, each in value.items()]
+    if {str}.issuperset(map(type, value)):
+        return dict(items)
+    return [[encode(key, arrays), each] for key, each in items]
+
+
+def decode(kind: Any, value: Any, arrays: Arrays) -> Any:
+    """Return the value of a declared type that JSON and arrays hold. Raises BadValue."""
+    try:
+        return _decoder(kind)(value, arrays)
+    except BadValue:
+        raise
+    except FAULTS as error:
+        raise BadValue(f"no {_name(kind)}: {error}") from None
+
+
+def _name(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def _bad(kind: Any, value: Any) -> BadValue:
+    return BadValue(f"no {_name(kind)}: {type(value).__name__}")
+
+
+@cache
+def _decoder(kind: Any) -> Decoder:
+    """Return what decodes values of a type. Raises TypeError for a type that no value is kept of."""
+    origin, of = get_origin(kind) or kind, get_args(kind)
+    if kind is Any:
+        return lambda value, _: value
+    if origin is Annotated:
+        return _decoder(of[0])
+    if origin is Literal:
+        return _one_of(of)
+    if origin in (Union, UnionType):
+        return _first_of(kind, of)
+    if origin in PLAIN:
+        return _plain(kind)
+    if origin in (dict, Mapping):
+        return _mapping(*of)
+    if origin in (list, set, frozenset, Sequence) or (origin is tuple and of[1:] == (...,)):
+        return _sequence(tuple if origin is Sequence else origin, of[0])
+    if origin is tuple:
+        return _tuple(of)
+    if origin is np.ndarray:
+        return _array
+    if origin is slice:
+        return lambda value, _: slice(*value)
+    if origin in (Fraction, Path):
+        return lambda value, _: origin(_text(value))
+    if isabstract(origin):
+        return _first_of(kind, origin.__subclasses__())
+    return _record(origin, dict(zip(getattr(origin, "__parameters__", ()), of, strict=False)))
+
+
+def _plain(kind: Any) -> Decoder:
+    kinds = {float, int} if kind is float else {kind}
+
+    def plain(value: Any, _: Arrays) -> Any:
+        if type(value) not in kinds:
+            raise _bad(kind, value)
+        return value
+
+    return plain
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise _bad(str, value)
+    return value
+
+
+def _array(value: Any, arrays: Arrays) -> NDArray[Any]:
+    if type(value) is not int or value < 0:
+        raise _bad(np.ndarray, value)
+    return arrays[value]
+
+
+def _one_of(allowed: tuple[Any, ...]) -> Decoder:
+    kinds = {(type(each), each) for each in allowed}
+
+    def one_of(value: Any, _: Arrays) -> Any:
+        if (type(value), value) not in kinds:
+            raise BadValue(f"{value!r} is none of {allowed}")
+        return value
+
+    return one_of
+
+
+def _first_of(kind: Any, alternatives: Sequence[Any]) -> Decoder:
+    decoders = [_decoder(each) for each in alternatives]
+
+    def first_of(value: Any, arrays: Arrays) -> Any:
+        for decoder in decoders:
+            try:
+                return decoder(value, arrays)
+            except FAULTS:
+                continue
+        raise _bad(kind, value)
+
+    return first_of
+
+
+def _all_plain(kind: Any) -> frozenset[type]:
+    """Return the types of which values need no decoding, where all values of a type are such."""
+    return frozenset({kind}) if kind in PLAIN else frozenset()
+
+
+def _sequence(make: Callable[[Any], Any], item: Any) -> Decoder:
+    decoder, plain = _decoder(item), _all_plain(item)
+
+    def sequence(value: Any, arrays: Arrays) -> Any:
+        if type(value) is not list:
+            raise _bad(make, value)
+        return make(value if plain.issuperset(map(type, value)) else [decoder(each, arrays) for each in value])
+
+    return sequence
+
+
+def _tuple(items: tuple[Any, ...]) -> Decoder:
+    decoders = [_decoder(item) for item in items]
+
+    def fixed(value: Any, arrays: Arrays) -> Any:
+        return tuple(decoder(each, arrays) for decoder, each in zip(decoders, value, strict=True))
+
+    return fixed
+
+
+def _mapping(key: Any, item: Any) -> Decoder:
+    key_decoder, decoder, plain = _decoder(key), _decoder(item), _all_plain(item)
+
+    def mapping(value: Any, arrays: Arrays) -> Any:
+        if type(value) is dict and key is str and plain.issuperset(map(type, value.values())):
+            return value
+        pairs = value.items() if type(value) is dict else value
+        return {key_decoder(name, arrays): decoder(each, arrays) for name, each in pairs}
+
+    return mapping
+
+
+def _record(kind: Any, given: Mapping[Any, Any]) -> Decoder:
+    """Decode a dataclass, a named tuple or a pydantic model; given: the types that stand for its type variables."""
+    names = _fields_of(kind)
+    if not names:
+        raise TypeError(f"no value of type {_name(kind)} is kept")
+    if hasattr(kind, "model_construct"):
+        hints = {name: kind.model_fields[name].annotation for name in names}
+        make = kind.model_construct  # it was validated when it was made
+    else:
+        hints, make = get_type_hints(kind), kind
+    decoders = {
+        name: _decoder(given[hints[name]] if isinstance(hints[name], TypeVar) else hints[name]) for name in names
+    }
+
+    def record(value: Any, arrays: Arrays) -> Any:
+        if type(value) is not dict or value.keys() != decoders.keys():
+            raise _bad(kind, value)
+        return make(**{name: decoders[name](each, arrays) for name, each in value.items()})
+
+    return record
