@@ -35,12 +35,12 @@ def encode(value: Any, arrays: Arrays) -> Any:
     """
     if type(value) in PLAIN:
         return value
-    if names := _fields_of(type(value)):
-        return {name: encode(getattr(value, name), arrays) for name in names}
     if isinstance(value, Mapping):
         return _encode_mapping(value, arrays)
     if isinstance(value, list | tuple | set | frozenset):
         return list(value) if PLAIN.issuperset(map(type, value)) else [encode(each, arrays) for each in value]
+    if names := _fields_of(type(value)):
+        return {name: encode(getattr(value, name), arrays) for name in names}
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return len(arrays) - 1
@@ -53,12 +53,12 @@ def encode(value: Any, arrays: Arrays) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be kept")
 
 
-def _fields_of(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass, a named tuple or a pydantic model; none of another type."""
+@cache
+def _fields_of(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass or a pydantic model; none of another type."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
-    names = getattr(kind, "_fields", None) or getattr(kind, "model_fields", None)
-    return tuple(names) if names else ()
+    return tuple(getattr(kind, "model_fields", ()))
 
 
 def _encode_mapping(value: Mapping[Any, Any], arrays: Arrays) -> Any:
@@ -107,7 +107,9 @@ def _decoder(kind: Any) -> Decoder:
     if origin in (list, set, frozenset, Sequence) or (origin is tuple and of[1:] == (...,)):
         return _sequence(tuple if origin is Sequence else origin, of[0])
     if origin is tuple:
-        return _tuple(of)
+        return _tuple(tuple, of)
+    if hasattr(origin, "_fields"):
+        return _tuple(origin._make, tuple(get_type_hints(origin)[name] for name in origin._fields))
     if origin is np.ndarray:
         return _array
     if origin is slice:
@@ -183,11 +185,17 @@ def _sequence(make: Callable[[Any], Any], item: Any) -> Decoder:
     return sequence
 
 
-def _tuple(items: tuple[Any, ...]) -> Decoder:
+def _tuple(make: Callable[[Any], Any], items: tuple[Any, ...]) -> Decoder:
+    """Decode a tuple of so many items, or a named tuple."""
     decoders = [_decoder(item) for item in items]
+    plain = list(items) if PLAIN.issuperset(items) else None
 
     def fixed(value: Any, arrays: Arrays) -> Any:
-        return tuple(decoder(each, arrays) for decoder, each in zip(decoders, value, strict=True))
+        if type(value) is not list:
+            raise _bad(make, value)
+        if list(map(type, value)) == plain:
+            return make(value)
+        return make([decoder(each, arrays) for decoder, each in zip(decoders, value, strict=True)])
 
     return fixed
 
@@ -205,7 +213,7 @@ def _mapping(key: Any, item: Any) -> Decoder:
 
 
 def _record(kind: Any, given: Mapping[Any, Any]) -> Decoder:
-    """Decode a dataclass, a named tuple or a pydantic model; given: the types that stand for its type variables."""
+    """Decode a dataclass or a pydantic model; given: the types that stand for its type variables."""
     names = _fields_of(kind)
     if not names:
         raise TypeError(f"no value of type {_name(kind)} is kept")
