@@ -19,7 +19,7 @@ from typing import Any
 from tasks.lifecycle.costs import Cost, account, peak_memory
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
-from tasks.lifecycle.private_folder import make_private
+from tasks.lifecycle.private_folder import check_private, make_private
 
 FOLDER = "timings"
 CLUSTER = "start of the workers"
@@ -119,7 +119,11 @@ def timings_path(state: Path, run: str) -> Path:
 
 
 def load_timings(state: Path, run: str) -> list[dict[str, Any]]:
-    """Return the timings of every try of a run, the first try first; none where none were kept."""
+    """Return the timings of every try of a run, the first try first; none where none were kept.
+
+    Raises Refused as `check_private` for the state folder.
+    """
+    check_private(state, may_be_link=True)
     try:
         tries: list[dict[str, Any]] = json.loads(timings_path(state, run).read_text())["tries"]
     except (OSError, ValueError, KeyError):  # not there, or not whole: no run fails because of it

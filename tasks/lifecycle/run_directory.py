@@ -2,7 +2,7 @@
 
 ```
 RUN/            0700
-  settings.json   its system, and the settings it was started with
+  settings.json   its system, the settings it was started with, and its sibling run
   secret          0600, made with the ledger's row, gone when the release is committed
   authorization   what the noise depends on besides the secret, as JSON
   lock            one process a run
@@ -14,7 +14,7 @@ RUN/            0700
   findings.json   the curator's report             confidential
   errors/         what went wrong inside a stage   confidential
 ```
-Files get there whole (tasks/lifecycle/files.py), so a resumed run may skip what exists.
+Files get there whole (tasks/lifecycle/files.py), so a resumed run may skip what exists. Reading them runs no code.
 """
 
 from __future__ import annotations

@@ -33,13 +33,14 @@ def encode(value: Any, arrays: Arrays) -> Any:
 
     Raises TypeError for a value of another kind.
     """
-    if type(value) in PLAIN:
+    kind: Any = type(value)
+    if kind in PLAIN:
         return value
     if isinstance(value, Mapping):
         return _encode_mapping(value, arrays)
     if isinstance(value, list | tuple | set | frozenset):
         return list(value) if PLAIN.issuperset(map(type, value)) else [encode(each, arrays) for each in value]
-    if names := _fields_of(type(value)):
+    if names := _fields_of(kind):
         return {name: encode(getattr(value, name), arrays) for name in names}
     if isinstance(value, np.ndarray):
         arrays.append(value)
@@ -50,11 +51,11 @@ def encode(value: Any, arrays: Arrays) -> Any:
         return str(value)
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"a {type(value).__name__} cannot be kept")
+    raise TypeError(f"a {kind.__name__} cannot be kept")
 
 
 @cache
-def _fields_of(kind: Any) -> tuple[str, ...]:
+def _fields_of(kind: type) -> tuple[str, ...]:
     """Return the names of the fields of a dataclass or a pydantic model; none of another type."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
