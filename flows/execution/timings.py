@@ -107,6 +107,7 @@ def kept(state: Path, run: str) -> Iterator[Timings]:
     finally:
         with suppress(OSError, ValueError, Refused):
             tries = [*load_timings(state, run), timings.as_json()]
+            make_private(state, may_be_link=True)
             make_private(state / FOLDER)
             with atomic_path(timings_path(state, run)) as temporary:
                 temporary.touch(mode=0o600)

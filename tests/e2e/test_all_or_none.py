@@ -172,7 +172,7 @@ def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charg
     """As when its volume, which has the ledger too, is unmounted."""
     reconfigure(home.folder / "params", run_us=False)
     state = home.folder / "state"
-    state.mkdir()
+    state.mkdir(0o700)
     for file in home.folder.glob("ledger.sqlite*"):
         file.rename(state / file.name)
     home.ledger = Ledger(state / "ledger.sqlite")

@@ -237,6 +237,7 @@ def test_where_one_jurisdiction_is_refused_nothing_is_imported(tmp_path: Path, s
 def test_one_product_alone(tmp_path: Path, sample: Path) -> None:
     for product, folder in (("persons", PERSONS), ("units", UNITS)):
         place = tmp_path / product
+        place.mkdir(0o700)
         shutil.copytree(sample / "exact/nmf" / folder, place / "nmf" / folder)
         release = of_sample(place, sample, "exact", place / "nmf" / folder)
         assert blocks(release, product) == true_blocks(sample)[product]
