@@ -20,7 +20,9 @@ ledger = das.Ledger(folder / "ledger.sqlite")
 if not ledger.exists():
     ledger.open_account(das.Account("register", "zcdp", Fraction(1)))
 run = f"table-{len(ledger.rows('register')) + 1}"
-request = das.Request(run, "register", ("44",), "zcdp", rho, "table", "by age and district", 1, ("register of 2020",))
+request = das.Request(
+    run, "register", ("44",), das.spend("zcdp", [rho]), "table", "by age and district", 1, ("register of 2020",)
+)
 secret = das.RunSecret.generate()
 try:
     ledger.reserve(request, make_secret=secret.digest)  # the charge comes first: without it nothing is drawn

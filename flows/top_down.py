@@ -11,7 +11,6 @@ from pathlib import Path
 
 from flows.execution.runner import Runner
 from flows.execution.top_down_settings import TopDownSettings
-from privacy.accounting.composition import spend
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.input.geography import build_spines
 from tasks.top_down.input.histograms import sum_histograms
@@ -19,6 +18,7 @@ from tasks.top_down.input.validation import check_public, validate
 from tasks.top_down.measure.reserve_budget import reserve_budget
 from tasks.top_down.release.measurements import write_measurements
 from tasks.top_down.release.stage_release import stage_release
+from tasks.top_down.spend import planned_spend
 
 
 def check(settings: TopDownSettings) -> bool:
@@ -39,7 +39,7 @@ def stages(run: Runner[TopDownSettings]) -> Path:
     validated = run.do("validate", validate, workers=workers, tables=settings.tables, design=design, charging=charging)
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
-    charge = partial(spend, design.definition, [design.total(validated.nation)])
+    charge = partial(planned_spend, design, nation=validated.nation)
     gate = run.reserve(reserve_budget, given=validated, charge=charge, states=validated.states, workers=workers)
     measured = run.submit("measure", write_measurements, gate, workers=workers, **to)
     estimated = run.submit("estimate", estimate, gate, workers=workers)

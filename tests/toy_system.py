@@ -21,7 +21,7 @@ from flows.execution.run import carry_out, flow_options
 from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
 from flows.execution.systems import System
-from privacy.accounting.composition import Spend
+from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.noise.laws import law
 from privacy.noise.query_noise import QueryNoise
@@ -29,13 +29,13 @@ from tasks.lifecycle.authorization import read_drawing
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.description import Description
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.manifest import made_by, spent, write_manifest
+from tasks.lifecycle.manifest import made_by, write_manifest
 from tasks.lifecycle.reservation import Charging, authorize, check_open
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
 TITLE = "Lines of a file, a toy"
-SPEND = Spend("zcdp", Fraction(1), Fraction(2))
+SPEND = spend("zcdp", [Fraction(1)])
 CONFIGURATION = sha256(b"one budget for all").hexdigest()
 
 
@@ -62,7 +62,7 @@ def count_lines(run: RunDirectory, data: str) -> str:
 
 
 def reserve_budget(run: RunDirectory, charging: Charging, counted: Counted) -> None:
-    authorize(run, charging, ("44",), SPEND.definition, SPEND.unbounded, CONFIGURATION, counted)
+    authorize(run, charging, ("44",), SPEND, CONFIGURATION, counted)
 
 
 def measure(run: RunDirectory, workers: Workers) -> None:
@@ -74,7 +74,7 @@ def add_noise(run: RunDirectory) -> None:
     if drawing := read_drawing(run):  # none for a truth
         secret, given = drawing
         bound = {"input_digest": given.input_digest, "configuration_digest": given.configuration_digest}
-        noise = QueryNoise(law("zcdp", SPEND.unbounded, 1), secret, query="toy/lines", **bound)
+        noise = QueryNoise(law("zcdp", SPEND.charged, 1), secret, query="toy/lines", **bound)
         noisy += int(noise.draw(np.array([0]))[0, 0])
     save_object(run / "noisy/lines", noisy)
 
@@ -82,7 +82,7 @@ def add_noise(run: RunDirectory) -> None:
 def stage_release(run: RunDirectory, staged: Path) -> None:
     staged.mkdir(parents=True, exist_ok=True)
     (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines", int)}))
-    public = {"release": TITLE, "run": run.id, "spent": spent(SPEND), "configuration_digest": CONFIGURATION}
+    public = {"release": TITLE, "run": run.id, "spent": SPEND.as_json(), "configuration_digest": CONFIGURATION}
     write_manifest(staged, public | made_by(run))
 
 

@@ -92,7 +92,7 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
         raise Refused(f"{release} is not empty: choose an empty or a new folder")
     configuration = checked_parameters(params, data, as_json=options.as_json).configuration
     asked = configuration.jurisdictions
-    err.print(spend_table({jurisdiction: planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
+    err.print(spend_table({jurisdiction.upper(): planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
     return jurisdiction_settings(options, base, asked, release, params=params, data=data, **chosen)
 
 

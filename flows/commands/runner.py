@@ -176,12 +176,11 @@ class Outcome:
 def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
     """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
     from flows.reports.curator import other_data_warning, together_warning
+    from tasks.lifecycle.manifest import describe_spent
 
     lines = [f"{name} {facts['state']} (run {facts['run']})"]
     if spent := facts.get("spent"):
-        charged = f", not charged: the data is {facts['mark'].lower()}" if facts["mark"] else ""
-        amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
-        lines.append(f"   spent    {spent['unit']} {amount['decimal']:g}{charged}")
+        lines.append(f"   spent    {describe_spent(spent, facts['mark'])}")
         lines.append(f"   release  {facts['release']}")
     if facts["accounts_together"]:
         lines.append(together_warning(facts["accounts_together"]))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from prefect import runtime, suspend_flow_run
 from prefect.input import RunInput
@@ -19,7 +18,6 @@ from privacy.accounting.ledger import LONGEST_REASON, LedgerError, LedgerUnusabl
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.manifest import spent
 from tasks.lifecycle.reservation import Input, precheck
 
 APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
@@ -70,9 +68,8 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
 
     Raises Refused, Failed as `precheck` does.
     """
-    asked = tuple(states), spend.definition, spend.unbounded, given
-    amount = precheck(settings.directory, settings.charging, *asked)
-    book, known = settings.charging.book, spent(spend)
+    amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
+    book = settings.charging.book
     account = next(account for account in book.accounts() if account.name == settings.account)
     charged = book.spent(account.name)
     fullest = max(states, key=lambda state: charged.get(state, Fraction(0)))
@@ -81,8 +78,7 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
     (data,) = settings.model_dump(include={"data", "table"}).values()
     lines = {
         "charge to each state": f"{unit} {format_amount(amount)}, not refunded",
-        "a person added or removed": _amount(known, "unbounded"),
-        "a person replaced": _amount(known, "bounded"),
+        **{row.sentence: row.words for row in spend.rows()},
         "data": f"{data}, {settings.folder}",
         "states": listed(states),
         f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {format_amount(left)} left, "
@@ -90,9 +86,3 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
         "release": f"{settings.out}/{settings.folder}",
     }
     return "\n".join(f"* {name}: {line}" for name, line in lines.items())
-
-
-def _amount(known: dict[str, Any], neighbours: str) -> str:
-    amount, unit = known[neighbours], known["unit"]
-    at = f", epsilon {amount['epsilon_at_delta']:.4g} at delta {known['delta']:g}" if unit == "rho" else ""
-    return f"{unit} {amount['decimal']:g}{at}"

@@ -26,6 +26,7 @@ from flows.execution.prefect_server import is_temporary
 from flows.execution.progress import Tally, watched
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort, missing_tags
+from privacy.accounting.composition import DELTA, read_spend
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
@@ -33,7 +34,6 @@ from tasks.lifecycle.manifest import read_manifest, release_digest, shown_marks
 
 POLL_SECONDS = 5.0
 CHARGES = ("charged", "synthetic", "public")  # tags of a run
-NEIGHBOURS = {"unbounded": "add or remove one", "bounded": "replace one"}
 
 
 @best_effort
@@ -75,13 +75,8 @@ def publish_released(settings: RunSettings, place: Path) -> None:
 def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[dict[str, str]]) -> str:
     """Return the page of a release, in Markdown; all but the account is in the manifest."""
     lines = [f"# {manifest['release']}", "", *(f"**{mark}**" for mark in shown_marks(manifest)), ""]
-    spent = manifest["spent"]
-    lines += ["| neighbours | spent | epsilon |", "|---|---:|---:|"]
-    for relation, words in NEIGHBOURS.items():
-        if amount := spent.get(relation):
-            epsilon = amount.get("epsilon_at_delta", amount["decimal"])
-            at = f" at delta {spent['delta']:g}" if spent["unit"] == "rho" else ""
-            lines.append(f"| {words} | {spent['unit']} {amount['decimal']:g} | {epsilon:.4g}{at} |")
+    lines += [f"| neighbouring data | spent | epsilon at delta {DELTA:g} |", "|---|---:|---:|"]
+    lines += [f"| {' | '.join((row.sentence, *row.cells))} |" for row in read_spend(manifest["spent"]).rows()]
     for row in account:
         lines += ["", *(f"* {name}: {value}" for name, value in row.items())]
     if "levels" in manifest and all("groups_published" in level for level in manifest["levels"].values()):

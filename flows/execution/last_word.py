@@ -9,7 +9,7 @@ from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.authorization import AUTHORIZATION, may_draw
 from tasks.lifecycle.commit import is_released
-from tasks.lifecycle.manifest import is_whole, mark_of, read_manifest, release_digest
+from tasks.lifecycle.manifest import is_whole, mark_of, read_any_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease
 
 NOTHING = "nothing was charged"
@@ -88,7 +88,7 @@ def released_place(settings: RunSettings) -> Path | None:
             return None
         row = Ledger(Path(settings.ledger)).row(run.id)
         if row is None:
-            agreed = mark_of(read_manifest(place)) is not None
+            agreed = mark_of(read_any_manifest(place)) is not None
         else:
             agreed = row.status == "released" and row.release_digest == release_digest(place)
         return place if agreed and is_whole(place) else None

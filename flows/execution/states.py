@@ -28,7 +28,8 @@ from flows.execution.settings import RunSettings, settings_of
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import mark_of, read_manifest
+from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
+from tasks.lifecycle.received import NotOfRelease
 
 if TYPE_CHECKING:
     from prefect import Flow, Task
@@ -77,12 +78,10 @@ def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
 
 def released(place: Path) -> State[Any]:
     """Return the last state of a run that was released; its result is the release's path."""
-    manifest = read_manifest(place)
-    spent = manifest["spent"]
-    amount = spent.get("unbounded") or spent["bounded"]  # not every system bounds the first
-    mark = mark_of(manifest)
-    free = f", not charged: the data is {mark.lower()}" if mark else ""
-    message = f"spent {spent['unit']} {amount['decimal']:g}{free}; released: {place}"
+    message = f"released: {place}"
+    with suppress(NotOfRelease):  # sealed by an earlier version
+        manifest = read_manifest(place)
+        message = f"spent {describe_spent(manifest['spent'], mark_of(manifest))}; {message}"
     return Completed(message=message, data=str(place))
 
 

@@ -57,7 +57,7 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
         rows = [_row(setting, level.name, budget) for level, budget in setting.levels.items()]
         spends.append(spend(own, (row.measured.budget for row in rows)))
         needed = sum((row.other.budget for row in rows), Fraction(0))
-        total = ["total", near(spends[-1].unbounded), *[""] * 5, digits(needed)]
+        total = ["total", near(spends[-1].charged), *[""] * 5, digits(needed)]
         columns = ["level", UNITS[own], "stability", "step 2", "margin, recipe", "margin, exact", "margin, TotalOnly"]
         columns += [f"{MECHANISMS[other]}: least {UNITS[other]}"]
         where = f"{setting.jurisdiction.upper()}, {setting.source}"
@@ -74,24 +74,22 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
             results += analyses(other, [row.other for row in rows], setting.gamma, delta)
         title = f"(epsilon, {float(delta):g}) at these margins: {setting.jurisdiction.upper()}"
         tables.append(analyses_table(title, {"": results}, {}))
-        spent = {"unbounded": str(spends[-1].unbounded), "bounded": str(spends[-1].bounded)}
         facts = {
             "source": setting.source,
             "region": setting.jurisdiction,
             "definition": own,
             "unit": UNITS[own],
-        } | spent
+            "spent": spends[-1].as_json(delta),
+        }
         levels = [row.json() for row in rows]
         jurisdictions.append(facts | {"levels": levels, "analyses": analyses_json({"configuration": results}, {})})
     data: dict[str, Any] = {"delta": float(delta), "regions": jurisdictions}
     if len(spends) > 1:
         both = disjoint(spends)
-        data["both_regions"] = {"unbounded": str(both.unbounded), "bounded": str(both.bounded)}
+        data["both_regions"] = both.as_json(delta)
         last = tables[-1]
-        note = (
-            f"US and Puerto Rico together, since a person is in one of them: {near(both.unbounded)} unbounded, "
-            f"{near(both.bounded)} bounded ({UNITS[both.definition]})."
-        )
+        known = "; ".join(f"{row.sentence}, {row.words}" for row in both.rows(delta))
+        note = f"US and Puerto Rico together, since a person is in one of them: {known}."
         tables[-1] = TextTable(last.title, last.columns, last.rows, [*last.notes, note])
     return data, tables
 

@@ -11,12 +11,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from privacy.accounting.composition import Spend
-from privacy.accounting.conversions import epsilon
+from privacy.accounting.composition import DELTA, Spend
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
 from tasks.inputs.findings import Finding, read_findings
-from tasks.lifecycle.manifest import DELTA
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.run_directory import RunDirectory
 
@@ -46,15 +44,13 @@ def load_findings(run: RunDirectory) -> list[Finding]:
     return read_findings(path) if path.exists() else []
 
 
-def spend_table(spends: dict[str, Spend]) -> Table:
-    """Return what each run will spend, for both neighbour relations."""
-    table = Table("release", "neighbours", "spends", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
-    table.title_justify = "left"
-    for jurisdiction, spend in spends.items():
-        unit = UNITS[spend.definition]
-        for neighbours, amount in (("add or remove one", spend.unbounded), ("replace one", spend.bounded)):
-            as_epsilon = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-            table.add_row(jurisdiction.upper(), neighbours, f"{unit} {float(amount):g}", f"{as_epsilon:.3f}")
+def spend_table(spends: Mapping[str, Spend]) -> Table:
+    """Return what each run will spend, by the name of its release: a row a neighbour relation."""
+    table = Table("release", "neighbouring data", "spends", f"epsilon at delta {DELTA:g}")
+    table.title, table.title_justify = "Privacy-loss budget", "left"
+    for name, spend in spends.items():
+        for number, row in enumerate(spend.rows()):
+            table.add_row("" if number else name, row.sentence, *row.cells)
     return table
 
 

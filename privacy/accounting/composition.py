@@ -1,16 +1,26 @@
-"""Composition: what a run of SafeTab-P spends, and how a level's budget is split (SafeTab-P paper, section 4).
+"""Composition: how a level's budget is split, what a run spends, and which neighbouring databases that covers
+(SafeTab-P paper, section 4).
 
-Every number is an exact integer or Fraction; no float touches a budget.
+Every budget is an exact integer or Fraction; floats are only shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
 from fractions import Fraction
+from math import ceil
+from typing import Any, Literal, get_args
 
-from privacy.noise.exact import exact
-from privacy.noise.laws import Definition
+from privacy.accounting.conversions import epsilon
+from privacy.noise.exact import exact, parse_exact
+from privacy.noise.laws import UNITS, Definition
+
+DELTA = 1e-10  # at which a spend in rho is shown as epsilon
+UnitOfPrivacy = Literal["person", "household"]
+UNITS_OF_PRIVACY: tuple[UnitOfPrivacy, ...] = get_args(UnitOfPrivacy)
+NOT_COVERED = "not covered"
+LONGEST_TEXT = 300  # of a relation's key or sentence
 
 
 @dataclass(frozen=True)
@@ -43,26 +53,146 @@ def query_budgets(budget: Fraction, gamma: Fraction) -> dict[str, Fraction]:
 
 
 @dataclass(frozen=True)
+class Relation:
+    """A neighbour relation, that is a way in which two databases differ, and what a run spends on hiding it.
+
+    key: names it for programs. sentence: names it for persons, such as "a person added or removed". figure: rho or
+    epsilon; None where the run's guarantee does not cover the relation.
+    """
+
+    key: str
+    sentence: str
+    figure: Fraction | None
+
+    def __post_init__(self) -> None:
+        if self.figure is not None:
+            object.__setattr__(self, "figure", exact(self.figure, f"the figure of {self.key}"))
+
+
+@dataclass(frozen=True)
+class SpendRow:
+    """A relation as every page, table, form and file shows it; its figures are None where it is not covered.
+
+    figure is exact, in `measure`; epsilon is that at delta, which is the figure itself under pure DP.
+    """
+
+    relation: str
+    sentence: str
+    measure: str
+    figure: Fraction | None
+    epsilon: float | None
+    delta: float
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """The figure, and its epsilon rounded up; or that it is not covered."""
+        if self.figure is None or self.epsilon is None:
+            return NOT_COVERED, ""
+        return f"{self.measure} {float(self.figure):g}", f"{ceil(self.epsilon * 1000) / 1000:.3f}"
+
+    @property
+    def words(self) -> str:
+        """The figure on one line."""
+        figure, at_delta = self.cells
+        return f"{figure}, epsilon {at_delta} at delta {self.delta:g}" if at_delta and self.measure == "rho" else figure
+
+
+@dataclass(frozen=True)
 class Spend:
-    """What a run spends, as rho or epsilon: by Theorem 1 for unbounded, by Theorem 2 for bounded neighbours."""
+    """What a run spends, and for whom.
+
+    unit: the unit of privacy, whose accounts it may be charged to. charged: rho or epsilon that the ledger charges.
+    relations: all that the run claims; whatever shows a spend shows these and no other.
+    """
 
     definition: Definition
-    unbounded: Fraction
-    bounded: Fraction
+    unit: UnitOfPrivacy
+    charged: Fraction
+    relations: tuple[Relation, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "charged", exact(self.charged, "what a run is charged"))
+
+    @property
+    def measure(self) -> str:
+        """The name of its figures: rho or epsilon."""
+        return UNITS[self.definition]
+
+    def figure(self, key: str) -> Fraction | None:
+        """Return the figure of a relation; None where it is not covered. Raises KeyError for another's key."""
+        return {relation.key: relation.figure for relation in self.relations}[key]
+
+    def rows(self, delta: float | Fraction = DELTA) -> list[SpendRow]:
+        """Return the one table of a spend: a row a relation."""
+        return [
+            SpendRow(key, sentence, self.measure, figure, self._epsilon(figure, delta), float(delta))
+            for key, sentence, figure in map(astuple, self.relations)
+        ]
+
+    def _epsilon(self, figure: Fraction | None, delta: float | Fraction) -> float | None:
+        if figure is None:
+            return None
+        return epsilon(figure, delta) if self.definition == "zcdp" else float(figure)
+
+    def as_json(self, delta: float | Fraction = DELTA) -> dict[str, Any]:
+        """Return the form of manifests, of the ledger's journal and of --json: `read_spend` reads it."""
+        return {
+            "definition": self.definition,
+            "unit_of_privacy": self.unit,
+            "charged": {"exact": str(self.charged), "decimal": float(self.charged)},
+            "delta": float(delta),
+            "relations": [
+                {"relation": row.relation, "sentence": row.sentence}
+                | (
+                    {"covered": False}
+                    if row.figure is None
+                    else {"exact": str(row.figure), "decimal": float(row.figure), "epsilon_at_delta": row.epsilon}
+                )
+                for row in self.rows(delta)
+            ],
+        }
 
 
-def spend(definition: Definition, level_budgets: Iterable[Fraction]) -> Spend:
-    """Compose the population group levels of one jurisdiction: their sum, and twice that for a replaced record."""
-    total = sum((exact(budget, "the budget of a level") for budget in level_budgets), Fraction(0))
-    return Spend(definition, total, 2 * total)
+def read_spend(facts: Mapping[str, Any]) -> Spend:
+    """Return the spend that `as_json` wrote; anybody may have written it, so its decimals are not looked at.
+
+    Raises ValueError, TypeError or KeyError for anything else.
+    """
+    definition, unit = facts["definition"], facts["unit_of_privacy"]
+    if definition not in UNITS or unit not in UNITS_OF_PRIVACY:
+        raise ValueError(f"there is no spend under {definition!r:.40} for a {unit!r:.40}")
+    relations = tuple(
+        Relation(
+            _line(each["relation"]),
+            _line(each["sentence"]),
+            None if each.get("covered") is False else parse_exact(each["exact"]),
+        )
+        for each in facts["relations"]
+    )
+    return Spend(definition, unit, parse_exact(facts["charged"]["exact"]), relations)
+
+
+def _line(text: object) -> str:
+    """Return a text that can be shown on one line."""
+    if not isinstance(text, str) or not text.isprintable() or len(text) > LONGEST_TEXT:
+        raise ValueError(f"{text!r:.40} is not one line of at most {LONGEST_TEXT} characters")
+    return text
+
+
+def spend(definition: Definition, budgets: Iterable[Fraction], unit: UnitOfPrivacy = "person") -> Spend:
+    """Compose queries, or population group levels, whose budgets bound what adding or removing a record changes.
+
+    They cost their sum (Theorem 1), and twice that where a record is replaced (Theorem 2).
+    """
+    total = sum((exact(budget, "the budget of a level") for budget in budgets), Fraction(0))
+    added_or_removed = Relation("added_or_removed", f"a {unit} added or removed", total)
+    return Spend(definition, unit, total, (added_or_removed, Relation("replaced", f"a {unit} replaced", 2 * total)))
 
 
 def disjoint(spends: Iterable[Spend]) -> Spend:
-    """Compose runs over disjoint jurisdictions (US and Puerto Rico; a person is in one of them).
+    """Compose runs over disjoint jurisdictions (US and Puerto Rico; a person is in one of them): the largest.
 
-    Adding or removing a person touches one jurisdiction: the largest. Replacing one can move it from one to the other,
-    which costs the unbounded spends of the two, at most twice the largest.
+    Adding or removing a person touches one jurisdiction. Replacing one can move it from one to the other, which costs
+    what adding or removing costs in the two together: at most twice the largest, as replacing it there does.
     """
-    spends = list(spends)
-    largest = max(spends, key=lambda run: run.unbounded)
-    return Spend(largest.definition, largest.unbounded, 2 * largest.unbounded)
+    return max(spends, key=lambda run: run.charged)

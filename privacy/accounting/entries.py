@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
+from privacy.accounting.composition import Spend
 from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.journal import (
     Books,
@@ -54,7 +55,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Request:
-    """What a run asks for: `amount` in its own definition, charged to each of the `states` that it covers.
+    """What a run asks for: to charge what it spends to each of the `states` that it covers.
 
     `states` are distinct FIPS codes; others raise LedgerError, for a state of two names would have two sums.
     `input_digest` is of all that was read, `records_digests` are of each file of records alone and of each state's
@@ -66,8 +67,7 @@ class Request:
     run: str
     account: str
     states: tuple[str, ...]
-    definition: Definition
-    amount: Fraction
+    spend: Spend
     input_digest: str
     configuration_digest: str
     noise_scheme: int
@@ -75,7 +75,6 @@ class Request:
     second_account: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "amount", _exact(self.amount, "the amount of a run"))
         try:
             check_states(self.states)
         except ValueError as error:
@@ -322,12 +321,13 @@ class Entries:
         if account is None:
             name = request.account
             raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …)")
-        if request.amount <= 0 or not request.states:
+        charged = request.spend.charged
+        if charged <= 0 or not request.states:
             raise LedgerError("a run charges a positive amount to at least one state")
-        if account.definition == request.definition:
-            amount = request.amount
+        if account.definition == request.spend.definition:
+            amount = charged
         elif account.definition == "zcdp":
-            amount = pure_to_rho(request.amount)
+            amount = pure_to_rho(charged)
         else:
             raise LedgerError(f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it")
         spent = self.spent(request.account)

@@ -103,7 +103,7 @@ def sizes_for_margin(margin: int, target: int) -> dict[str, int | None]:
 
 @dataclass(frozen=True)
 class Switch:
-    """What a release spends with a level on and with it off: as budget, and as epsilon at a delta (unbounded)."""
+    """What adding or removing a person costs with a level on and with it off: as budget, and as epsilon at a delta."""
 
     on: Fraction
     off: Fraction
@@ -113,7 +113,7 @@ class Switch:
 
 def loss(definition: Definition, budgets: Sequence[Fraction], delta: Fraction) -> tuple[Fraction, float]:
     """Return the sum of budgets, and the epsilon that it means at delta (for pure DP itself, at delta 0)."""
-    total = spend(definition, budgets).unbounded
+    total = spend(definition, budgets).charged
     return total, epsilon(total, delta) if definition == "zcdp" else float(total)
 
 

@@ -47,5 +47,5 @@ class BottomUp:
 
     @property
     def spend(self) -> Spend:
-        """Epsilon unbounded, 2 epsilon bounded."""
+        """Epsilon where a record is added or removed, 2 epsilon where one is replaced."""
         return spend("puredp", [self.epsilon])

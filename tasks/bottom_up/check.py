@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from privacy.accounting.composition import spend
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.inputs.names import check_names
-from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.manifest import parse_exact
+from tasks.lifecycle.check import Check, check_same, check_spend
 
 NUMBERS = ["COUNT", "MOE"]
 
@@ -24,13 +25,11 @@ NUMBERS = ["COUNT", "MOE"]
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check what was spent, the law, and every table against the histogram."""
     yield from check_names(release, manifest["files"])
-    noise, spent = manifest["noise"], manifest["spent"]
+    noise = manifest["noise"]
     law, step = TwoSidedGeometric(parse_exact(noise["scale"])), parse_exact(noise["step"])
     check_law(law)
-    scale = parse_exact(str(noise["sensitivity"])) / parse_exact(spent["unbounded"]["epsilon"])
-    yield check_same("scale of the noise", f"sensitivity {noise['sensitivity']}", str(scale), noise["scale"])
-    twice = str(2 * parse_exact(spent["unbounded"]["epsilon"]))
-    yield check_same("a replaced record", "epsilon", twice, spent["bounded"]["epsilon"])
+    epsilon = parse_exact(str(noise["sensitivity"])) / law.scale
+    yield check_spend(spend("puredp", [epsilon]), manifest["spent"])
     yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
     histogram = pd.read_parquet(release / "parquet/histogram.parquet")
     factors = [name for name in histogram.columns if name not in NUMBERS]

@@ -136,12 +136,7 @@ def _manifest(run: RunDirectory, plan: RunPlan) -> dict[str, Any]:
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",
         "run": run.id,
         **marked(tabulated.mark),
-        "spent": {
-            "definition": mechanism.spend.definition,
-            "unit": "epsilon",
-            "unbounded": {"epsilon": str(mechanism.spend.unbounded), "decimal": float(mechanism.spend.unbounded)},
-            "bounded": {"epsilon": str(mechanism.spend.bounded), "decimal": float(mechanism.spend.bounded)},
-        },
+        "spent": mechanism.spend.as_json(),
         "states": domain.states,
         "noise": {
             **noise_law(mechanism.law),

@@ -23,8 +23,7 @@ def precheck_budget(run: RunDirectory, plan: RunPlan, table: str, charging: Char
         return
     open_source(table, plan.domain)
     if read_table_mark(table) is None:
-        spend = plan.mechanism.spend
-        precheck(run, charging, plan.domain.charged, spend.definition, spend.unbounded)
+        precheck(run, charging, plan.domain.charged, plan.mechanism.spend)
 
 
 def reserve_budget(run: RunDirectory, charging: Charging) -> None:
@@ -37,5 +36,4 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     """
     plan = load_object(run / PLAN, RunPlan)
     tabulated = load_object(run / TABULATED, Tabulated)
-    spend = plan.mechanism.spend
-    authorize(run, charging, plan.domain.charged, spend.definition, spend.unbounded, plan.digest(), tabulated)
+    authorize(run, charging, plan.domain.charged, plan.mechanism.spend, plan.digest(), tabulated)

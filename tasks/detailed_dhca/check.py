@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from privacy.accounting.composition import spend
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Law
 from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
@@ -16,8 +17,8 @@ from privacy.noise.sampler import check_law
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.inputs.names import check_names
 from tasks.inputs.points import check_points
-from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.manifest import noise_law, parse_exact
+from tasks.lifecycle.check import Check, check_same, check_spend
+from tasks.lifecycle.manifest import noise_law
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase
 
@@ -31,13 +32,10 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     levels, exact = manifest["levels"], "NOT_PRIVATE" in manifest
     if not exact:
         budgets = {name: parse_exact(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
-        spent = manifest["spent"]
-        total = sum(budgets.values(), Fraction(0))
-        yield check_same("sum of the levels' budgets", spent["unit"], str(total), spent["unbounded"][spent["unit"]])
-        yield check_same("a replaced record", spent["unit"], str(2 * total), spent["bounded"][spent["unit"]])
+        yield check_spend(spend(manifest["spent"]["definition"], budgets.values()), manifest["spent"])
     for name, level in levels.items():
         if not exact:
-            yield _check_laws(name, level, spent["definition"])
+            yield _check_laws(name, level, manifest["spent"]["definition"])
         yield from _check_tables(release, manifest, name)
     yield from check_names(release, manifest["files"])
     yield from check_points(release, manifest["files"])

@@ -28,7 +28,6 @@ from tasks.lifecycle.manifest import (
     made_by,
     marked,
     noise_law,
-    spent,
     write_manifest,
 )
 from tasks.population_groups.domain import load_domain
@@ -77,7 +76,7 @@ def describe_release(
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **marked(validated.mark),
-        "spent": None if truth else spent(planned_spend(parameters.configuration, jurisdiction)),
+        "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
         "levels": {str(level): _level(run, level, published[level]) for level in published},
         **({"estimates": by_level} if estimated else {}),
         "statements": {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {}),

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from privacy.accounting.composition import Spend
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES_NAMES, SHAPES, WIDTHS
@@ -22,6 +23,7 @@ from tasks.detailed_dhca.queries import Queries, load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
 from tasks.inputs.regions import Region
+from tasks.lifecycle.manifest import spend_of
 from tasks.pages import render
 from tasks.pages.dots import dots
 from tasks.population_groups.levels import Level
@@ -38,8 +40,9 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
     states = names_of_states(run, jurisdiction)
+    spend = spend_of(manifest)
     rows = [
-        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), manifest["spent"])
+        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), spend)
         | {"estimates": manifest.get("estimates", {}).get(str(level))}
         for level in levels
     ]
@@ -48,6 +51,7 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
             "tasks.detailed_dhca",
             REPORT,
             manifest=manifest,
+            spend=spend,
             states=states,
             where=title_of_states(states),
             rows=rows,
@@ -65,9 +69,7 @@ def names_of_states(run: DetailedRun, jurisdiction: Jurisdiction) -> list[str]:
     return [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
 
 
-def _row(
-    level: Level, facts: Mapping[str, Any], queries: Queries | None, spent: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None, spend: Spend | None) -> dict[str, Any]:
     """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
     published = facts["groups_published"]
     noise = facts.get("queries", {})
@@ -87,7 +89,7 @@ def _row(
         "suppressed_up_to": facts["suppressed_up_to"],
         "thresholds": facts["thresholds"],
         "budget": float(budget),
-        "part": float(budget / Fraction(spent["unbounded"][spent["unit"]])) if spent else None,
+        "part": float(budget / spend.charged) if spend else None,
         "stability": facts.get("stability"),
         "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
         "margins": margins,

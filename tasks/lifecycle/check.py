@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privacy.accounting.conversions import epsilon, pure_to_rho
+from privacy.accounting.composition import NOT_COVERED, Spend, read_spend
+from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.ledger import Examined, format_amount
 from privacy.accounting.states import EVERYWHERE, listed
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, parse_exact, read_manifest, release_digest
+from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, read_any_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
 from tasks.lifecycle.signature import verifier
 
@@ -54,16 +57,37 @@ def file_fault(release: Path, name: str, digest: str) -> str | None:
 
 
 def check_spent(spent: Mapping[str, Any]) -> Iterator[Check]:
-    """Recompute each amount that was spent as a decimal, and, of rho, as epsilon at the manifest's delta."""
-    for name, amount in _amounts(spent):
-        exact, faults = parse_exact(amount[spent["unit"]]), []
-        if not _close(float(exact), amount["decimal"]):
-            faults.append(f"{name}: {exact} is not {amount['decimal']}")
-        if "epsilon_at_delta" in amount:
-            expected = epsilon(exact, spent["delta"]) if spent["unit"] == "rho" else float(exact)
-            if not _close(expected, amount["epsilon_at_delta"]):
-                faults.append(f"{name}: epsilon is {expected}, not {amount['epsilon_at_delta']}")
-        yield Check(f"spent, {name}", f"{spent['unit']} {float(exact):g}", tuple(faults))
+    """Recompute the decimals of each amount that was spent, and its epsilon at the manifest's delta."""
+    spend = read_spend(spent)
+    again = spend.as_json(spent["delta"])
+    for what, ours, stated in (
+        ("what was charged", again["charged"], spent["charged"]),
+        *((each["sentence"], each, of) for each, of in zip(again["relations"], spent["relations"], strict=True)),
+    ):
+        numbers = {name: value for name, value in ours.items() if isinstance(value, float)}
+        wrong = [name for name, value in numbers.items() if not _close(value, stated[name])]
+        faults = [f"{name} is {numbers[name]}, not {stated[name]}" for name in wrong]
+        yield Check(f"spent, {what}", f"{spend.measure} {ours['exact']}" if numbers else NOT_COVERED, tuple(faults))
+
+
+def check_spend(expected: Spend, spent: Mapping[str, Any]) -> Check:
+    """Compare what the noise of a release costs with what its manifest states, relation by relation."""
+    stated = read_spend(spent)
+    ours, theirs = _claims(expected), _claims(stated)
+    faults = [
+        f"{name}: it is {ours.get(name, 'not claimed')}, not {theirs.get(name, 'left out')}"
+        for name in ours | theirs
+        if ours.get(name) != theirs.get(name)
+    ]
+    return Check("spend of the noise", f"{len(stated.relations)} relations", tuple(faults))
+
+
+def _claims(spend: Spend) -> dict[str, str]:
+    """Return everything that a spend claims, in words."""
+    facts = {"definition": spend.definition, "unit of privacy": spend.unit, "charged": str(spend.charged)}
+    for each in spend.relations:
+        facts[f"{each.sentence} ({each.key})"] = NOT_COVERED if each.figure is None else str(each.figure)
+    return facts
 
 
 def check_made_by(manifest: Mapping[str, Any]) -> Check:
@@ -91,7 +115,7 @@ def check_signature(release: Path, publisher: Path) -> Check:
 
 def check_charge(release: Path, examined: Examined) -> Check:
     """Compare a release with its row of a ledger: digest, amount, states, and the journal's head at its reservation."""
-    manifest = read_manifest(release)
+    manifest = read_any_manifest(release)
     run, spent = manifest["run"], manifest["spent"]
     what = f"release {release}"
     mark = mark_of(manifest)
@@ -103,8 +127,7 @@ def check_charge(release: Path, examined: Examined) -> Check:
     if row is None:
         return Check(what, "", (f"run {run} has no row: the ledger is older than the release, or another",))
     account = examined.accounts[row.account]
-    relation = spent["unbounded"] if "unbounded" in spent else spent["bounded"]
-    amount = parse_exact(relation[spent["unit"]])
+    amount = _amount(spent)
     if spent["definition"] != account.definition:
         amount = pure_to_rho(amount)
     stated = {
@@ -119,6 +142,13 @@ def check_charge(release: Path, examined: Examined) -> Check:
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
 
 
+def _amount(spent: Mapping[str, Any]) -> Fraction:
+    """Return what a release was charged, in its own definition, also by a manifest of the first format."""
+    if "charged" in spent:
+        return read_spend(spent).charged
+    return parse_exact((spent.get("unbounded") or spent["bounded"])[spent["unit"]])
+
+
 def _charged(manifest: Mapping[str, Any], of_row: Sequence[str]) -> Sequence[str]:
     """Return the states that a release says were charged: an empty list says everywhere, none says nothing."""
     stated: Sequence[str] | None = manifest.get("states", manifest.get("geography", {}).get("states"))
@@ -128,13 +158,6 @@ def _charged(manifest: Mapping[str, Any], of_row: Sequence[str]) -> Sequence[str
 def check_same(what: str, over: str, expected: Any, stated: Any) -> Check:
     """Compare a recomputed value with the manifest's."""
     return Check(what, over, () if expected == stated else (f"it is {expected}, not {stated}",))
-
-
-def _amounts(spent: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for relation in ("unbounded", "bounded"):
-        if relation in spent:
-            yield relation, spent[relation]
-    yield from spent.get("products", {}).items()
 
 
 def _close(stated: float, other: float) -> bool:

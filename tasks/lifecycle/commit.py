@@ -19,7 +19,15 @@ from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
 from tasks.lifecycle.authorization import SECRET, is_truth, may_draw
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, drop_unnamed, is_whole, mark_of, read_manifest, release_digest
+from tasks.lifecycle.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    drop_unnamed,
+    is_whole,
+    mark_of,
+    read_any_manifest,
+    release_digest,
+)
 from tasks.lifecycle.received import NotOfRelease
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
@@ -52,7 +60,7 @@ def check_out(run: RunDirectory, out: Path, folder: str) -> None:
 def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
     """Return whether this run's own release is in place."""
     try:
-        manifest = read_manifest(out / folder)
+        manifest = read_any_manifest(out / folder)
     except NotOfRelease:  # nothing, or a stranger's
         return False
     return manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
@@ -181,7 +189,7 @@ def finish_released(
             raise Failed(f"commit: {error}") from None
         row = None
     there, staged = is_released(run, out, folder), staging(run, out, folder)
-    if there and row is None and mark_of(read_manifest(out / folder)) is None:
+    if there and row is None and mark_of(read_any_manifest(out / folder)) is None:
         raise _row_lost(run, ledger)
     if row is not None and row.status in ("sealed", "released"):
         there = there and release_digest(out / folder) == row.release_digest
@@ -190,7 +198,7 @@ def finish_released(
     sealed = row is not None and is_whole(staged) and release_digest(staged) == row.release_digest
     if not there and not sealed:
         return None
-    made_with = read_manifest(out / folder if there else staged).get("configuration_digest")
+    made_with = read_any_manifest(out / folder if there else staged).get("configuration_digest")
     if there:  # finish a run whose release has reached its place, whatever is asked for now
         commit(run, out, folder, charging, charged=row is not None)
     if configuration() != made_with:

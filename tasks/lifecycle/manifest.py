@@ -7,18 +7,15 @@ exact about persons.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from fractions import Fraction
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from privacy.accounting.composition import Spend
-from privacy.accounting.conversions import epsilon
+from privacy.accounting.composition import Spend, read_spend
 from privacy.accounting.journal import MarkName
-from privacy.noise.laws import UNITS, Law
+from privacy.noise.laws import Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import read_authorization
 from tasks.lifecycle.digests import file_digest
@@ -28,10 +25,9 @@ from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in, re
 from tasks.lifecycle.run_directory import RunDirectory
 
 MANIFEST = "manifest.json"
+FORMAT = 2  # of the manifest; one of the first does not say so
 SIGNATURE = "manifest.sig"  # of the manifest's bytes, by the publisher
 UNNAMED = (MANIFEST, SIGNATURE)  # files of a release that its manifest does not name
-EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
-DELTA = 1e-10
 GUARANTEE = (
     "The noise is drawn from a cipher (AES-256 in counter mode) keyed by a 256-bit secret of the operating system, "
     "which is deleted with this release: the guarantee is computational, against all who cannot break that cipher."
@@ -77,18 +73,24 @@ def known_marks(manifest: Mapping[str, Any]) -> list[str]:
 def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
     """Write OUT/manifest.json with the digests of all files in OUT; return the release's digest."""
     files = {str(path.relative_to(out)): file_digest(path) for path in released_files(out)}
-    (out / MANIFEST).write_text(json.dumps({**manifest, "files": files}, indent=1, default=str) + "\n")
+    whole = {"format": FORMAT, **manifest, "files": files}
+    (out / MANIFEST).write_text(json.dumps(whole, indent=1, default=str) + "\n")
     return release_digest(out)
 
 
-def spent(spend: Spend) -> dict[str, Any]:
-    """Return what a run spends, for both neighbour relations, also as epsilon at DELTA."""
-    unit = UNITS[spend.definition]
-    spent: dict[str, Any] = {"definition": spend.definition, "unit": unit, "delta": DELTA}
-    for neighbours, amount in (("unbounded", spend.unbounded), ("bounded", spend.bounded)):
-        spent[neighbours] = {unit: str(amount), "decimal": float(amount)}
-        spent[neighbours]["epsilon_at_delta"] = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-    return spent
+def spend_of(manifest: Mapping[str, Any]) -> Spend | None:
+    """Return what a release spent; None for one of exact counts or of others' measurements.
+
+    Raises ValueError, TypeError or KeyError where the manifest holds something else.
+    """
+    return read_spend(manifest["spent"]) if manifest["spent"] else None
+
+
+def describe_spent(spent: Mapping[str, Any], mark: MarkName | None) -> str:
+    """Return what a manifest says was spent, on one line, and that marked data was charged nothing."""
+    spend = read_spend(spent)
+    free = f", not charged: the data is {mark.lower()}" if mark else ""
+    return f"{spend.measure} {float(spend.charged):g}{free}"
 
 
 def noise_law(law: Law) -> dict[str, str | float]:
@@ -129,7 +131,7 @@ def release_digest(out: Path) -> str:
 def is_whole(out: Path) -> bool:
     """Return whether a folder holds a manifest and every file that it names, unchanged."""
     try:
-        named = read_manifest(out)["files"].items()
+        named = read_any_manifest(out)["files"].items()
         return all(file_digest(path_in(out, name)) == digest for name, digest in named)
     except NotOfRelease:
         return False
@@ -137,7 +139,7 @@ def is_whole(out: Path) -> bool:
 
 def drop_unnamed(out: Path) -> None:
     """Remove the files of a folder that its manifest does not name: a desktop or a file server leaves such files."""
-    named = read_manifest(out)["files"]
+    named = read_any_manifest(out)["files"]
     for name in [name for name, _ in entries(out) if name not in UNNAMED and name not in named]:
         (out / name).unlink()
 
@@ -152,19 +154,26 @@ def require_release(folder: Path) -> None:
 
 
 def read_manifest(out: Path) -> dict[str, Any]:
-    """Return the manifest of a release. Raises NotOfRelease where there is none, or where it names no files."""
+    """Return the manifest of a release.
+
+    Raises NotOfRelease where there is none, where it names no files, or where it has another format.
+    """
+    manifest = read_any_manifest(out)
+    if (found := manifest.get("format", 1)) != FORMAT:
+        version = "an earlier" if found == 1 else "a later"
+        raise NotOfRelease(
+            f"{MANIFEST} is of {version} version of das-flows: read the release with the version that made it"
+        )
+    return manifest
+
+
+def read_any_manifest(out: Path) -> dict[str, Any]:
+    """Return the manifest of a release in any format: what a run is, and its files, never change their form.
+
+    So a run that an earlier version sealed is committed. Raises NotOfRelease where it names no files.
+    """
     manifest = read_json(out, MANIFEST)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         raise NotOfRelease(f"{MANIFEST} is not the manifest of a release: it has no digests of files")
     return dict(manifest)
-
-
-def parse_exact(text: str) -> Fraction:
-    """Return the exact number that a manifest holds as `5` or `1/3`. The manifest may come from anybody.
-
-    Anything else raises ValueError or TypeError: `Fraction("1e999999999")` would take all memory.
-    """
-    if not EXACT.fullmatch(text):
-        raise ValueError(f"{text[:40]!r} is not a number such as 5 or 1/3")
-    return Fraction(text)

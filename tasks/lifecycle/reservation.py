@@ -12,9 +12,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
+from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable, Request, Row
-from privacy.noise.laws import Definition
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import (
     AUTHORIZATION,
@@ -72,8 +72,7 @@ def precheck(
     run: RunDirectory,
     charging: Charging,
     states: tuple[str, ...],
-    definition: Definition,
-    amount: Fraction,
+    spend: Spend,
     given: Input | None = None,
 ) -> Fraction:
     """Refuse what `authorize` would refuse a run that has no row yet, as far as it is known. Charges nothing.
@@ -86,7 +85,7 @@ def precheck(
     Refused, Failed
         as `authorize` does.
     """
-    request = _request(run.id, charging, states, definition, amount, given=given)
+    request = _request(run.id, charging, states, spend, given=given)
     ledger = charging.book
     try:
         if given is not None and given.mark:
@@ -126,8 +125,7 @@ def authorize(
     run: RunDirectory,
     charging: Charging,
     states: tuple[str, ...],
-    definition: Definition,
-    amount: Fraction,
+    spend: Spend,
     configuration_digest: str,
     given: Input,
     *,
@@ -137,7 +135,7 @@ def authorize(
 
     Called again for a run that has both, it changes nothing and checks everything.
 
-    states: FIPS codes, each charged the amount. configuration_digest: of all that shapes the release besides the data.
+    states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
     entered_as: the run that the ledger knows, where this is one of its repetitions on marked data.
 
     Raises
@@ -148,7 +146,7 @@ def authorize(
     Failed
         where the ledger cannot be read or written now.
     """
-    request = _request(entered_as or run.id, charging, states, definition, amount, configuration_digest, given)
+    request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
     if register_if_marked(request.run, charging.ledger, request.digests, given.mark):
         secret_digest, journal = _marked_secret(run, request), None
     else:
@@ -161,8 +159,7 @@ def _request(
     run_id: str,
     charging: Charging,
     states: tuple[str, ...],
-    definition: Definition,
-    amount: Fraction,
+    spend: Spend,
     configuration_digest: str = "",
     given: Input | None = None,
 ) -> Request:
@@ -171,8 +168,7 @@ def _request(
         run=run_id,
         account=charging.account or "",
         states=states,
-        definition=definition,
-        amount=amount,
+        spend=spend,
         input_digest=given.input_digest if given else "",
         configuration_digest=configuration_digest,
         noise_scheme=NOISE_SCHEME_VERSION,

@@ -44,7 +44,7 @@ def precheck_budget(run: SafeTabRun, params: str, data: str, jurisdiction: Juris
         return
     configuration = parameters.configuration
     total = planned_spend(configuration, jurisdiction)
-    precheck(run, charging, configuration.states(jurisdiction), total.definition, total.unbounded)
+    precheck(run, charging, configuration.states(jurisdiction), total)
 
 
 def precheck_reservation(run: SafeTabRun, jurisdiction: Jurisdiction, charging: Charging) -> None:
@@ -57,7 +57,7 @@ def precheck_reservation(run: SafeTabRun, jurisdiction: Jurisdiction, charging: 
     """
     configuration = run.parameters.configuration
     total = planned_spend(configuration, jurisdiction)
-    precheck(run, charging, configuration.states(jurisdiction), total.definition, total.unbounded, run.validated)
+    precheck(run, charging, configuration.states(jurisdiction), total, run.validated)
 
 
 def reserve_budget(
@@ -79,4 +79,4 @@ def reserve_budget(
     total = planned_spend(parameters.configuration, jurisdiction)
     states = parameters.configuration.states(jurisdiction)
     digest = configuration_digest(parameters.digests, options)
-    authorize(run, charging, states, total.definition, total.unbounded, digest, run.validated, entered_as=entered_as)
+    authorize(run, charging, states, total, digest, run.validated, entered_as=entered_as)

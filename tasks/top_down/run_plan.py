@@ -94,10 +94,6 @@ class Design:
             Fraction(0),
         )
 
-    def total(self, nation: bool) -> Fraction:
-        """Return the run's spend: for a person's record and a unit's together."""
-        return sum((self.cost(product, nation) for product in self.products), Fraction(0))
-
     @property
     def special(self) -> dict[str, bool]:
         """Return the choices for comparisons that are made; empty for most runs."""

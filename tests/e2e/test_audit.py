@@ -101,7 +101,7 @@ def another_ledger(office: Office) -> None:
 
 FORGED: dict[str, tuple[Callable[[Office], object], str]] = {
     "the amount": (
-        lambda it: forged(it, lambda manifest: manifest["spent"]["unbounded"].update(rho="1")),
+        lambda it: forged(it, lambda manifest: manifest["spent"]["charged"].update(exact="1")),
         "its release digest is not the row's; its amount is not the row's",
     ),
     "the states": (

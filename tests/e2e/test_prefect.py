@@ -559,7 +559,8 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
     spent = sum((row.amount for row in office.ledger.rows(ACCOUNT) if "72" in row.states), Fraction(0))
     for words in (
         "charge to each state: rho 2, not refunded",
-        "a person added or removed: rho 2, epsilon 14.87 at delta 1e-10",
+        "a person added or removed: rho 2, epsilon 14.871 at delta 1e-10",
+        "a person replaced: rho 4, epsilon 22.329 at delta 1e-10",
         f"data: {office.folder}/data, pr",
         "states: 72",
         f"account {ACCOUNT}: of rho 1000 state 72, charged most, has {1000 - spent} left, and {998 - spent} after",

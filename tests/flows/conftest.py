@@ -21,7 +21,9 @@ from show_release import inputs, serving
 from typer.testing import CliRunner
 
 from flows.cli import app
+from privacy.accounting.composition import spend
 from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.manifest import FORMAT
 
 Das = Callable[..., tuple[int, str, str]]
 Refuse = Callable[..., str]
@@ -175,7 +177,8 @@ def histogram(tmp_path: Path) -> Path:
     manifest = {
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",
         "run": "r1",
-        "spent": {"unbounded": {"decimal": 1.0}, "bounded": {"decimal": 2.0}},
+        "format": FORMAT,
+        "spent": spend("puredp", [Fraction(1)]).as_json(),
         "noise": {"law": "two-sided geometric", "variance": 4.0, "step": "1/4"},
         "calibration": {"method": None},
         "clipped": True,

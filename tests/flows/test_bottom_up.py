@@ -18,6 +18,7 @@ from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
 from flows.execution.settings import load_settings
 from flows.prefect_flows import bottom_up
+from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Ledger, Request
 from tasks.bottom_up.example import Example, make_example
 from tasks.inputs.marks import MARK_FILE
@@ -247,7 +248,7 @@ def test_resume_knows_runs_of_other_systems_and_released_ones(das, made, tmp_pat
     das("run", made.table, made.domain, tmp_path / "out", "--epsilon", "1", "--run-id", "r1", "--state", state)
     assert das_here("run", "--resume", "r1", "--state", state) == 1  # of the Detailed DHC-A
     ledger = open_account(state, 1, "puredp")
-    request = Request("done", ACCOUNT, ("01",), "puredp", Fraction(1), "d", "c", 1, "r")
+    request = Request("done", ACCOUNT, ("01",), spend("puredp", [Fraction(1)]), "d", "c", 1, "r")
     ledger.reserve(request, lambda: "secret")
     ledger.seal("done", "digest")
     assert das("run", "--resume", "done", "--state", state)[0] == 1

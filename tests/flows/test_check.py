@@ -108,6 +108,10 @@ def persons(manifest: Manifest) -> Any:
     return manifest["products"]["persons"]
 
 
+def relation(manifest: Manifest, number: int) -> Any:
+    return manifest["spent"]["relations"][number]
+
+
 def less_noise(manifest: Manifest) -> None:
     """State that one query had half the variance."""
     law = persons(manifest)["noise"][0]
@@ -116,20 +120,24 @@ def less_noise(manifest: Manifest) -> None:
 
 def smaller_budget(manifest: Manifest) -> None:
     """State that half was spent, wherever that is stated."""
-    of_product, of_all = manifest["spent"]["products"]["persons"], manifest["spent"]["bounded"]
-    half = Fraction(of_product["rho"]) / 2
-    for amount, rho in ((of_product, half), (of_all, Fraction(of_all["rho"]) - half)):
-        amount.update(rho=str(rho), decimal=float(rho))
+    both, of_product, *_ = manifest["spent"]["relations"]
+    half = Fraction(of_product["exact"]) / 2
+    for amount, rho in (
+        (of_product, half),
+        *((one, Fraction(one["exact"]) - half) for one in (both, manifest["spent"]["charged"])),
+    ):
+        amount.update(exact=str(rho), decimal=float(rho))
 
 
 # A release, what its manifest is made to say, and the fault that is found.
 TOP_DOWN_FORGERIES: list[tuple[str, Callable[[Manifest], object], str]] = [
     ("top_down_released", change, fault)
     for change, fault in (
-        (lambda stated: stated["spent"]["bounded"].update(epsilon_at_delta=1.0), "bounded: epsilon is"),
-        (lambda stated: stated["spent"]["products"]["units"].update(decimal=0.01), "is not 0.01"),
-        (lambda stated: stated["spent"]["products"]["units"].update(rho="1/100"), "spend rho"),
-        (smaller_budget, "the levels spend rho"),
+        (lambda stated: relation(stated, 0).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
+        (lambda stated: relation(stated, 2).update(decimal=0.01), ", not 0.01"),
+        (lambda stated: relation(stated, 2).update(exact="1/100"), "(units_replaced): it is"),
+        (lambda stated: relation(stated, 3).update(relation(stated, 0), relation="added_or_removed"), "(added_or_removed)"),
+        (smaller_budget, "charged: it is"),
         (less_noise, "sigma_squared is"),
         (lambda stated: persons(stated)["noise"][0].update(variance=1.0), "variance is"),
         (lambda stated: persons(stated)["noise"][0].update(alpha="1/3"), "the query groups of level US sum to"),
@@ -139,19 +147,20 @@ TOP_DOWN_FORGERIES: list[tuple[str, Callable[[Manifest], object], str]] = [
     )
 ]
 MANIFEST_FORGERIES = [
-    ("released", lambda stated: stated["spent"]["bounded"].update(epsilon_at_delta=1.0), "epsilon is"),
-    ("released", lambda stated: stated["spent"]["unbounded"].update(decimal=0.1), "is not 0.1"),
+    ("released", lambda stated: relation(stated, 1).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
+    ("released", lambda stated: relation(stated, 0).update(decimal=0.1), ", not 0.1"),
+    ("released", lambda stated: stated["spent"].update(unit_of_privacy="household"), "it is person, not household"),
     ("released", lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2: "),
     ("released", lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999), "it is {"),
     *(
         slow("bottom_up_released", change, fault)
         for change, fault in (
-            (lambda stated: stated["spent"]["unbounded"].update(epsilon="1/4", decimal=0.25), "it is 4, not 2"),
-            (lambda stated: stated["spent"]["bounded"].update(epsilon="1/2", decimal=0.5), "it is 1, not 1/2"),
-            (lambda stated: stated["spent"]["bounded"].update(decimal=0.5), "is not 0.5"),
-            (lambda stated: stated["noise"].update(scale="1"), "it is 2, not 1"),
+            (lambda stated: relation(stated, 0).update(exact="1/4", decimal=0.25), "it is 1/2, not 1/4"),
+            (lambda stated: relation(stated, 1).update(exact="1/2", decimal=0.5), "it is 1, not 1/2"),
+            (lambda stated: relation(stated, 1).update(decimal=0.5), "not 0.5"),
+            (lambda stated: stated["noise"].update(scale="1"), "it is 1, not 1/2"),
             (lambda stated: stated["noise"].update(variance=1.0), "not 1.0"),
-            (lambda stated: stated["noise"].update(sensitivity=2), "it is 4, not 2"),
+            (lambda stated: stated["noise"].update(sensitivity=2), "it is 1, not 1/2"),
             (lambda stated: stated["noise"].update(step="1/2"), "margins of error are not those of the law"),
         )
     ),
@@ -254,7 +263,7 @@ def test_a_count_that_was_forged_in_both_twins_is_found(das: Das, release: Path)
 @of_releases("release", ["top_down_released"])
 def test_forgeries_do_not_hide_each_other(das: Das, release: Path) -> None:
     """Several at once, each found; every one by itself is a slow test."""
-    forged = {"bounded: epsilon is", "is not 0.01", "the query groups of level US sum to"}
+    forged = {"epsilon_at_delta is", ", not 0.01", "the query groups of level US sum to"}
     changes = [change for _, change, fault in TOP_DOWN_FORGERIES if fault in forged]
     for table, column, fault in TOP_DOWN_TABLES:
         if table != "histograms/persons/Block/46":  # the tabulation of its county is forged alike, so they would agree

@@ -16,7 +16,6 @@ from tasks.detailed_dhca.configuration import BUDGET_KEYS
 from tasks.detailed_dhca.level_budgets import MANIFEST
 from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import Queries
-from tasks.lifecycle.manifest import spent
 from tasks.population_groups.levels import ALL_LEVELS, named_level
 from tasks.population_groups.reserve_budget import planned_spend
 
@@ -102,12 +101,16 @@ def test_a_configuration_with_both_jurisdictions(das, tmp_path):
         "Nation, Detailed", 9, 3, 3,
     )  # fmt: skip
     assert nation["least_of_other"] == pytest.approx(8.3189, abs=1e-4)
-    assert (us["unbounded"], us["bounded"], pr["unbounded"]) == ("1067/500", "1067/250", "1")
-    assert json.loads(out)["both_regions"] == {"unbounded": "1067/500", "bounded": "1067/250"}
+    both = [us["spent"], json.loads(out)["both_regions"]]
+    assert [[each["exact"] for each in spent["relations"]] for spent in both] == [["1067/500", "1067/250"]] * 2
+    assert pr["spent"]["charged"]["exact"] == "1"
     figures = {row["analysis"]: row["figures"]["configuration"] for row in us["analyses"] if row["mechanism"] == "zcdp"}
     assert figures["rho"]["bounded"] == pytest.approx(4.268)
     _, text, _ = das(path)
-    assert "US and Puerto Rico together, since a person is in one of them: 2.134 unbounded, 4.268 bounded" in text
+    assert (
+        "US and Puerto Rico together, since a person is in one of them: a person added or removed, rho 2.134, epsilon"
+        in text
+    )
 
 
 def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
@@ -134,7 +137,7 @@ def test_a_finished_release(das, tmp_path):
         )
         for level in config.levels("us")
     }
-    release = {"spent": spent(planned_spend(parameters.configuration, "us")), "levels": levels}
+    release = {"spent": planned_spend(parameters.configuration, "us").as_json(), "levels": levels}
     release |= {"configuration": config.model_dump(mode="json", exclude={"budgets", "thresholds"})}
     (tmp_path / MANIFEST).write_text(json.dumps(release))
     _, out, _ = das(params, "--json")

@@ -14,6 +14,7 @@ from flows.execution.cluster import ClusterSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings
 from flows.execution.top_down_settings import TopDownSettings
+from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Ledger, Request
 from tasks.inputs.findings import Finding, write_findings
 from tasks.lifecycle.errors import Refused
@@ -23,7 +24,7 @@ from tests.flows.conftest import Das, Refuse
 
 def request(run: str) -> Request:
     digests = ("input", "configuration", 1, f"records of {run}")
-    return Request(run, ACCOUNT, ("72",), "zcdp", Fraction(2), *digests, second_account=True)
+    return Request(run, ACCOUNT, ("72",), spend("zcdp", [Fraction(2)]), *digests, second_account=True)
 
 
 @pytest.fixture

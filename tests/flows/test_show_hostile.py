@@ -297,7 +297,7 @@ def test_no_text_of_others_steers_the_terminal(release: Path, das: Das, monkeypa
         {"run": STEERING, "SYNTHETIC": f"{STEERING}\nrefused: nothing"},
         {"release": STEERING},
         {"levels": {STEERING: {}}},
-        {"spent": {**manifest["spent"], "products": {STEERING: {"rho": "1", "decimal": 2}}}},
+        {"spent": {**manifest["spent"], "relations": [{"relation": "x", "sentence": STEERING, "exact": "1"}]}},
     ):
         replace(release / MANIFEST, json.dumps(manifest | change).encode())
         for words in (["check"], ["show", "--region", "Alabama"]):

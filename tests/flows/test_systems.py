@@ -90,7 +90,7 @@ def test_a_toy_system_needs_nothing_but_its_record(
     assert not settings.directory.path.exists()
     code, checked, _ = das("check", place, "--json")
     assert code == 0
-    assert {"lines", "spent, bounded"} <= {each["check"] for each in json.loads(checked)["checks"]}
+    assert {"lines", "spent, a person replaced"} <= {each["check"] for each in json.loads(checked)["checks"]}
     assert open_release(place) == f"{toy_system.TITLE}: {noisy}"
     exact = toy_system.ToySettings.new(**common, out=str(tmp_path / "truth"), run_id="exact")
     exact.directory.create()

@@ -36,8 +36,9 @@ def level(data, name):
 
 def test_production(das):
     data = json_of(das)
-    assert (data["unbounded"]["budget"], data["bounded"]["budget"]) == ("618/125", "1236/125")  # 4.944, 9.888
-    assert data["unbounded"]["epsilon"] == pytest.approx(25.3628184, abs=1e-6)
+    first, last = data["spent"]["relations"]
+    assert (first["exact"], last["exact"]) == ("618/125", "1236/125")  # 4.944, 9.888
+    assert first["epsilon_at_delta"] == pytest.approx(25.3628184, abs=1e-6)
     county = level(data, "County, Detailed")
     assert county["margins"]["count"] == 11
     assert county["margins_of_estimates"] == {"total": 10, "age4": 23, "age9": 27, "age23": 30}
@@ -78,7 +79,7 @@ def test_own_levels_multiplicity_total_and_switches(das):
     assert [row["budget"] for row in data["levels"]] == ["4", "1", "2"]
     assert [row["on"] for row in data["levels"]] == [True, True, False]
     assert {row["stability"] for row in data["levels"]} == {4}
-    assert data["unbounded"]["budget"] == "5"
+    assert data["spent"]["charged"]["exact"] == "5"
     off = level(data, "Nation, Regional")
     assert (off["with_it"]["budget"], off["without_it"]["budget"]) == ("7", "5")
 
@@ -123,7 +124,8 @@ def test_pure_dp_has_production_s_margins(das):
     assert level(data, "Nation, Detailed")["margins"]["count"] == 3
     assert level(data, "County, Detailed")["margins"]["count"] == 11
     assert level(data, "County, Regional")["margins"]["count"] == 50  # Table 7's target; rho = .008 gives 49
-    assert data["unbounded"]["epsilon"] > gaussian["unbounded"]["epsilon"]
+    pure, other = (each["spent"]["relations"][0]["epsilon_at_delta"] for each in (data, gaussian))
+    assert pure > other
     assert "bias_by_eq_13" not in data["levels"][2]["suppression"][0]
     code, text, _ = das("--definition", "puredp")
     assert code == 0

@@ -50,8 +50,10 @@ def read(driver):
         const rows = [...document.querySelectorAll("#levels tr")].map((row) => Object.fromEntries([
           ["level", row.cells[0].textContent],
           ...[...row.querySelectorAll("[data-out]")].map((cell) => [cell.dataset.out, cell.textContent])]));
-        const spent = {unbounded: +text("unbounded"), bounded: +text("bounded")};
-        return [rows, spent, text("unbounded-epsilon")]"""
+        const relations = [...document.querySelectorAll("[data-relation]")];
+        const figure = (relation, number) => relation.querySelectorAll("b")[number].textContent;
+        const spent = Object.fromEntries(relations.map((each) => [each.dataset.relation, +figure(each, 0)]));
+        return [rows, spent, figure(relations[0], 1)]"""
     )
 
 
@@ -71,16 +73,16 @@ def assert_shows(driver, plan: BudgetPlan):
         assert number(shown["threshold"]) == (exact["threshold"] if exact["suppressible"] else "–")
         for side, key in (("with", "with_it"), ("without", "without_it")):
             assert 0 <= float(shown[side]) - exact[key]["epsilon"] <= 0.001
-    for side in spent:
-        assert spent[side] == pytest.approx(float(Fraction(result[side]["budget"])), rel=1e-6)
+    relations = {each["relation"]: each for each in result["spent"]["relations"]}
+    assert spent == {key: pytest.approx(each["decimal"], rel=1e-6) for key, each in relations.items()}
     if plan.definition == "zcdp":
-        assert 0 <= float(epsilon_shown) - result["unbounded"]["epsilon"] <= 0.001
+        assert 0 <= float(epsilon_shown) - relations["added_or_removed"]["epsilon_at_delta"] <= 0.001
 
 
 def test_it_starts_with_production(fresh):
     plan = first_plan(None, None, None, None)
     assert_shows(fresh, plan)
-    assert read(fresh)[1:] == [{"unbounded": 4.944, "bounded": 9.888}, "25.363"]
+    assert read(fresh)[1:] == [{"added_or_removed": 4.944, "replaced": 9.888}, "25.363"]
 
 
 def test_sliders_move_the_numbers_to_what_python_says(fresh):
@@ -124,7 +126,7 @@ def test_pure_dp_and_its_budgets_for_the_same_margins(fresh):
 
 def test_the_total_scales_all_budgets_that_are_on(fresh):
     slide(fresh, by_id(fresh, "total"), 0)
-    assert read(fresh)[1]["unbounded"] == pytest.approx(1, abs=1e-5)
+    assert read(fresh)[1]["added_or_removed"] == pytest.approx(1, abs=1e-5)
     first = fresh.find_element("css selector", 'tr[data-level="usa-2"] input[type=number]').get_attribute("value")
     assert float(first) == pytest.approx(2.134 / 4.944, rel=1e-5)
 

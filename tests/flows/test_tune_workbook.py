@@ -76,9 +76,10 @@ def assert_shows(book: openpyxl.Workbook, plan: BudgetPlan) -> None:
             spent = level[f"{side}_it"]
             assert shown[side] == pytest.approx(float(Fraction(spent["budget"])), rel=1e-12)
             assert shown[f"epsilon_{side}"] == pytest.approx(spent["epsilon"], rel=1e-9)
-    for row, side in ((FIRST - 3, "unbounded"), (FIRST - 2, "bounded")):
-        assert tune.cell(row, 2).value == pytest.approx(float(Fraction(result[side]["budget"])), rel=1e-12)
-        assert tune.cell(row, 3).value == pytest.approx(result[side]["epsilon"], rel=1e-9)
+    for row, relation in enumerate(result["spent"]["relations"], FIRST - 3):
+        assert tune.cell(row, 1).value == relation["sentence"]
+        assert tune.cell(row, 2).value == pytest.approx(relation["decimal"], rel=1e-12)
+        assert tune.cell(row, 3).value == pytest.approx(relation["epsilon_at_delta"], rel=1e-9)
     sheet = book["Suppression"]
     level = named_level(sheet["B2"].value)
     noise = level_laws(plan.definition, plan.level_budget(level), plan.gamma)["stage_2"]

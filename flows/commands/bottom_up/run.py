@@ -74,7 +74,7 @@ def run(
             marginals=_marginals(marginal),
             clip=clip,
         )
-        err.print(spend_table({settings.folder: settings.plan().mechanism.spend}))
+        err.print(spend_table({settings.folder.upper(): settings.plan().mechanism.spend}))
         return [settings]
 
     COMMAND.run(context, options, begin)

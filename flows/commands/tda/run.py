@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
 from flows.commands.fields import with_options
 from flows.commands.options import OUT, RunOptions
@@ -18,6 +17,7 @@ from flows.reports.terminal import err
 
 if TYPE_CHECKING:
     from flows.execution.top_down_settings import TopDownSettings
+    from privacy.accounting.composition import Spend
     from tasks.top_down.run_plan import Design
 
 
@@ -72,6 +72,7 @@ def run(
 
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings
+    from flows.reports.curator import spend_table
 
     def begin() -> list[TopDownSettings]:
         if data is None or release is None:
@@ -94,32 +95,27 @@ def run(
             microdata="text" if mdf_text else "parquet",
             measurements=measurements,
         )
-        err.print(spend_table(settings.design()))
+        spends = planned_spends(settings.design())
+        table = spend_table(spends)
+        if len(spends) > 1:
+            table.caption, table.caption_justify = (
+                "The US level is measured if all 50 states and D.C. are there.",
+                "left",
+            )
+        err.print(table)
         return [settings]
 
     COMMAND.run(context, options, begin)
 
 
-def spend_table(design: Design) -> Table:
-    """Return what a run will spend by product and together, with the US level and without it."""
-    from privacy.accounting.conversions import epsilon
-    from privacy.noise.laws import UNITS
-    from tasks.lifecycle.manifest import DELTA
+def planned_spends(design: Design) -> dict[str, Spend]:
+    """Return what a run will spend, with the US level and without it where that depends on the states of the data."""
+    from tasks.top_down.spend import planned_spend
 
-    unit = UNITS[design.definition]
-    table = Table("product", "one record replaced", f"as epsilon at delta {DELTA:g}", title="Privacy-loss budget")
-    table.title_justify = "left"
-    if design.jurisdiction == "us" and design.nation is None:
-        table.caption = "The US level is measured where all 50 states and D.C. are there."
-        table.caption_justify = "left"
-    with_us = {"pr": (False,), "us": (True, False) if design.nation is None else (design.nation,)}[design.jurisdiction]
-    for nation in with_us:
-        where = {"pr": "", "us": ", with the US level" if nation else ", states alone"}[design.jurisdiction]
-        amounts = {str(product): design.cost(product, nation) for product in design.products}
-        for name, amount in (amounts | ({"together": design.total(nation)} if len(amounts) > 1 else {})).items():
-            facts = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-            table.add_row(f"{name}{where}", f"{unit} {float(amount):.5g}", f"{facts:.3f}")
-    return table
+    if design.jurisdiction == "pr":
+        return {"PR": planned_spend(design, nation=False)}
+    decided = (True, False) if design.nation is None else (design.nation,)
+    return {"with the US" if nation else "states alone": planned_spend(design, nation=nation) for nation in decided}
 
 
 def _details(_settings: TopDownSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:

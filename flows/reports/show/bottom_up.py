@@ -11,7 +11,7 @@ from flows.reports.show.caveats import caveat
 from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database, quoted
 from flows.reports.show.paging import Page, limit, page_asked, page_of
-from flows.reports.show.release_pages import NotThere, ReleasePages, Table, View
+from flows.reports.show.release_pages import NotThere, ReleasePages, Table, View, spend_facts
 from flows.reports.show.scope import Scope
 from tasks.inputs.names import names_of_release
 from tasks.lifecycle.errors import Refused
@@ -127,13 +127,13 @@ class BottomUpPages(ReleasePages):
             source = self._database.source(_file(name))
             ((rows, least, most),) = self._database.ask(f"SELECT count(*), min(MOE), max(MOE) FROM {source}")
             tables.append(TableRow(name, " by ".join(columns) or "everyone", rows, least, most))
-        noise, spent = self.manifest["noise"], self.manifest["spent"]
+        noise = self.manifest["noise"]
         return Tables(
             title="Bottom-up histogram",
             reading=caveat(self.manifest, CAVEATS["tables"], clipped=self.manifest["clipped"]),
             tables=sorted(tables, key=lambda one: one.rows),
             facts=[
-                ("privacy loss", f"epsilon {spent['unbounded']['decimal']:g}, bounded {spent['bounded']['decimal']:g}"),
+                *spend_facts(self.manifest),
                 ("noise of a cell", f"{noise['law']}, standard deviation {noise['variance'] ** 0.5:.3g} steps"),
                 ("step", noise["step"]),
                 ("calibration", self.manifest["calibration"]["method"] or "none"),

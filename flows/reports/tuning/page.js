@@ -97,11 +97,12 @@ function draw(typedIn) {
     place.textContent = state.definition === "zcdp" ? "epsilon at delta" : "epsilon";
   for (const place of document.querySelectorAll(".zcdp")) place.hidden = state.definition !== "zcdp";
   const on = state.levels.filter((level) => level.on).map(budgetOf);
-  const spent = loss(plan(), on), twice = loss(plan(), on.map((budget) => 2 * budget));
-  $("unbounded").textContent = figure(spent.budget, 7);
-  $("bounded").textContent = figure(twice.budget, 7);
-  $("unbounded-epsilon").textContent = upTo3(spent.epsilon);
-  $("bounded-epsilon").textContent = upTo3(twice.epsilon);
+  for (const relation of document.querySelectorAll("[data-relation]")) {
+    const spent = loss(plan(), on.map((budget) => relation.dataset.times * budget));
+    const [amount, epsilon] = relation.querySelectorAll("b");
+    amount.textContent = figure(spent.budget, 7);
+    epsilon.textContent = upTo3(spent.epsilon);
+  }
   const found = new Map(state.levels.map((level) => [level, answersFor(level)]));
   for (const level of state.levels) drawRow(level, found.get(level), show);
   drawCharts(found);

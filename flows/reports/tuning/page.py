@@ -10,6 +10,7 @@ from typing import Any
 from flows.reports.figures import digits
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
+from privacy.accounting.composition import spend
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import level_laws, margins
 from privacy.noise.laws import Definition
@@ -25,7 +26,9 @@ def page(plan: BudgetPlan) -> str:
     scripts = {name: text.replace('"use strict";\n', "") for name, text in scripts.items()}
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")
-    return render("flows.reports.tuning", "page.html", source=plan.source, start=start, ages=AGES_NAMES, **scripts)
+    relations = spend(plan.definition, [Fraction(1)]).relations  # their figures are multiples of the sum of budgets
+    facts = {"source": plan.source, "ages": AGES_NAMES, "relations": relations}
+    return render("flows.reports.tuning", "page.html", start=start, **facts, **scripts)
 
 
 def _start(plan: BudgetPlan) -> dict[str, Any]:

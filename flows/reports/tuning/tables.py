@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from flows.reports.figures import near, up
+from privacy.accounting.composition import read_spend
 from privacy.analyses.tuning import CELLS
 from tasks.detailed_dhca.details import AGES_NAMES, DETAILS, TABLE_NAMES, WIDTHS
 from tasks.pages.text_table import TextTable
@@ -116,12 +117,10 @@ def _loss(answers: Mapping[str, Any]) -> TextTable:
         rows.append(
             [level["level"], "on" if level["on"] else "off", near(Fraction(level["budget"])), *budgets, *epsilons]
         )
-    notes = [
-        f"The release spends {near(Fraction(answers[side]['budget']), 7)} {unit} for {side} neighbours"
-        + (f", epsilon {up(answers[side]['epsilon'])} at delta {answers['delta']:g}." if zcdp else ".")
-        for side in ("unbounded", "bounded")
-    ]
-    return TextTable("Privacy loss of the release with and without each level (unbounded)", columns, rows, notes)
+    relations = read_spend(answers["spent"]).rows(answers["delta"])
+    notes = [f"The release spends, for {row.sentence}, {row.words}." for row in relations]
+    title = f"Privacy loss of the release with and without each level ({relations[0].sentence})"
+    return TextTable(title, columns, rows, notes)
 
 
 def _curve(answers: Mapping[str, Any], stability: int) -> TextTable:

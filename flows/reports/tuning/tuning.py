@@ -7,14 +7,13 @@ from typing import Any
 
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
-from privacy.accounting.composition import LevelBudget
+from privacy.accounting.composition import LevelBudget, spend
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import (
     LevelMargins,
     estimate_margins,
     level_laws,
-    loss,
     margins,
     sizes_for_margin,
     sizes_for_relative_error,
@@ -36,8 +35,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
         budgets = plan.levels
         on = [level for level in budgets if level not in plan.off]
         switched = switches(plan.definition, budgets, on, plan.delta)
-        total, epsilon = loss(plan.definition, [budgets[level] for level in on], plan.delta)
-        twice, bounded_epsilon = loss(plan.definition, [2 * budgets[level] for level in on], plan.delta)
+        spent = spend(plan.definition, [budgets[level] for level in on]).as_json(plan.delta)
         levels = []
         for level, budget in budgets.items():
             switch = switched[level]
@@ -67,8 +65,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
         "target": {"relative" if plan.relative else "margin": str(plan.target)},
         "zero_suppression_chance": str(plan.chance),
         "delta": float(plan.delta),
-        "unbounded": {"budget": str(total), "epsilon": epsilon},
-        "bounded": {"budget": str(twice), "epsilon": bounded_epsilon},
+        "spent": spent,
         "levels": levels,
         "trade_off": curves,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from flows.reports.tuning.workbook_loss import LossSheet
 from flows.reports.tuning.workbook_noise import Inputs, NoiseCells, NoiseSheet
 from flows.reports.tuning.workbook_sheet import EXP, IF, INT, IS_NUMBER, LN, MAX, ROUND_UP, SQRT, Formula, Sheet
 from flows.reports.tuning.workbook_sums import SumsSheet
+from privacy.accounting.composition import spend
 from privacy.analyses.tuning import CELLS
 from tasks.detailed_dhca.details import AGES_NAMES, TABLE_NAMES
 from tasks.population_groups.levels import Level
@@ -36,7 +38,7 @@ COLUMNS = {
 }  # fmt: skip
 _AT = {name: number for number, name in enumerate(COLUMNS)}
 NOTES = (
-    "Change the yellow cells. Margins in counts, at 95%; sizes in persons; epsilons at delta, unbounded neighbours.",
+    "Change the yellow cells. Margins in counts, at 95%; sizes in persons; epsilons at delta.",
     "Noise laws are exact and discrete (sheets Noise and Sums). A count of step 2 is a total published alone or a "
     "sex-by-age cell; the total of 4, 9 or 23 ages is the sum of 8, 18 or 46 cells.",
     "Estimates (das run --estimates): a normal approximation, for zCDP only. das tune prints exact margins for both.",
@@ -171,10 +173,10 @@ class _Workbook:
         self.sheet.sheet.write_row(
             FIRST - 5, 0, ["the release spends", "budget", "epsilon at delta"], self.sheet.heading
         )
-        for row, (name, times) in enumerate((("unbounded", 1), ("bounded", 2)), FIRST - 4):
-            self.sheet.put(row, 0, f"{name} neighbours")
-            spent = self.sheet.put(row, 1, times * self.total)
-            self.sheet.put(row, 2, self.loss.epsilon(name, spent), self.figures)
+        for row, relation in enumerate(spend(self.plan.definition, [Fraction(1)]).relations, FIRST - 4):
+            self.sheet.put(row, 0, relation.sentence)
+            spent = self.sheet.put(row, 1, int(relation.figure or 0) * self.total)
+            self.sheet.put(row, 2, self.loss.epsilon(relation.key, spent), self.figures)
 
 
 def _between(low: float, high: float, kind: str = "decimal") -> dict[str, Any]:

@@ -16,11 +16,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from privacy.noise.exact import parse_exact
 from spine.counts import cell_table
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
 from tasks.lifecycle.check import Check
-from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of

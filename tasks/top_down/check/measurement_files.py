@@ -14,9 +14,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from privacy.noise.exact import parse_exact
 from spine.top_down.queries import DETAILED
 from tasks.lifecycle.check import Check
-from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
 from tasks.top_down.check.counts import check_paths, differing
 from tasks.top_down.input.public_input import QUARTERS

@@ -11,28 +11,28 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
 from tasks.inputs.names import check_names
 from tasks.inputs.points import check_points
-from tasks.lifecycle.check import Check, check_same
-from tasks.lifecycle.manifest import noise_law, parse_exact
+from tasks.lifecycle.check import Check, check_spend
+from tasks.lifecycle.manifest import noise_law
 from tasks.top_down.check.counts import check_counts, check_margins, check_measurements
 from tasks.top_down.check.measurement_files import check_measurement_files
 from tasks.top_down.run_plan import US
+from tasks.top_down.spend import compose
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the spend against the noise, then the files, then every count that is released twice."""
-    spent = manifest["spent"]
-    if spent:
-        unit = spent["unit"]
-        total = sum((parse_exact(entry[unit]) for entry in spent["products"].values()), Fraction(0))
-        yield check_same("sum of the products' budgets", unit, str(total), spent["bounded"][unit])
+    if spent := manifest["spent"]:
+        costs = {product: _cost(entry) for product, entry in manifest["products"].items()}
+        yield check_spend(compose(spent["definition"], costs), spent)
     for product, entry in manifest["products"].items():
         if "noise" in entry:
             yield _check_laws(product, entry)
-            yield _check_shares(product, entry, manifest["spine"]["us_level"], spent)
+            yield _check_shares(product, entry, manifest["spine"]["us_level"])
     for product, entry in manifest["products"].items():
         yield from check_counts(release, manifest, product)
         if "noise" in entry:
@@ -59,11 +59,17 @@ def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:
     return Check(f"laws of {product}", f"{len(entry['noise'])} queries", tuple(faults))
 
 
-def _check_shares(product: str, entry: Mapping[str, Any], nation: bool, spent: Mapping[str, Any] | None) -> Check:
-    """Compare the budget with the shares of the levels and of their query groups.
+def _cost(entry: Mapping[str, Any]) -> Fraction:
+    """Return what a product spends.
 
     A bypass moves shares along a path and keeps their sum, so the levels' own shares sum to the spend of the product.
     """
+    shares = map(parse_exact, entry["shares"].values())
+    return parse_exact(entry["budget"]) * sum(shares, Fraction(0))
+
+
+def _check_shares(product: str, entry: Mapping[str, Any], nation: bool) -> Check:
+    """Compare the shares of the levels with the levels, and those of their query groups with 1."""
     levels = {level: parse_exact(share) for level, share in entry["shares"].items()}
     faults = []
     if set(levels) != set(entry["geounits"]) or (US in levels) != nation:
@@ -80,9 +86,4 @@ def _check_shares(product: str, entry: Mapping[str, Any], nation: bool, spent: M
     faults += [
         f"level {level} has noise and no share" for level in sorted({level for level, _ in alphas} - set(levels))
     ]
-    if spent:
-        unit = spent["unit"]
-        expected = parse_exact(entry["budget"]) * sum(levels.values(), Fraction(0))
-        if expected != parse_exact(spent["products"][product][unit]):
-            faults.append(f"the levels spend {unit} {expected}, not {spent['products'][product][unit]}")
     return Check(f"shares of {product}", f"{len(levels)} levels", tuple(faults))

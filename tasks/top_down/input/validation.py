@@ -35,6 +35,7 @@ from tasks.top_down.input.validate_invariants import findings_path, validate_sta
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import Design, ProductName, Tables, file_name, public_digests
 from tasks.top_down.source import Blocks, Validated, save_blocks
+from tasks.top_down.spend import planned_spend
 
 
 def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Charging) -> None:
@@ -77,8 +78,8 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         mark = read_mark(tables.marks)
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
-            amount = design.total(design.with_nation(blocks.states))
-            precheck(run, charging, blocks.states, design.definition, amount)
+            spend = planned_spend(design, nation=design.with_nation(blocks.states))
+            precheck(run, charging, blocks.states, spend)
         validated = _validate_records(run, workers, tables, design, blocks, codes, findings, mark)
     save_object(run / "prepared/validated", validated)
     return validated

@@ -14,6 +14,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
+from tasks.top_down.spend import planned_spend
 
 
 def configuration_digest(run: TopDownRun) -> str:
@@ -35,8 +36,8 @@ def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> Non
     if validated.nation:
         for product in design.products:
             check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
-    amount = design.total(validated.nation)
-    authorize(run, charging, validated.states, design.definition, amount, configuration_digest(run), validated)
+    spend = planned_spend(design, nation=validated.nation)
+    authorize(run, charging, validated.states, spend, configuration_digest(run), validated)
 
 
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:

@@ -20,13 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.states import STATES_PR, STATES_US
+from privacy.noise.exact import parse_exact
 from spine.allocations import Allocation
 from spine.geocodes import form as geocode_form
 from spine.geography import BadGeography, Geography, IntArray, checked
 from spine.settings import AS_READ, Jurisdiction, SpineSettings, settings_for
 from tasks.inputs.arrow import text
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import mark_facts, mark_in, parse_exact
+from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.lifecycle.received import NotOfRelease, path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.input.geography import codes_of, spine_digest

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privacy.accounting.conversions import epsilon
-from privacy.noise.laws import UNITS
 from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.manifest import (
-    DELTA,
     GUARANTEE,
     NOT_PRIVATE,
     file_names,
@@ -32,6 +29,7 @@ from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
 from tasks.top_down.source import Source
+from tasks.top_down.spend import planned_spend
 
 if TYPE_CHECKING:
     from spine.top_down import Solve
@@ -65,7 +63,7 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
         **marked(validated.mark),
         **({} if origin is None else {"ESTIMATE": origin.statement}),
         **({"source": origin.facts} if origin and origin.facts else {}),
-        "spent": None if truth or origin else spent(run),
+        "spent": None if truth or origin else planned_spend(design, nation=validated.nation).as_json(),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
         "products": {product: _product(run, product, margins.get(product)) for product in design.products},
@@ -92,24 +90,6 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
 def _statements(of_bureau: bool) -> dict[str, str]:
     """Return what a reader must know; of the Bureau's files nothing about measurements by das-flows."""
     return {name: text for name, text in STATEMENTS.items() if not (of_bureau and name in OF_OUR_MEASUREMENTS)}
-
-
-def spent(run: Source) -> dict[str, Any]:
-    """Return the run's spend for replaced records: by product and together, also as epsilon at DELTA."""
-    design, nation = run.design, run.validated.nation
-    unit = UNITS[design.definition]
-
-    def described(amount: Fraction) -> dict[str, Any]:
-        at_delta = epsilon(amount, DELTA) if unit == "rho" else float(amount)
-        return {unit: str(amount), "decimal": float(amount), "epsilon_at_delta": at_delta}
-
-    return {
-        "definition": design.definition,
-        "unit": unit,
-        "delta": DELTA,
-        "bounded": described(design.total(nation)),
-        "products": {product: described(design.cost(product, nation)) for product in design.products},
-    }
 
 
 def _product(run: Source, product: ProductName, margins: Any) -> dict[str, Any]:

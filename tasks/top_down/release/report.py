@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from tasks.inputs.names import names_of_2020, title_of_states
 from tasks.inputs.public_regions import kept_names
 from tasks.inputs.regions import Region
+from tasks.lifecycle.manifest import spend_of
 from tasks.pages import render
 from tasks.pages.dots import dots
 from tasks.pages.words import level_title, query_title
@@ -35,7 +36,7 @@ COUNTED = 24  # counts in a table, the first; with the cells of P1 to P5 there a
 
 def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
     """Write report.html from the manifest's content and the released histograms and margins."""
-    spent = manifest["spent"]
+    spend = spend_of(manifest)
     states = [_name(run, "STATE", state) for state in run.validated.states]
     sections = [_section(run, product, manifest["products"][product]) for product in run.design.products]
     margins = next((row["margins"] for row in manifest["products"].values() if "margins" in row), None)
@@ -45,8 +46,8 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
         manifest=manifest,
         where=title_of_states(states),
         states=states,
-        charged=[*spent["products"].items(), ("together", spent["bounded"])] if spent else [],
-        parts=_parts(manifest["products"]) if spent else [],
+        spend=spend,
+        parts=_parts(manifest["products"]) if spend else [],
         sections=sections,
         divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
         counts=_counts_of_states(run, states),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accounting.composition import Spend, disjoint, query_budgets, spend
+from privacy.accounting.composition import Relation, Spend, disjoint, query_budgets, read_spend, spend
 from privacy.accounting.stability import IterationCounts, record_reach, stability
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=100)
@@ -64,13 +65,15 @@ def test_no_group_costs_more_than_the_levels_budget(budget: Fraction, gamma: Fra
 @given(budgets=st.lists(FRACTIONS, min_size=1, max_size=12), definition=st.sampled_from(["zcdp", "puredp"]))
 @PROPERTY
 def test_levels_compose_by_their_sum_and_a_replaced_record_costs_twice(budgets: list[Fraction], definition) -> None:
-    total = spend(definition, budgets)
-    assert total == Spend(definition, sum(budgets, Fraction(0)), 2 * sum(budgets, Fraction(0)))
+    total, whole = spend(definition, budgets), sum(budgets, Fraction(0))
+    relations = {"added_or_removed": whole, "replaced": 2 * whole}
+    assert {each.key: each.figure for each in total.relations} == relations
+    assert (total.definition, total.unit, total.charged) == (definition, "person", whole)
 
 
 def test_decimals_compose_exactly() -> None:
     """Ten times a tenth is one, as it is not in floats."""
-    assert spend("zcdp", [Fraction("0.1")] * 10).unbounded == 1
+    assert spend("zcdp", [Fraction("0.1")] * 10).charged == 1
 
 
 @given(us=FRACTIONS, pr=FRACTIONS)
@@ -78,5 +81,46 @@ def test_decimals_compose_exactly() -> None:
 def test_disjoint_jurisdictions(us: Fraction, pr: Fraction) -> None:
     """A person is in one of them: added or removed, the larger is spent; moved, at most twice the larger."""
     both = disjoint([spend("zcdp", [us]), spend("zcdp", [pr])])
-    assert both == Spend("zcdp", max(us, pr), 2 * max(us, pr))
-    assert both.bounded >= us + pr
+    assert both == spend("zcdp", [max(us, pr)])
+    moved = both.figure("replaced")
+    assert moved is not None
+    assert moved >= us + pr
+
+
+COVERED = Relation("together", "two things replaced", Fraction(4944, 1000))
+UNCOVERED = Relation("added_or_removed", "a household added or removed", None)
+
+
+def test_the_table_of_a_spend_has_every_relation_with_its_epsilon_rounded_up_or_not_covered() -> None:
+    known = Spend("zcdp", "household", Fraction(4944, 1000), (COVERED, UNCOVERED))
+    first, last = known.rows()
+    assert first.words == "rho 4.944, epsilon 25.363 at delta 1e-10"  # 25.3628184
+    assert first.cells == ("rho 4.944", "25.363")
+    assert (last.words, last.cells) == ("not covered", ("not covered", ""))
+    (pure, *_) = spend("puredp", [Fraction(1, 3)]).rows()
+    assert (pure.words, pure.cells) == ("epsilon 0.333333", ("epsilon 0.333333", "0.334"))
+
+
+@pytest.mark.parametrize(
+    "of", [spend("puredp", [Fraction(1, 3)]), Spend("zcdp", "household", Fraction(2), (UNCOVERED, COVERED))]
+)
+def test_a_spend_is_read_as_it_was_written(of: Spend) -> None:
+    assert read_spend(json.loads(json.dumps(of.as_json()))) == of
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"definition": "none"},
+        {"unit_of_privacy": "nobody"},
+        {"charged": {"exact": "1e9"}},
+        {"relations": [{"relation": "x", "sentence": "a\nb", "exact": "1"}]},
+        {"relations": [{"relation": "x", "sentence": "y" * 301, "exact": "1"}]},
+        {"relations": [{"relation": "x", "sentence": "y"}]},
+        {"relations": 3},
+    ],
+    ids=str,
+)
+def test_no_other_spend_is_read(change: dict[str, object]) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        read_spend(spend("zcdp", [Fraction(1)]).as_json() | change)

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from e2e_runs import watch
 
+from privacy.accounting.composition import spend
 from privacy.accounting.journal import replay
 from privacy.accounting.ledger import Account, Ledger, LedgerError, LedgerUnusable, Request
 
@@ -25,7 +26,7 @@ STATES = ("01", "02")
 
 
 def request(run: str, amount: str = "1") -> Request:
-    return Request(run, "census", STATES, "zcdp", Fraction(amount), "1" * 64, "2" * 64, 1, ("4" * 64,))
+    return Request(run, "census", STATES, spend("zcdp", [Fraction(amount)]), "1" * 64, "2" * 64, 1, ("4" * 64,))
 
 
 def secret() -> str:

@@ -17,7 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privacy.accounting.composition import UnitOfPrivacy, spend
 from privacy.accounting.ledger import SCHEMA, Account, Ledger, LedgerError, LedgerUnusable, Request, Together
+from privacy.noise.laws import Definition
 
 TWO = ("01", "02")
 
@@ -29,13 +31,19 @@ def ledger(tmp_path: Path) -> Ledger:
     return book
 
 
-def request(run: str = "run-1", amount: str | Fraction = "1", states: tuple[str, ...] = TWO, **changes: Any) -> Request:
+def request(
+    run: str = "run-1",
+    amount: str | Fraction = "1",
+    states: tuple[str, ...] = TWO,
+    definition: Definition = "zcdp",
+    unit: UnitOfPrivacy = "person",
+    **changes: Any,
+) -> Request:
     fields = {
         "run": run,
         "account": "census",
         "states": states,
-        "definition": "zcdp",
-        "amount": Fraction(amount),
+        "spend": spend(definition, [Fraction(amount)], unit),
         "input_digest": "1" * 64,
         "configuration_digest": "2" * 64,
         "noise_scheme": 1,

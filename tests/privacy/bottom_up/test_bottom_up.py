@@ -128,7 +128,7 @@ def test_words_are_the_operating_systems_unless_given(monkeypatch):
 
 
 def test_spend_and_weights():
-    assert (BottomUp(Fraction(1, 2)).spend.unbounded, BottomUp(Fraction(1, 2)).spend.bounded) == (Fraction(1, 2), 1)
+    assert [each.figure for each in BottomUp(Fraction(1, 2)).spend.relations] == [Fraction(1, 2), 1]
     weighted = BottomUp(Fraction(1), most=Fraction("25.2"), grid=Fraction("0.5"))
     assert weighted.sensitivity == 51
     assert weighted.law == TwoSidedGeometric(Fraction(51))

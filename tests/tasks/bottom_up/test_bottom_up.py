@@ -16,6 +16,7 @@ import pytest
 from dhca_inputs import HERE, Here, cut_files
 from sums_of_draws import pmf_of_sum
 
+from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
 from privacy.accounting.states import EVERYWHERE
 from privacy.noise.laws import TwoSidedGeometric
@@ -527,7 +528,7 @@ def test_a_release_adds_up(tmp_path, run, account):
     assert tables["total"]["COUNT"].to_pylist() == [sum(cell["COUNT"] for cell in cells)]
     assert {cell["MOE"] for cell in cells} == {6}  # eps 1/2: 2 a^7 / (1 + a) = .038, and .062 for one less
     assert [row["MOE"] for row in tables["by-state"].to_pylist()] == [least_margin(cells) for cells in (10, 5, 5)]
-    assert manifest["spent"]["bounded"]["epsilon"] == "1"
+    assert manifest["spent"]["relations"][1]["exact"] == "1"
     assert "SYNTHETIC" not in manifest
     assert str(sum(wanted(plan.domain))) not in json.dumps(manifest["histogram"])
 
@@ -647,7 +648,9 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     reserve_budget(run, account)
     ledger = Ledger(account.ledger)
     assert ledger.spent("long-form") == dict.fromkeys(EVERYWHERE, Fraction(1, 2))
-    request = Request("more", "long-form", ("44",), "puredp", Fraction(3, 4), "input", "configuration", 1, ("other",))
+    request = Request(
+        "more", "long-form", ("44",), spend("puredp", [Fraction(3, 4)]), "input", "configuration", 1, ("other",)
+    )
     for states in (("44",), EVERYWHERE):
         with pytest.raises(LedgerError, match=r"the run needs epsilon 0\.75; it has 0\.5 of 1"):
             ledger.precheck(replace(request, states=states))

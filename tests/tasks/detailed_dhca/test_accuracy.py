@@ -21,6 +21,7 @@ from scipy.stats import binomtest
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.repetitions import measure_accuracy
 from flows.execution.truth import release_truth
+from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger, Request
 from privacy.analyses.error_measures import quantile_95
 from tasks.detailed_dhca.accuracy.bureau import SINGLE, interpolated_95, multi_run
@@ -268,7 +269,9 @@ def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, 
     assert seen is not None
     ledger.open_account(Account("a", "zcdp", Fraction(1)))
     digests = {"input_digest": "of another geography", "records_digests": seen.records_digests}
-    request = Request("real", "a", ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **digests)
+    request = Request(
+        "real", "a", ("44",), spend("zcdp", [Fraction(1)]), configuration_digest="c", noise_scheme=1, **digests
+    )
     ledger.reserve(request, str)
     with pytest.raises(Refused, match="charged for as confidential before"):
         measure_accuracy(settings_of(run, example), HERE, tmp_path / "out", 1)

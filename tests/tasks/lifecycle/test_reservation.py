@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import register_if_marked
@@ -23,7 +24,9 @@ def book(tmp_path: Path) -> Ledger:
 
 def charge(book: Ledger, run: str, persons: str, geography: str = "g", account: str = "census") -> None:
     inputs = {"input_digest": f"{persons} {geography}", "records_digests": tuple(persons.split())}
-    request = Request(run, account, ("44",), "zcdp", Fraction(1), configuration_digest="c", noise_scheme=1, **inputs)
+    request = Request(
+        run, account, ("44",), spend("zcdp", [Fraction(1)]), configuration_digest="c", noise_scheme=1, **inputs
+    )
     book.reserve(request, lambda: "secret")
 
 

@@ -13,7 +13,7 @@ import pytest
 from e2e_runs import digest
 from top_down_inputs import HERE, begin, country, design, finish, read, settings_with
 
-from flows.commands.tda.run import spend_table
+from flows.commands.tda.run import planned_spends
 from flows.execution.truth import release_truth
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
@@ -112,8 +112,7 @@ def test_release_keeps_every_invariant_and_sum(
     assert ["margins" in told for told in manifest["products"].values()] == [estimator == "gls"] * 2
     assert all(each["state"] in states for each in manifest["products"]["persons"]["failed"])
     spent = sum(run.design.cost(product, bool(nation)) for product in run.design.products)
-    unit = manifest["spent"]["unit"]
-    assert Fraction(manifest["spent"]["bounded"][unit]) == spent
+    assert Fraction(manifest["spent"]["charged"]["exact"]) == spent
 
 
 @pytest.mark.parametrize("states", [("46",), ("72",)])
@@ -123,7 +122,7 @@ def test_units_alone_need_no_persons(tmp_path: Path, places: Places, states: tup
     assert {path.name for path in staged.glob("mdf/*")} == {f"{states[0]}_units.parquet"}
     manifest = json.loads((staged / "manifest.json").read_text())
     assert list(manifest["products"]) == ["units"]
-    assert Fraction(manifest["spent"]["bounded"]["rho"]) == alone.cost("units", nation=False)
+    assert Fraction(manifest["spent"]["charged"]["exact"]) == alone.cost("units", nation=False)
 
 
 def _rows(path: Path, delimiter: str = ",") -> list[list[str]]:
@@ -265,12 +264,16 @@ def test_a_run_without_the_nation_does_not_pay_for_it() -> None:
         assert asked.cost("persons", nation=True) == Fraction(293764, 114921)
         assert persons == Fraction(293764, 114921) * (1 - Fraction(104, 4099))
         assert units == Fraction(11417641, 152349649) * (1 - Fraction(1, 205))
-        assert asked.total(nation=False) == persons + units
-        printed = {
-            str(row[0]): str(row[1]) for row in zip(*(each.cells for each in spend_table(asked).columns), strict=True)
-        }
-        assert printed["together, states alone"] == f"rho {float(persons + units):.5g}"
-        assert printed["together, with the US level"] == f"rho {float(asked.total(nation=True)):.5g}"
+        whole, alone = planned_spends(asked).values()
+        assert alone.charged == persons + units
+        assert [(each.key, each.figure) for each in alone.relations] == [
+            ("both_replaced", persons + units),
+            ("persons_replaced", persons),
+            ("units_replaced", units),
+            ("added_or_removed", None),
+            ("moved", None),
+        ]
+        assert whole.charged == asked.cost("persons", nation=True) + asked.cost("units", nation=True)
 
 
 def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) -> None:

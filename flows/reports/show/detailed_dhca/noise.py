@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.reports.show.confidence import confidence
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_sum
 from privacy.noise.sampler import check_law
-from tasks.lifecycle.manifest import parse_exact
 
 Source = tuple[object, ...]
 

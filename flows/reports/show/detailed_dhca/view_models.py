@@ -9,6 +9,7 @@ from typing import Any, Literal
 from flows.reports.show.detailed_dhca.age_measures import Measure
 from flows.reports.show.paging import Page
 from flows.reports.show.release_pages import Table, View
+from privacy.accounting.composition import SpendRow
 from tasks.detailed_dhca.details import SEXES, SHAPES
 from tasks.detailed_dhca.pyramid import Pyramid
 
@@ -120,7 +121,7 @@ class Overview(View):
 
     levels: Sequence[LevelRow]
     largest: Sequence[RegionItem]
-    spent: dict[str, object] | None
+    spent: list[SpendRow]
     statements: dict[str, str]
     states: int
     coterminous_sets: int

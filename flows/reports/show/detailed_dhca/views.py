@@ -45,6 +45,7 @@ from flows.reports.show.release_pages import NotThere
 from flows.reports.show.search import matches, words_of
 from tasks.detailed_dhca.details import SEXES, TABLE_NAMES, age_label
 from tasks.detailed_dhca.pyramid import pyramid
+from tasks.lifecycle.manifest import spend_of
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
 ITERATION_KINDS = {
@@ -72,7 +73,7 @@ def overview(release: Release) -> Overview:
         reading=caveat(release, "overview"),
         levels=[present_level(facts) for facts in release.levels.values()],
         largest=[present_region(release, region) for region in dict.fromkeys([*tops, *states])],
-        spent=manifest["spent"],
+        spent=spend.rows() if (spend := spend_of(manifest)) else [],
         statements=manifest["statements"],
         states=len(manifest["geography"]["states"]),
         coterminous_sets=len(manifest["coterminous_sets"]),

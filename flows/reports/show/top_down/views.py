@@ -9,7 +9,7 @@ from flows.reports.show.caveats import caveat
 from flows.reports.show.confidence import confidence, deviations
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.paging import limit, page_of
-from flows.reports.show.release_pages import NotThere
+from flows.reports.show.release_pages import NotThere, spend_facts
 from flows.reports.show.search import Vocabulary, matches, words_of
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, OFF_SPINE, TABULATION, Geounit, title_of
 from flows.reports.show.top_down.records import GeounitTotals
@@ -48,16 +48,12 @@ def overview(release: TopDownRelease) -> Redistricting:
     """Return the release as a whole: its states, its spine with the noise of each level, its privacy loss."""
     manifest = release.manifest
     area = "Puerto Rico" if manifest["region"] == "PR" else "United States"
-    spent = manifest["spent"]
     facts = [
         ("spine", manifest["spine"]["kind"]),
         ("estimator", manifest["options"].get("estimator", "topdown")),
         ("states", f"{len(release.states)}"),
     ]
-    if spent:
-        total = spent["bounded"]
-        facts.append(("privacy loss", f"{spent['unit']} {total['decimal']:g} for one record replaced by another"))
-        facts.append(("as epsilon", f"{total['epsilon_at_delta']:.3g} at delta {spent['delta']:g}"))
+    facts += spend_facts(manifest)
     if "ESTIMATE" in manifest:
         facts.append(("estimated again", manifest["ESTIMATE"]))
     states = [row for state in release.states for row in release.rows("tabulation", "State", state)]

@@ -1,0 +1,40 @@
+"""What a run of the TopDown Algorithm spends, and whom that covers (docs/privacy.md#the-topdown-algorithm)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from privacy.accounting.composition import Relation, Spend
+from privacy.noise.laws import Definition
+from tasks.top_down.run_plan import Design, ProductName
+
+RECORDS: dict[ProductName, str] = {"persons": "person", "units": "housing unit"}  # a record of each product
+WITHIN = "within a state, declared counts unchanged"
+
+
+def planned_spend(design: Design, *, nation: bool) -> Spend:
+    """Return what a run spends, with the US level or without it."""
+    return compose(design.definition, {product: design.cost(product, nation) for product in design.products})
+
+
+def compose(definition: Definition, costs: Mapping[ProductName, Fraction]) -> Spend:
+    """Compose the products: two mechanisms on two tables, so a record of each replaced costs their sum.
+
+    costs: by product, of replacing one record within its state. The totals of states, housing units and group quarters
+    by block are declared and published as they are: what changes one of them is not covered.
+    """
+    charged = sum(costs.values(), Fraction(0))
+    names = [f"a {RECORDS[product]}" for product in costs]
+    relations = [
+        Relation(f"{product}_replaced", f"{name} replaced {WITHIN}", cost)
+        for name, (product, cost) in zip(names, costs.items(), strict=True)
+    ]
+    if len(costs) > 1:
+        relations.insert(0, Relation("both_replaced", f"{' and '.join(names)} replaced, each {WITHIN}", charged))
+    either = " or ".join(names)
+    relations += [
+        Relation("added_or_removed", f"{either} added or removed", None),
+        Relation("moved", f"{either} replaced by one of another state", None),
+    ]
+    return Spend(definition, "person", charged, tuple(relations))
