@@ -14,6 +14,7 @@ from flows.commands.inputs import validate_alone
 from flows.commands.options import WorkOptions
 from flows.commands.runner import Outcome, _held_back
 from flows.execution.settings import keep_settings
+from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, TRUTH, mark_repetition, may_draw
 from tasks.lifecycle.commit import destroy_run, end_run
@@ -115,7 +116,7 @@ def test_repetitions_have_a_secret_and_are_removed_but_never_charged(run: RunDir
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.open_account(Account("census", "zcdp", Fraction(1)))
     with pytest.raises(Refused, match="never charged"):
-        authorize(run, Charging("census", ledger.path), ("44",), "zcdp", Fraction(1), "c", Digests())
+        authorize(run, Charging("census", ledger.path), ("44",), spend("zcdp", [Fraction(1)]), "c", Digests())
     assert ledger.rows("census") == []
     end_run(run)
     assert not run.path.exists()
