@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -24,10 +25,20 @@ def open_account(
     total: Annotated[
         str, typer.Option(help="The most that the charges of any state may sum to, exact: 4.944 or 618/125.")
     ],
+    unit: Annotated[
+        Literal["person", "household"], typer.Option(help="The unit of privacy: whose loss the total bounds.")
+    ] = "person",
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY",
+            help="Sign with the publisher's private key (Ed25519, PEM), and take no run without it.",
+        ),
+    ] = None,
     ledger: Path | None = None,
     as_json: Json = False,
 ) -> None:
-    """Open an account. Its total can never be changed.
+    """Open an account. Neither its total nor its unit of privacy can ever be changed.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
@@ -37,6 +48,7 @@ def open_account(
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import state_home
+    from tasks.lifecycle.signature import signer
 
     try:
         amount = exact_number(total)
@@ -45,11 +57,14 @@ def open_account(
     if definition not in ("zcdp", "puredp"):
         raise Refused(f"--definition {definition} is neither zcdp nor puredp")
     path = ledger or state_home() / "ledger.sqlite"
+    publisher = signer(sign) if sign else None
     with refusing():
-        Ledger(path, code_names()).open_account(Account(name, definition, amount))  # type: ignore[arg-type]
-    unit = UNITS[definition]
-    facts = {"account": name, "definition": definition, "total": str(amount), "ledger": path}
-    show(facts, lambda: f"account {name} is open with {unit} {format_amount(amount)} in {path}", as_json=as_json)
+        account = Account(name, definition, amount, unit, publisher and publisher.publisher)  # type: ignore[arg-type]
+        Ledger(path, code_names(), publisher).open_account(account)
+    facts = {name: getattr(account, name) for name in ("definition", "total", "unit", "publisher")}
+    demand = ", and takes no run without its publisher's signature" if publisher else ""
+    known = f"for {unit}s, with {UNITS[definition]} {format_amount(amount)} in {path}{demand}"
+    show({"account": name, **facts, "ledger": path}, lambda: f"account {name} is open {known}", as_json=as_json)
 
 
 @with_options
@@ -73,9 +88,11 @@ def show_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
                 "account": account.name,
                 "definition": account.definition,
                 "total": account.total,
+                "unit": account.unit,
+                "publisher": account.publisher,
                 "spent": (spent := book.spent(account.name)),
                 "left": {state: account.total - amount for state, amount in spent.items()},
-                "runs": _runs(book, book.rows(account.name)),
+                "runs": list(_runs(book, book.rows(account.name))),
             }
             for account in book.accounts()
         ]
@@ -98,6 +115,7 @@ def check_ledger(
     The database, the chain of acts, every row against its acts, and what each account has spent against its total are
     computed again. A release is compared with the row of its run: its digest, amount, states, and the act by which it
     was reserved. A ledger that lacks the row of a release is older than the release, or not the one it was charged in.
+    With the publisher's key, every act that charges an account must be signed.
 
     **Example:** `das ledger check out/us out/pr`
     """
@@ -125,22 +143,36 @@ def _line(check: Check) -> RenderableType:
 
 
 def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
-    from privacy.accounting.journal import signed_part
     from tasks.lifecycle.check import Check, check_charge
     from tasks.lifecycle.received import reason_of
-    from tasks.lifecycle.signature import verifier
+    from tasks.lifecycle.signature import read_publisher
 
     yield from (Check(what, over, tuple(faults)) for what, over, faults in examined.found)
     if publisher:
-        is_signed, parts = verifier(publisher), [signed_part(line) for line in examined.lines]
-        signed = [(number, *part) for number, part in enumerate(parts, 1) if part[1]]
-        wrong = [f"act {number}" for number, content, signature in signed if not is_signed(content, str(signature))]
-        yield Check("signatures", f"{len(signed)} of {len(parts)} acts are signed", tuple(wrong))
+        yield _check_signatures(examined.lines, read_publisher(publisher))
     for release in releases:
         try:
             yield check_charge(release, examined)
         except Exception as error:  # the manifest is somebody else's: it may hold anything
             yield Check(f"release {release}", "", (f"no release that can be compared: {reason_of(error)}",))
+
+
+def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
+    """Check every signature by the publisher's key, and that each act that charges an account has one."""
+    from privacy.accounting.journal import signed_part
+    from privacy.accounting.signatures import is_signed
+    from tasks.lifecycle.check import Check
+
+    faults, signed = [], 0
+    for number, line in enumerate(lines, 1):
+        content, signature = signed_part(line)
+        act = json.loads(content)
+        signed += signature is not None
+        if signature is not None and not is_signed(publisher, content, str(signature)):
+            faults.append(f"the signature of act {number} is not this publisher's")
+        elif signature is None and (act["act"] == "reserved" or act.get("runs")):
+            faults.append(f"act {number} charges {act.get('account', 'accounts')} and is not signed")
+    return Check("signatures", f"{signed} of {len(lines)} acts are signed", tuple(faults))
 
 
 @with_options
@@ -190,17 +222,20 @@ def restore_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
     show(facts, lambda: done + lost, as_json=as_json)
 
 
-def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the runs of an account. Data is numbered in order of first use; no digest is shown."""
+def _runs(book: Ledger, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """Yield the runs of an account. Data is numbered in order of first use; no digest is shown."""
     from flows.reports.curator import together
     from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
-    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in book.acts() if act["act"] == "approved"}
-    return [
-        {
+    acts = book.acts()
+    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in acts if act["act"] == "approved"}
+    spends = {act["run"]: act.get("spend") for act in acts if act["act"] == "reserved"}
+    for row in rows:
+        yield {
             "run": row.run,
             "amount": row.amount,
+            "spend": spends.get(row.run),
             "states": row.states,
             "state": row.status,
             "at": row.reserved,
@@ -209,15 +244,14 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> list[dict[str, Any]]:
             "other_data": on_other_data(row, rows),
             "accounts_together": together(book.path, row.run),
         }
-        for row in rows
-    ]
 
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from flows.reports.curator import together_warning
+    from flows.reports.curator import spend_table, together_warning
+    from privacy.accounting.composition import read_spend
     from privacy.accounting.ledger import format_amount
     from privacy.accounting.states import listed
     from privacy.noise.laws import UNITS
@@ -242,6 +276,8 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
+        if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"] if run["spend"]}:
+            tables.append(spend_table(spends, "run"))
         for run in account["runs"]:
             if approval := run["approved"]:
                 tables.append(Text(f"{run['run']} was approved by {approval['by']}: {approval['why']}"))
@@ -258,7 +294,8 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
     from privacy.accounting.states import EVERYWHERE, listed
 
     total = format_amount(account["total"])
-    title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state"
+    signed = ", signed runs alone" if account["publisher"] else ""
+    title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state, {account['unit']}s"
     table = Table("states", f"spent {unit}", f"left {unit}")
     together: dict[Any, list[str]] = {}
     for state, amount in account["spent"].items():
@@ -267,4 +304,4 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
         table.add_row(listed(states), format_amount(amount), format_amount(account["total"] - amount))
     if set(account["spent"]) != set(EVERYWHERE):
         table.add_row("all others" if together else "all", "0", total)
-    return Group(title, table)
+    return Group(title + signed, table)

@@ -79,6 +79,7 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
     lines = {
         "charge to each state": f"{unit} {format_amount(amount)}, not refunded",
         **{row.sentence: row.words for row in spend.rows()},
+        "unit of privacy": f"a {spend.unit}",
         "data": f"{data}, {settings.folder}",
         "states": listed(states),
         f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {format_amount(left)} left, "

@@ -44,13 +44,13 @@ def load_findings(run: RunDirectory) -> list[Finding]:
     return read_findings(path) if path.exists() else []
 
 
-def spend_table(spends: Mapping[str, Spend]) -> Table:
-    """Return what each run will spend, by the name of its release: a row a neighbour relation."""
-    table = Table("release", "neighbouring data", "spends", f"epsilon at delta {DELTA:g}")
+def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:
+    """Return what each release or run spends, by its name: a row a neighbour relation."""
+    table = Table(name, "neighbouring data", "spends", f"epsilon at delta {DELTA:g}")
     table.title, table.title_justify = "Privacy-loss budget", "left"
-    for name, spend in spends.items():
+    for each, spend in spends.items():
         for number, row in enumerate(spend.rows()):
-            table.add_row("" if number else name, row.sentence, *row.cells)
+            table.add_row("" if number else each, row.sentence, *row.cells)
     return table
 
 

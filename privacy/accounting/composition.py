@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, Literal, get_args
 
-from privacy.accounting.conversions import epsilon
+from privacy.accounting.conversions import epsilon, pure_to_rho
 from privacy.noise.exact import exact, parse_exact
 from privacy.noise.laws import UNITS, Definition
 
@@ -117,6 +117,17 @@ class Spend:
     def measure(self) -> str:
         """The name of its figures: rho or epsilon."""
         return UNITS[self.definition]
+
+    def charged_in(self, definition: Definition) -> Fraction:
+        """Return what is charged to an account that is kept in a definition: epsilon costs epsilon^2 / 2 of rho.
+
+        Raises ValueError for rho, which costs no finite epsilon.
+        """
+        if definition == self.definition:
+            return self.charged
+        if definition == "puredp":
+            raise ValueError("a spend in rho cannot be charged in pure epsilon")
+        return pure_to_rho(self.charged)
 
     def figure(self, key: str) -> Fraction | None:
         """Return the figure of a relation; None where it is not covered. Raises KeyError for another's key."""

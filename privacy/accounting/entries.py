@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
-from privacy.accounting.composition import Spend
-from privacy.accounting.conversions import pure_to_rho
+from privacy.accounting.composition import Spend, UnitOfPrivacy
 from privacy.accounting.journal import (
     Books,
+    JournalAccount,
     JournalRun,
     MarkName,
-    Sign,
     line_digest,
     line_of,
     replay,
 )
+from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.exact import exact
 from privacy.noise.laws import UNITS, Definition
@@ -43,14 +43,28 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True)
 class Account:
-    """A total budget for one confidential dataset, opened by name. `total` is rho (zcdp) or epsilon (puredp)."""
+    """A total budget for one confidential dataset, opened by name. `total` is rho (zcdp) or epsilon (puredp).
+
+    unit: the unit of privacy that its charges bound the loss of. publisher: the public key whose signature its charges
+    need, in hexadecimal.
+    """
 
     name: str
     definition: Definition
     total: Fraction
+    unit: UnitOfPrivacy = "person"
+    publisher: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "total", _exact(self.total, "the total of an account"))
+
+    def check_signer(self, signer: Signer | None) -> None:
+        """Raise LedgerError where the account demands signatures, and not this signer's."""
+        if self.publisher and (signer is None or signer.publisher != self.publisher):
+            raise LedgerError(
+                f"account {self.name} takes no charge without its publisher's signature: give --sign KEY, the private "
+                "key that the account was opened with"
+            )
 
 
 @dataclass(frozen=True)
@@ -115,14 +129,14 @@ class Act:
 class Entries:
     """The tables of the ledger, within a transaction."""
 
-    def __init__(self, database: sqlite3.Connection, code: Mapping[str, str], sign: Sign | None) -> None:
-        self._database, self._code, self._sign = database, code, sign
+    def __init__(self, database: sqlite3.Connection, code: Mapping[str, str], signer: Signer | None) -> None:
+        self._database, self._code, self._signer = database, code, signer
         self.lines = [line for (line,) in database.execute("SELECT line FROM journal ORDER BY number")]
 
     def note(self, act: str, **facts: Any) -> Act:
         """Enter an act in the journal."""
         when = _now()
-        line = line_of(act, when, facts, self._code, self.lines, self._sign)
+        line = line_of(act, when, facts, self._code, self.lines, self._signer)
         self.lines.append(line)
         self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
         return Act(when, line_digest(line))
@@ -134,7 +148,7 @@ class Entries:
             self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
         books, tables, lost = replay(self.lines), self.books(), list[str]()
         for name in books.accounts.keys() - tables.accounts.keys():
-            self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", (name, *books.accounts[name]))
+            self._insert_account(name, books.accounts[name])
         for run, row in books.runs.items():
             if run not in tables.runs:
                 lost.append(run)
@@ -172,7 +186,7 @@ class Entries:
             states.setdefault(run, []).append(state)
         runs = self._database.execute("SELECT id, account, amount, status, release_digest, reserved, journal FROM run")
         return Books(
-            {name: tuple(account) for name, *account in self._database.execute("SELECT * FROM account")},
+            {name: JournalAccount(*account) for name, *account in self._database.execute("SELECT * FROM account")},
             {
                 run: JournalRun(account, amount, tuple(states.pop(run, ())), *rest)
                 for run, account, amount, *rest in runs
@@ -182,8 +196,8 @@ class Entries:
 
     def accounts(self) -> list[Account]:
         """Return all accounts, by name."""
-        rows = self._database.execute("SELECT name, definition, total FROM account ORDER BY name")
-        return [Account(name, definition, Fraction(total)) for name, definition, total in rows]
+        rows = self._database.execute("SELECT name, definition, total, unit, publisher FROM account ORDER BY name")
+        return [Account(name, definition, Fraction(total), *rest) for name, definition, total, *rest in rows]
 
     def account(self, name: str) -> Account | None:
         """Return an account, None where there is none."""
@@ -191,9 +205,13 @@ class Entries:
 
     def open_account(self, account: Account) -> None:
         """Enter an account."""
-        name, definition, total = account.name, account.definition, str(account.total)
-        act = self.note("opened", account=name, definition=definition, total=total)
-        self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?)", (name, definition, total, act.when))
+        facts = {"definition": account.definition, "total": str(account.total), "unit": account.unit}
+        demand = {"publisher": account.publisher} if account.publisher else {}
+        act = self.note("opened", account=account.name, **facts, **demand)
+        self._insert_account(account.name, JournalAccount(opened=act.when, **facts, **demand))
+
+    def _insert_account(self, name: str, account: JournalAccount) -> None:
+        self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?)", (name, *astuple(account)))
 
     def row(self, run: str) -> Row | None:
         """Return the row of a run, None where there is none."""
@@ -212,7 +230,8 @@ class Entries:
     def insert_run(self, request: Request, amount: Fraction, secret_digest: str) -> None:
         """Enter a reserved run, its charges and its data."""
         states = sorted(request.states)
-        act = self.note("reserved", run=request.run, account=request.account, amount=str(amount), states=states)
+        facts = {"amount": str(amount), "states": states, "spend": request.spend.as_json()}
+        act = self.note("reserved", run=request.run, account=request.account, **facts)
         values = (
             request.run,
             request.account,
@@ -313,31 +332,38 @@ class Entries:
             )
 
     def price(self, request: Request) -> Fraction:
-        """Return what a request charges in the account's currency: epsilon costs epsilon^2 / 2 of rho, rho no epsilon.
+        """Return what a request charges in the account's currency.
 
-        Raises LedgerError where the account is missing, has another currency or too little budget left.
+        Raises LedgerError where the account is missing, has another unit of privacy or currency, demands a signature or
+        has too little budget left.
         """
         account = self.account(request.account)
         if account is None:
             name = request.account
             raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …)")
-        charged = request.spend.charged
-        if charged <= 0 or not request.states:
+        unit = request.spend.unit
+        if account.unit != unit:
+            raise LedgerError(
+                f"account {account.name} is for {account.unit}s: a run whose unit of privacy is a {unit} cannot be "
+                f"charged to it; name an account for {unit}s (das ledger open NAME --unit {unit} …)"
+            )
+        account.check_signer(self._signer)
+        if request.spend.charged <= 0 or not request.states:
             raise LedgerError("a run charges a positive amount to at least one state")
-        if account.definition == request.spend.definition:
-            amount = charged
-        elif account.definition == "zcdp":
-            amount = pure_to_rho(charged)
-        else:
-            raise LedgerError(f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it")
+        try:
+            amount = request.spend.charged_in(account.definition)
+        except ValueError:
+            raise LedgerError(
+                f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it"
+            ) from None
         spent = self.spent(request.account)
         fullest = max(request.states, key=lambda state: spent.get(state, Fraction(0)))
         left = account.total - spent.get(fullest, Fraction(0))
         if amount > left:
-            unit = UNITS[account.definition]
+            measure = UNITS[account.definition]
             of = "it" if charged_alike(spent) else f"state {fullest}"
             raise LedgerError(
-                f"account {account.name} has too little budget left: the run needs {unit} {format_amount(amount)}; "
+                f"account {account.name} has too little budget left: the run needs {measure} {format_amount(amount)}; "
                 f"{of} has {format_amount(left)} of {format_amount(account.total)}"
             )
         return amount

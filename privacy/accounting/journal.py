@@ -5,6 +5,9 @@ to which they are appended after the commit. Both happen under the ledger's writ
 last one is in the file. So the file lacks at most the last line, after a crash, and a ledger that lacks a line of its
 file is an older copy. What the tables of the ledger hold must follow from the lines.
 
+An act may be signed by the publisher. An account whose opening names the publisher's key, and is signed with it, takes
+no charge without that signature: a journal with such a charge does not add up.
+
 The journal holds no digest of data. It is confidential like the ledger: it names runs, accounts and amounts.
 """
 
@@ -14,14 +17,17 @@ import json
 import os
 import pwd
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-Sign = Callable[[bytes], str]
+from privacy.accounting.composition import Spend, read_spend
+from privacy.accounting.signatures import Signer, is_signed
+from privacy.noise.laws import Definition
+
 MarkName = Literal["SYNTHETIC", "PUBLIC"]  # why a run's data is not charged
 MARKED: dict[str, MarkName] = {"synthetic": "SYNTHETIC", "public": "PUBLIC"}  # by act
 SIGNATURE = "signature"
@@ -30,6 +36,20 @@ MOVES = {"sealed": ("reserved",), "released": ("sealed",), "abandoned": ("reserv
 
 class JournalError(ValueError):
     """The journal does not add up, or is not the ledger's. The message is public."""
+
+
+@dataclass(frozen=True)
+class JournalAccount:
+    """An account as the ledger has it; one that names no unit of privacy was opened for persons.
+
+    publisher: the public key of those whose signature its charges need; None where they need none.
+    """
+
+    definition: str
+    total: str
+    opened: str
+    unit: str = "person"
+    publisher: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,15 +69,16 @@ class JournalRun:
 class Books:
     """What the tables of a ledger hold, or what must be in them by its journal.
 
-    accounts: definition, total and time of opening by name. marked: when a run on marked data was entered.
-    digests: of every line, in order. marks: of the runs on marked data.
+    marked: when a run on marked data was entered. digests: of every line, in order. marks: of the runs on marked data.
+    spends: of the charged runs; earlier versions entered none.
     """
 
-    accounts: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    accounts: dict[str, JournalAccount] = field(default_factory=dict)
     runs: dict[str, JournalRun] = field(default_factory=dict)
     marked: dict[str, str] = field(default_factory=dict)
     digests: list[str] = field(default_factory=list)
     marks: dict[str, MarkName] = field(default_factory=dict)
+    spends: dict[str, Spend] = field(default_factory=dict)
 
     def faults(self, tables: Books) -> Iterator[str]:
         """Yield where the tables hold something else than these books."""
@@ -79,12 +100,9 @@ def journal_path(ledger: Path) -> Path:
 
 
 def line_of(
-    act: str, when: str, facts: Mapping[str, Any], code: Mapping[str, str], lines: Sequence[str], sign: Sign | None
+    act: str, when: str, facts: Mapping[str, Any], code: Mapping[str, str], lines: Sequence[str], signer: Signer | None
 ) -> str:
-    """Return the line of an act that follows `lines`: who did what, when, where and with which code.
-
-    `sign` returns the signature of the line without its signature.
-    """
+    """Return the line of an act that follows `lines`: who did what, when, where and with which code."""
     entry: dict[str, Any] = {
         "number": len(lines) + 1,
         "act": act,
@@ -95,8 +113,8 @@ def line_of(
         **facts,
         "previous": line_digest(lines[-1]) if lines else None,
     }
-    if sign:
-        entry[SIGNATURE] = sign(_dump(entry).encode())
+    if signer:
+        entry[SIGNATURE] = signer.sign(_dump(entry).encode())
     return _dump(entry)
 
 
@@ -130,7 +148,20 @@ def _replay(lines: tuple[str, ...]) -> Books:
             followed = False
         if not followed:
             raise JournalError(f"act {number} of its journal does not follow from those before")
+        if not _is_signed_as_demanded(books, entry, line):
+            raise JournalError(
+                f"act {number} of its journal lacks the publisher's signature, which account {entry['account']} demands"
+            )
     return books
+
+
+def _is_signed_as_demanded(books: Books, entry: Mapping[str, Any], line: str) -> bool:
+    """Return whether an act that opens or charges an account has the signature that the account demands, if it does."""
+    if entry["act"] not in ("opened", "reserved"):
+        return True
+    publisher = books.accounts[entry["account"]].publisher
+    content, signature = signed_part(line)
+    return publisher is None or (isinstance(signature, str) and is_signed(publisher, content, signature))
 
 
 def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
@@ -140,9 +171,15 @@ def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
     name: Any = entry.get("account")
     if act == "opened":
         follows = name not in books.accounts
-        books.accounts[name] = entry["definition"], entry["total"], entry["when"]
+        known = entry["definition"], entry["total"], entry["when"]
+        books.accounts[name] = JournalAccount(*known, entry.get("unit", "person"), entry.get("publisher"))
     elif act == "reserved":
-        follows = name in books.accounts and run not in books.runs
+        account = books.accounts[name]
+        follows = run not in books.runs
+        if "spend" in entry:
+            books.spends[run] = spend = read_spend(entry["spend"])
+            follows &= spend.unit == account.unit
+            follows &= str(spend.charged_in(cast("Definition", account.definition))) == entry["amount"]
         states = tuple(entry["states"])
         books.runs[run] = JournalRun(name, entry["amount"], states, "reserved", None, entry["when"], digest)
     elif act in MOVES:

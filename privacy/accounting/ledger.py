@@ -35,7 +35,6 @@ from privacy.accounting.journal import (
     Books,
     JournalError,
     MarkName,
-    Sign,
     append,
     catch_up,
     flush,
@@ -45,6 +44,7 @@ from privacy.accounting.journal import (
     replay,
     write_file,
 )
+from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike
 from privacy.noise.laws import UNITS, Definition
 
@@ -61,7 +61,11 @@ __all__ = [
 ]
 LONGEST_NAME = 100  # of an account: tables and messages show it
 LONGEST_REASON = 1000  # of an approval
-SCHEMA = 4  # kept as the file's user_version
+SCHEMA = 5  # kept as the file's user_version; 4 was without these columns
+NEW_COLUMNS = (
+    "unit TEXT NOT NULL DEFAULT 'person' CHECK (unit IN ('person', 'household'))",
+    "publisher TEXT",
+)
 
 
 class LedgerUnusable(LedgerError):
@@ -97,14 +101,14 @@ class Examined:
 class Ledger:
     """The ledger in one SQLite file, and its journal next to it; every method is one transaction.
 
-    code: what the journal calls the code that acts; the version of das-flows unless the caller knows more. sign:
-    returns the publisher's signature of an act.
+    code: what the journal calls the code that acts; the version of das-flows unless the caller knows more. signer:
+    the publisher, who signs every act.
     """
 
-    def __init__(self, path: Path, code: Mapping[str, str] | None = None, sign: Sign | None = None) -> None:
+    def __init__(self, path: Path, code: Mapping[str, str] | None = None, signer: Signer | None = None) -> None:
         self.path = path
         self.code = code or {"version": version("das-flows")}
-        self.sign = sign
+        self.signer = signer
 
     @property
     def journal(self) -> Path:
@@ -117,12 +121,17 @@ class Ledger:
             return self.path.exists() or bool(read_file(self.journal))
 
     def open_account(self, account: Account) -> None:
-        """Open an account. Raises LedgerError where the name is taken or cannot be shown, or the total not positive."""
+        """Open an account.
+
+        Raises LedgerError where the name is taken or cannot be shown, the total is not positive, or the account demands
+        signatures of another publisher than this ledger's.
+        """
         name = account.name
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= LONGEST_NAME):
             raise LedgerError(f"{name[:50]!r} is not an account's name: use 1 to {LONGEST_NAME} printable characters")
         if account.total <= 0:
             raise LedgerError(f"the total of an account must be positive, not {format_amount(account.total)}")
+        account.check_signer(self.signer)
         with self._transaction(create=True) as entries:
             if entries.account(name):
                 raise LedgerError(f"account {name} is open already; a total is never changed")
@@ -247,6 +256,10 @@ class Ledger:
             if row is None or len(names) < 2:
                 return None
             accounts = [account for account in entries.accounts() if account.name in names]
+            unit = next(account.unit for account in accounts if account.name == row.account)
+            accounts = [account for account in accounts if account.unit == unit]
+            if len(accounts) < 2:
+                return None
             pure = all(account.definition == "puredp" for account in accounts)
             sums = dict.fromkeys(row.states, Fraction(0))
             for account in accounts:
@@ -343,7 +356,7 @@ class Ledger:
             entries.note("restored", entered=len(missing), without_digests=lost)
             database.execute("COMMIT")
             database.execute("BEGIN IMMEDIATE")
-            write_file(self.journal, Entries(database, self.code, self.sign).lines)
+            write_file(self.journal, Entries(database, self.code, self.signer).lines)
         return len(missing), lost
 
     def examine(self) -> Examined:
@@ -389,7 +402,7 @@ class Ledger:
             database.execute("COMMIT")
             if len(entries.lines) > held:  # under the lock again: another process may have come between
                 database.execute("BEGIN IMMEDIATE")
-                self._check_journal(Entries(database, self.code, self.sign))
+                self._check_journal(Entries(database, self.code, self.signer))
 
     @contextmanager
     def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, Entries]]:
@@ -409,7 +422,7 @@ class Ledger:
                     database.execute(f"PRAGMA {pragma}")
                 database.execute("BEGIN IMMEDIATE")  # closing without COMMIT rolls back
                 self._prepare(database, create=create)
-                yield database, Entries(database, self.code, self.sign)
+                yield database, Entries(database, self.code, self.signer)
         except sqlite3.Error as error:
             raise LedgerUnusable(f"the ledger {self.path} cannot be used: {error}") from error
 
@@ -448,6 +461,11 @@ class Ledger:
         """
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         if schema == SCHEMA:
+            return
+        if schema == SCHEMA - 1:  # its accounts are for persons
+            for column in NEW_COLUMNS:
+                database.execute(f"ALTER TABLE account ADD COLUMN {column}")
+            database.execute(f"PRAGMA user_version = {SCHEMA}")
             return
         if schema > SCHEMA:
             raise LedgerUnusable(

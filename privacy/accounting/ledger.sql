@@ -1,9 +1,11 @@
--- The ledger, schema 4. Statements are separated by empty lines. Amounts are exact fractions, as 5 or 1/3.
+-- The ledger, schema 5. Statements are separated by empty lines. Amounts are exact fractions, as 5 or 1/3.
 CREATE TABLE account (
     name TEXT PRIMARY KEY,
     definition TEXT NOT NULL CHECK (definition IN ('zcdp', 'puredp')),
     total TEXT NOT NULL,  -- rho or epsilon, for each state
     opened TEXT NOT NULL,
+    unit TEXT NOT NULL DEFAULT 'person' CHECK (unit IN ('person', 'household')),  -- of privacy
+    publisher TEXT,  -- public key whose signature every charge needs
     CHECK (total GLOB '[1-9]*' AND total NOT GLOB '*[^0-9/]*' AND total NOT GLOB '*/[0/]*' AND total NOT GLOB '*/*/*'
         AND total NOT GLOB '*/')
 ) STRICT

@@ -16,13 +16,14 @@ from typing import Any
 from privacy.accounting.composition import NOT_COVERED, Spend, read_spend
 from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.ledger import Examined, format_amount
+from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
 from privacy.noise.exact import parse_exact
-from privacy.noise.laws import UNITS
+from privacy.noise.laws import UNITS, Definition
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, read_any_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
-from tasks.lifecycle.signature import verifier
+from tasks.lifecycle.signature import read_publisher
 
 DIGEST = re.compile("[0-9a-f]{64}")
 ROUNDING = 1e-9  # a decimal in the manifest is a float of what is recomputed
@@ -104,12 +105,12 @@ def check_made_by(manifest: Mapping[str, Any]) -> Check:
 
 def check_signature(release: Path, publisher: Path) -> Check:
     """Check the signature of the manifest by a publisher's public key. Raises Refused where the file is no such key."""
-    what, is_signed = "signature", verifier(publisher)
+    what, key = "signature", read_publisher(publisher)
     try:
         signature = read_in(release, SIGNATURE)[:1000].decode("ascii", "replace").strip()
     except NotOfRelease as fault:
         return Check(what, str(publisher), (f"the release is not signed: {fault}",))
-    signed = is_signed(read_in(release, MANIFEST), signature)
+    signed = is_signed(key, read_in(release, MANIFEST), signature)
     return Check(what, str(publisher), () if signed else ("it is not by this publisher's key, or of another manifest",))
 
 
@@ -127,26 +128,27 @@ def check_charge(release: Path, examined: Examined) -> Check:
     if row is None:
         return Check(what, "", (f"run {run} has no row: the ledger is older than the release, or another",))
     account = examined.accounts[row.account]
-    amount = _amount(spent)
-    if spent["definition"] != account.definition:
-        amount = pure_to_rho(amount)
     stated = {
         "status": "released",
         "release_digest": release_digest(release),
-        "amount": amount,
+        "amount": _charged_in(account.definition, spent),
         "states": tuple(sorted(_charged(manifest, row.states))),
         "journal": manifest.get("journal", ""),
     }
     faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
+    reserved = examined.books.spends.get(run)
+    if reserved is not None and reserved != read_spend(spent):
+        faults.append("its neighbour relations are not those that were reserved")
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
 
 
-def _amount(spent: Mapping[str, Any]) -> Fraction:
-    """Return what a release was charged, in its own definition, also by a manifest of the first format."""
+def _charged_in(definition: Definition, spent: Mapping[str, Any]) -> Fraction:
+    """Return what a release was charged in an account's currency, also by a manifest of the first format."""
     if "charged" in spent:
-        return read_spend(spent).charged
-    return parse_exact((spent.get("unbounded") or spent["bounded"])[spent["unit"]])
+        return read_spend(spent).charged_in(definition)
+    amount = parse_exact((spent.get("unbounded") or spent["bounded"])[spent["unit"]])
+    return amount if spent["definition"] == definition else pure_to_rho(amount)
 
 
 def _charged(manifest: Mapping[str, Any], of_row: Sequence[str]) -> Sequence[str]:

@@ -96,7 +96,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     if not there:
         drop_unnamed(staged)
         if charging.sign and not is_truth(run):
-            (staged / SIGNATURE).write_text(signer(charging.sign)((staged / MANIFEST).read_bytes()) + "\n")
+            (staged / SIGNATURE).write_text(signer(charging.sign).sign((staged / MANIFEST).read_bytes()) + "\n")
         fsync_tree(staged)
         fsync_up(out)
     if row and row.status != "released":

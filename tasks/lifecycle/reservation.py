@@ -102,7 +102,7 @@ def precheck(
 
 
 def check_open(charging: Charging) -> None:
-    """Refuse a run whose account is not named or not open, before its spend is known.
+    """Refuse a run whose account is not named, not open or demands a signature, before its spend is known.
 
     Raises
     ------
@@ -112,9 +112,11 @@ def check_open(charging: Charging) -> None:
     if not charging.account:
         raise Refused(NO_ACCOUNT)
     try:
-        if charging.account not in [account.name for account in charging.book.accounts()]:
-            name = charging.account
+        book, name = charging.book, charging.account
+        account = next((account for account in book.accounts() if account.name == name), None)
+        if account is None:
             raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
+        account.check_signer(book.signer)
     except LedgerUnusable as error:
         raise Failed(f"reserve budget: {error}") from None
     except LedgerError as error:

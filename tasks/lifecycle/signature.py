@@ -1,4 +1,4 @@
-"""A publisher's signature: Ed25519 (RFC 8032) over the bytes of a manifest, or of an act in the ledger's journal.
+"""A publisher's keys, and with them signatures of manifests and of acts in the ledger's journal.
 
 The keys are PEM files, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` write them. A private key
 stays in its file: settings hold its path.
@@ -6,19 +6,17 @@ stays in its file: settings hold its path.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from privacy.accounting.journal import Sign
+from privacy.accounting.signatures import Signer
 from tasks.lifecycle.errors import Refused
 
 
-def signer(key: Path) -> Sign:
-    """Return the function that signs with a private key, in hexadecimal; the same bytes get the same signature.
+def signer(key: Path) -> Signer:
+    """Return the signer with a private key; the same bytes get the same signature.
 
     Raises Refused where the file is no unencrypted private key of Ed25519. The message holds nothing of it.
     """
@@ -30,28 +28,17 @@ def signer(key: Path) -> Sign:
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise Refused(f"--sign {key}: it is no private key of Ed25519 in PEM without a passphrase")
-    return lambda content: private.sign(content).hex()
+    return Signer(private.public_key().public_bytes_raw().hex(), lambda content: private.sign(content).hex())
 
 
-def verifier(publisher: Path) -> Callable[[bytes, str], bool]:
-    """Return the function that says whether a signature of bytes is a publisher's, by the public key in a file.
-
-    Raises Refused where the file is no public key of Ed25519.
-    """
+def read_publisher(path: Path) -> str:
+    """Return the public key in a file, in hexadecimal. Raises Refused where the file is no public key of Ed25519."""
     try:
-        public = load_pem_public_key(publisher.read_bytes())
+        public = load_pem_public_key(path.read_bytes())
     except OSError as error:
-        raise Refused(f"--publisher {publisher}: {error.strerror}") from None
+        raise Refused(f"--publisher {path}: {error.strerror}") from None
     except Exception:
         public = None
     if not isinstance(public, Ed25519PublicKey):
-        raise Refused(f"--publisher {publisher}: it is no public key of Ed25519 in PEM")
-
-    def is_signed(content: bytes, signature: str) -> bool:
-        try:
-            public.verify(bytes.fromhex(signature), content)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
-
-    return is_signed
+        raise Refused(f"--publisher {path}: it is no public key of Ed25519 in PEM")
+    return public.public_bytes_raw().hex()

@@ -128,6 +128,8 @@ def changed(ledger: Ledger, trigger: str, statement: str) -> None:
 
 
 EDITS = {
+    "a unit of privacy": ("account_is_fixed", "UPDATE account SET unit = 'household'"),
+    "a publisher": ("account_is_fixed", "UPDATE account SET publisher = '00'"),
     "a total": ("account_is_fixed", "UPDATE account SET total = '1000'"),
     "an amount": ("run_is_fixed", "UPDATE run SET amount = '1/1000' WHERE id = 'b'"),
     "an account": ("run_is_fixed", "UPDATE run SET account = 'other' WHERE id = 'b'"),
@@ -138,7 +140,10 @@ EDITS = {
     "a release": ("run_goes_one_way", "UPDATE run SET release_digest = 'x' WHERE id = 'a'"),
     "an act": ("journal_stays", "DELETE FROM journal WHERE number = 5"),
     "an earlier act": ("journal_is_fixed", "UPDATE journal SET line = replace(line, '\"1\"', '\"2\"')"),
-    "an account that nobody opened": ("data_once", "INSERT INTO account VALUES ('more', 'zcdp', '9', 't')"),
+    "an account that nobody opened": (
+        "data_once",
+        "INSERT INTO account VALUES ('more', 'zcdp', '9', 't', 'person', NULL)",
+    ),
     "data that nobody entered": ("data_once", "INSERT INTO data VALUES ('z', 1, 't')"),
 }
 OTHERS: dict[str, tuple[Callable[[Ledger], object], str]] = {

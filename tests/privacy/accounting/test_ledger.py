@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledgers import as_schema_4
 
-from privacy.accounting.composition import UnitOfPrivacy, spend
+from privacy.accounting.composition import UnitOfPrivacy, read_spend, spend
 from privacy.accounting.ledger import SCHEMA, Account, Ledger, LedgerError, LedgerUnusable, Request, Together
 from privacy.noise.laws import Definition
 
@@ -315,14 +316,14 @@ def test_an_abandoned_run_stays_charged(ledger: Ledger) -> None:
 ROW = "rowid, id, account, amount, input_digest, configuration_digest, noise_scheme, secret_digest"
 ROW += ", status, release_digest, reserved, journal"
 ATTACKS = [
-    "INSERT OR REPLACE INTO account VALUES ('census','zcdp','1000','x')",
-    "REPLACE INTO account VALUES ('census','puredp','5','x')",
+    "INSERT OR REPLACE INTO account VALUES ('census','zcdp','1000','x','person',NULL)",
+    "REPLACE INTO account VALUES ('census','puredp','5','x','person',NULL)",
     "INSERT OR REPLACE INTO account(rowid,name,definition,total,opened) VALUES (1,'n','zcdp','1000','x')",
-    "INSERT INTO account VALUES ('census','zcdp','9','x') ON CONFLICT DO UPDATE SET total='1000'",
-    "INSERT OR IGNORE INTO account VALUES ('census','zcdp','9','x')",
+    "INSERT INTO account VALUES ('census','zcdp','9','x','person',NULL) ON CONFLICT DO UPDATE SET total='1000'",
+    "INSERT OR IGNORE INTO account VALUES ('census','zcdp','9','x','person',NULL)",
     "UPDATE OR REPLACE account SET rowid=2 WHERE rowid=1",
-    "INSERT INTO account VALUES ('n','zcdp','-5','x')",
-    "INSERT INTO account VALUES ('n','rho','5','x')",
+    "INSERT INTO account VALUES ('n','zcdp','-5','x','person',NULL)",
+    "INSERT INTO account VALUES ('n','rho','5','x','person',NULL)",
     "INSERT OR REPLACE INTO run VALUES ('a','census','0','x','y',1,'z','reserved',NULL,'t','j')",
     f"INSERT OR REPLACE INTO run({ROW}) VALUES (1,'z','census','1','x','y',1,'z','reserved',NULL,'t','j')",
     "UPDATE OR REPLACE run SET rowid=2 WHERE rowid=1",
@@ -424,10 +425,64 @@ def test_accounts_in_epsilon_add_up_in_epsilon(ledger: Ledger) -> None:
     assert ledger.together("b") == Together(("one", "two"), "puredp", Fraction(3))
 
 
+# Units of privacy
+
+
+def test_an_account_takes_runs_of_its_own_unit_of_privacy_alone(ledger: Ledger) -> None:
+    ledger.open_account(Account("households", "zcdp", Fraction(9), unit="household"))
+    own = {"account": "households", "input_digest": "9" * 64, "records_digests": ("9" * 64,)}
+    for asked, says in (
+        (request("b", unit="household"), "census is for persons: a run whose unit of privacy is a household cannot"),
+        (request("b", **own), "households is for households: a run whose unit of privacy is a person cannot"),
+    ):
+        for charge in (ledger.precheck, lambda asked: ledger.reserve(asked, never)):
+            with pytest.raises(LedgerError, match=rf"account {says} be charged to it; name an account for"):
+                charge(asked)
+    assert ledger.reserve(request("b", unit="household", **own), secret).amount == 1
+    assert [account.unit for account in ledger.accounts()] == ["person", "household"]
+    assert ledger.acts()[1]["unit"] == "household"
+
+
+def test_the_journal_has_what_each_run_spends_and_for_whom(ledger: Ledger) -> None:
+    ledger.reserve(request("a", "1/2"), secret)
+    assert read_spend(ledger.acts()[-1]["spend"]) == spend("zcdp", [Fraction(1, 2)])
+    assert ledger.examine().books.spends == {"a": spend("zcdp", [Fraction(1, 2)])}
+
+
+def test_a_ledger_without_units_is_of_persons_and_its_journal_stays(ledger: Ledger) -> None:
+    """As the version before made it; whoever opens it first makes its table what a new one has, in one transaction."""
+    ledger.reserve(request("a"), secret)
+    as_schema_4(ledger)
+    lines = ledger.journal.read_bytes()
+    assert b"unit" not in lines
+    assert not any(faults for _, _, faults in ledger.examine().found), "an examination changes nothing"
+    with closing(sqlite3.connect(ledger.path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (4,)
+    assert ledger.accounts() == [Account("census", "zcdp", Fraction("4.944"), unit="person")]
+    assert ledger.journal.read_bytes() == lines
+    with pytest.raises(LedgerError, match="census is for persons"):
+        ledger.reserve(request("b", unit="household", second_account=True), never)
+    ledger.reserve(request("b"), secret)
+    assert ledger.journal.read_bytes().startswith(lines)
+    assert not any(faults for _, _, faults in ledger.examine().found)
+    with closing(sqlite3.connect(ledger.path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
+
+
+def test_a_restored_account_has_its_unit(ledger: Ledger) -> None:
+    ledger.open_account(Account("households", "zcdp", Fraction(9), unit="household"))
+    ledger.path.unlink()
+    ledger.restore()
+    assert [(account.name, account.unit) for account in ledger.accounts()] == [
+        ("census", "person"),
+        ("households", "household"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (f"PRAGMA user_version = {SCHEMA - 1}", "not a ledger of this version of das-flows"),
+        (f"PRAGMA user_version = {SCHEMA - 2}", "not a ledger of this version of das-flows"),
         (f"PRAGMA user_version = {SCHEMA + 1}", "of a later version of das-flows"),
         ("PRAGMA user_version = 0", "not a ledger of this version of das-flows"),  # tables without a version
     ],
