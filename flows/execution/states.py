@@ -29,7 +29,6 @@ from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
-from tasks.lifecycle.received import NotOfRelease
 
 if TYPE_CHECKING:
     from prefect import Flow, Task
@@ -79,7 +78,7 @@ def failed(error: RunFailed, settings: RunSettings) -> State[Any]:
 def released(place: Path) -> State[Any]:
     """Return the last state of a run that was released; its result is the release's path."""
     message = f"released: {place}"
-    with suppress(NotOfRelease):  # sealed by an earlier version
+    with suppress(Refused):  # sealed by an earlier version
         manifest = read_manifest(place)
         message = f"spent {describe_spent(manifest['spent'], mark_of(manifest))}; {message}"
     return Completed(message=message, data=str(place))

@@ -156,14 +156,12 @@ def require_release(folder: Path) -> None:
 def read_manifest(out: Path) -> dict[str, Any]:
     """Return the manifest of a release.
 
-    Raises NotOfRelease where there is none, where it names no files, or where it has another format.
+    Raises NotOfRelease where there is none or where it names no files; Refused where it has another format.
     """
     manifest = read_any_manifest(out)
     if (found := manifest.get("format", 1)) != FORMAT:
-        version = "an earlier" if found == 1 else "a later"
-        raise NotOfRelease(
-            f"{MANIFEST} is of {version} version of das-flows: read the release with the version that made it"
-        )
+        age = "an earlier" if found == 1 else "a later"
+        raise Refused(f"{out / MANIFEST} is of {age} version of das-flows: read the release with that version")
     return manifest
 
 

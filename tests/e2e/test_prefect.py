@@ -37,10 +37,12 @@ from e2e_runs import (
     real_data,
     reconfigure,
 )
+from top_down_inputs import country
 
 from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
 from privacy.accounting.entries import Account
 from privacy.accounting.ledger import Ledger
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.workers import Workers
@@ -100,7 +102,12 @@ class Office:
 
     def deployments(self) -> dict[str, str]:
         """Ids of the deployments of the Detailed DHC-A by name."""
-        return {found["name"]: found["id"] for found in self.post("deployments/filter", {}) if found["name"] in PERSONS}
+        return {name: self.deployment(name) for name in PERSONS}
+
+    def deployment(self, name: str) -> str:
+        """The id of a deployment."""
+        (found,) = self.post("deployments/filter", {"deployments": {"name": {"any_": [name]}}})
+        return str(found["id"])
 
 
 @pytest.fixture(scope="module")
@@ -447,7 +454,7 @@ def state_of(office: Office, run: str) -> str:
 
 def started(office: Office, deployment: str, *tags: str, **changes: Any) -> str:
     """Start a run of a deployment, with some settings changed; returns the id of its flow run."""
-    own = office.deployments()[deployment]
+    own = office.deployment(deployment)
     settings = office.get(f"deployments/{own}")["parameters"]["settings"]
     changed = {"parameters": {"settings": settings | changes}, "state": {"type": "SCHEDULED"}, "tags": list(tags)}
     return str(office.post(f"deployments/{own}/create_flow_run", changed)["id"])
@@ -578,6 +585,34 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
     wait_for(lambda: state_of(office, run) == "Refused", "no answer")
     assert "was resumed without an answer" in office.get(f"flow_runs/{run}")["state"]["message"]
     assert office.ledger.row(f"{run}-pr") is None
+
+
+@pytest.mark.slow
+def test_the_approval_of_a_topdown_run_shows_the_relations_that_it_covers(office: Office) -> None:
+    """One record of each product replaced within its state: of a person who comes or goes nothing is promised."""
+    data = country(office.folder / "made", ("23",)).rename(office.folder / "top-down")
+    (data / MARK_FILE).unlink()
+    run = started(office, "top-down-us")
+    wait_for(lambda: state_of(office, run) == "Suspended", "the question")
+    asked = office.get(f"flow_runs/{run}/input/suspended-approval-1-description")
+    within = "within a state, declared counts unchanged"
+    for words in (
+        "charge to each state: rho 2.56595, not refunded",
+        f"* a person and a housing unit replaced, each {within}: rho 2.56595, epsilon 17.182 at delta 1e-10",
+        f"* a person replaced {within}: rho 2.49137, epsilon 16.889 at delta 1e-10",
+        f"* a housing unit replaced {within}: rho 0.0745781, epsilon 2.469 at delta 1e-10",
+        "* a person or a housing unit added or removed: not covered",
+        "* a person or a housing unit replaced by one of another state: not covered",
+        "* unit of privacy: a person",
+        "* states: 23",
+    ):
+        assert words in asked
+    assert "a person added or removed" not in asked
+    assert "a person replaced:" not in asked
+    assert asked.count("rho") - asked.count("of rho") == 4, "and nothing is doubled"
+    assert answered(office, run, **ANSWER | {"approve": False}) == "ACCEPT"
+    wait_for(lambda: state_of(office, run) == "Refused", "the answer")
+    assert office.ledger.row(f"{run}-us") is None
 
 
 # On a scheduler with TLS. What the workers preload makes them fail or hang once a file says so.

@@ -15,6 +15,7 @@ from flows.commands.runner import _go_on
 from flows.execution.last_word import charge_of, is_reserved, remember_charge
 from flows.execution.settings import RunSettings
 from flows.execution.standing import standing
+from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle.authorization import SECRET
@@ -42,7 +43,7 @@ def settings(tmp_path: Path) -> RunSettings:
 
 
 def pass_gate(settings: RunSettings, mark: MarkName | None = None) -> None:
-    authorize(settings.directory, settings.charging, ("72",), "zcdp", Fraction(2), "c", Digests(mark))
+    authorize(settings.directory, settings.charging, ("72",), spend("zcdp", [Fraction(2)]), "c", Digests(mark))
 
 
 def unmount(settings: RunSettings) -> Path:

@@ -22,6 +22,7 @@ from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.run_plan import PRODUCTS, Estimator
+from tasks.top_down.spend import planned_spend
 from tests.flows.conftest import Das, Refuse
 
 # every stage that draws, counts or writes on workers, and where its pieces write
@@ -152,7 +153,7 @@ def charged_once(folder: Path, data: Path, estimator: Estimator, workers: Worker
         run = begin(folder, data, design(estimator=estimator), workers=workers, account=ACCOUNT)
     place = finish(run, folder, workers)
     (row,) = ledger.rows(ACCOUNT)
-    assert (row.status, row.amount) == ("reserved", run.design.total(nation=False))
+    assert (row.status, row.amount) == ("reserved", planned_spend(run.design, nation=False).charged)
     return place
 
 
