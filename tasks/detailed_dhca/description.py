@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import SEXES, WIDTHS
 from tasks.detailed_dhca.person import LAST_AGE
 from tasks.inputs.public_regions import KEY, NAMES_TABLE, POINTS_TABLE, REGION
 from tasks.lifecycle.description import Column, Description, Noise, Reference, Table
-from tasks.lifecycle.manifest import noise_law, parse_exact
+from tasks.lifecycle.manifest import noise_law
 from tasks.population_groups.iterations import ITERATION_KINDS
 from tasks.population_groups.levels import ALL_LEVELS, Level
 from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from privacy.noise.exact import parse_exact
 from spine.geography import Geography, IntArray
 from spine.hierarchy import common_denominator
 from spine.noise import parameter
@@ -19,7 +20,6 @@ from spine.top_down import query_group
 from tasks.inputs.arrow import text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
-from tasks.lifecycle.manifest import parse_exact
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, plan_of, save_spine, spine_digest
