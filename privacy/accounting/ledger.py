@@ -471,8 +471,10 @@ class Ledger:
             raise LedgerUnusable(
                 f"{self.path} is the ledger of a later version of das-flows (its schema is {schema}): use that version"
             )
-        if schema or not create or database.execute("SELECT 1 FROM sqlite_schema").fetchone():
-            self._check_not_lost()
+        empty = not (schema or database.execute("SELECT 1 FROM sqlite_schema").fetchone())
+        if not (empty and create):
+            if empty:
+                self._check_not_lost()
             raise LedgerUnusable(
                 f"{self.path} is not a ledger of this version of das-flows (its schema is {schema}, not {SCHEMA}): use "
                 "the version that made it. Another file (--ledger) knows nothing of what was spent: open an account "

@@ -449,7 +449,7 @@ def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, 
     with pytest.raises(Refused, match="needs an account"):
         reserve_budget(run, Charging(None, account.ledger))
     assert not (run / SECRET).exists()
-    with pytest.raises(Failed, match="no secret"):
+    with pytest.raises(Refused, match="the secret of the run is gone"):
         measure(run, HERE)
 
 
@@ -654,9 +654,9 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     for states in (("44",), EVERYWHERE):
         with pytest.raises(LedgerError, match=r"the run needs epsilon 0\.75; it has 0\.5 of 1"):
             ledger.precheck(replace(request, states=states))
-    ledger.reserve(replace(request, states=("72",), amount=Fraction(1, 2)), lambda: "secret")
+    ledger.reserve(replace(request, states=("72",), spend=spend("puredp", [Fraction(1, 2)])), lambda: "secret")
     with pytest.raises(LedgerError, match=r"needs epsilon 0\.25; state 72 has 0 of 1"):
-        ledger.precheck(replace(request, run="third", states=EVERYWHERE, amount=Fraction(1, 4)))
+        ledger.precheck(replace(request, run="third", states=EVERYWHERE, spend=spend("puredp", [Fraction(1, 4)])))
     assert [(what, over) for what, over, faults in ledger.examine().found if faults or "account" in what] == [
         ("account long-form", "epsilon 1 of 1 in state 72")
     ]
