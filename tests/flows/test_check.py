@@ -136,10 +136,7 @@ TOP_DOWN_FORGERIES: list[tuple[str, Callable[[Manifest], object], str]] = [
         (lambda stated: relation(stated, 0).update(epsilon_at_delta=1.0), "epsilon_at_delta is"),
         (lambda stated: relation(stated, 2).update(decimal=0.01), ", not 0.01"),
         (lambda stated: relation(stated, 2).update(exact="1/100"), "(units_replaced): it is"),
-        (
-            lambda stated: relation(stated, 3).update(relation(stated, 0), relation="added_or_removed"),
-            "(added_or_removed)",
-        ),
+        (lambda stated: relation(stated, 3).update(relation(stated, 0), relation="added"), "(added): it is"),
         (smaller_budget, "charged: it is"),
         (less_noise, "sigma_squared is"),
         (lambda stated: persons(stated)["noise"][0].update(variance=1.0), "variance is"),
