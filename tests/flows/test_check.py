@@ -304,7 +304,7 @@ def test_measurements_that_cost_more_than_is_stated_are_found(das: Das, release:
 
 def test_a_folder_that_is_no_release_is_refused(refused: Refuse, tmp_path: Path) -> None:
     refused("holds no manifest.json", "check", tmp_path)
-    for text in ("[]", "{", '{"files": {}}', '{"format": 2, "files": {}, "spent": null, "release": "x"}'):
+    for text in ("[]", "{", '{"format": 2, "files": {}}', '{"format": 2, "files": {}, "spent": null, "release": "x"}'):
         (tmp_path / MANIFEST).write_text(text)
         refused("is no manifest of a release", "check", tmp_path)
 
