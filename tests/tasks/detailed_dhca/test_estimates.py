@@ -103,7 +103,7 @@ def test_it_reads_noisy_counts_only(made: tuple[DetailedRun, Path], tmp_path: Pa
     run, place = made
     copy = DetailedRun(tmp_path / run.id)
     shutil.copytree(run.path, copy.path)
-    for name in ("persons", "counts"):
+    for name in ("records", "counts"):
         shutil.rmtree(copy / name)
     again(copy, tmp_path / "out")
     assert bytes_of(staging(copy, tmp_path / "out", "us"), *OF_ESTIMATES) == bytes_of(place, *OF_ESTIMATES)
