@@ -141,8 +141,8 @@ def test_the_run_of_top_down_knows_only_steps_before_it_and_nothing_around_it() 
     assert not later
 
 
-def test_the_descent_of_the_program_of_2020_is_complete_without_our_own_estimator() -> None:
-    steps = imports()["tasks.top_down.estimate.descent"]
+def test_the_estimator_of_the_program_of_2020_is_complete_without_our_own_estimator() -> None:
+    steps = imports()["tasks.top_down.estimate.topdown"]
     assert "tasks.top_down.source" in steps
     assert not {step for step in steps if ".gls" in step}
 

@@ -36,7 +36,7 @@ from tasks.top_down.accuracy.errors import averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.published.places import find_published
-from tasks.top_down.user_areas.answer import answer
+from tasks.top_down.user_areas.area_estimates import estimate_file
 from tasks.top_down.user_areas.keep import AreasKeeper, keep
 from tasks.top_down.user_areas.report import page as areas_page
 from tasks.top_down.user_areas.tree import find_tree
@@ -114,7 +114,7 @@ def answered(release, folder):
     tree = find_tree(folder, digest)
     codes = np.sort(tree.codes("persons"))
     areas = AreaFile(codes, np.arange(len(codes)) % 2, ("north", "south"), ())
-    return answer([tree], areas, published.origin.name, None, published.banners)
+    return estimate_file([tree], areas, published.origin.name, None, published.banners)
 
 
 def repeated(params, data, out, chart):

@@ -74,7 +74,7 @@ def areas(
     from tasks.inputs.blocks.area_file import read_areas
     from tasks.top_down.published.nmf.source import Request
     from tasks.top_down.published.places import find_published
-    from tasks.top_down.user_areas.answer import answer, check_states
+    from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
     from tasks.top_down.user_areas.published import published_counts
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
 
@@ -87,7 +87,7 @@ def areas(
     shown = published or (str(first.release) if first.release else None)
     counts_shown = published_counts(shown) if shown else None
     trees = [tree for each in measured for tree in _trees(each, [s for s in states if s in each.states], options)]
-    found = answer(trees, file, first.origin.name, counts_shown, first.banners)
+    found = estimate_file(trees, file, first.origin.name, counts_shown, first.banners)
     counts = [name.strip() for name in count.split(",")] if count else []
     chosen = found.only(counts) if counts else found
     written = write_files(out.resolve(), chosen) if out is not None else []

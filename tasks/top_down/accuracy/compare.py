@@ -15,7 +15,7 @@ from spine.top_down import PERSONS, TrueHistograms
 from spine.workload import FloatArray
 from tasks.top_down.accuracy.entities import Entities
 from tasks.top_down.accuracy.entities import entities as entities_of
-from tasks.top_down.estimate.descent import load_estimates
+from tasks.top_down.estimate.estimates import load_estimates
 from tasks.top_down.estimate.gls.margin_tables import Margins, Z, load_margins
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.release.microdata import by_geocode

@@ -6,8 +6,9 @@ from spine.top_down import Estimates, TrueHistograms
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import FIRST, descend
-from tasks.top_down.estimate.gls.descent import estimate_by_gls
+from tasks.top_down.estimate.estimates import FIRST
+from tasks.top_down.estimate.gls.estimate import estimate_by_gls
+from tasks.top_down.estimate.topdown import estimate_by_topdown
 from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
@@ -26,7 +27,7 @@ def estimate(run: TopDownRun, workers: Workers) -> None:
 
 def estimate_from(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit from measurements, a run's or published ones."""
-    estimator = estimate_by_gls if source.design.estimator == "gls" else descend
+    estimator = estimate_by_gls if source.design.estimator == "gls" else estimate_by_topdown
     estimator(source, workers)
 
 

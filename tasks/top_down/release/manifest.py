@@ -23,7 +23,7 @@ from tasks.lifecycle.manifest import (
     noise_law,
     write_manifest,
 )
-from tasks.top_down.estimate.descent import load_solves
+from tasks.top_down.estimate.estimates import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description

@@ -18,7 +18,7 @@ from tasks.lifecycle.manifest import spend_of
 from tasks.pages import render
 from tasks.pages.dots import dots
 from tasks.pages.words import level_title, query_title
-from tasks.top_down.estimate.descent import load_estimates
+from tasks.top_down.estimate.estimates import load_estimates
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Source
 

@@ -18,7 +18,7 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.estimate.descent import FIRST, load_estimates
+from tasks.top_down.estimate.estimates import FIRST, load_estimates
 from tasks.top_down.estimate.gls.margin_tables import describe_margins, write_margins
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS

@@ -16,8 +16,8 @@ from scipy.stats import binom
 from spine.geography import IntArray
 from spine.workload import FloatArray
 from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.user_areas.estimate_areas import ProductEstimates
 from tasks.top_down.user_areas.intervals import Z95
-from tasks.top_down.user_areas.question import Estimated
 
 DRAWS, SEED = 20_000, 2020
 LEVEL = 0.95
@@ -96,7 +96,7 @@ def errors(covariance: FloatArray) -> FloatArray:
     return drawn
 
 
-def shares(found: Estimated) -> dict[str, tuple[FloatArray, FloatArray]]:
+def shares(found: ProductEstimates) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return the (areas,) share of each race in the voting age population, and its standard error by the delta method.
 
     Of an area whose population of voting age is not positive, or not known within a quarter of itself, NaN: no ratio.

@@ -11,6 +11,7 @@ import numpy as np
 
 from spine.geography import BoolArray
 from spine.gls.siblings import STATES, SiblingSums
+from spine.redistricting import TYPES
 from spine.workload import FloatArray
 from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.files import complete, remove, save_arrays, save_object
@@ -109,6 +110,7 @@ def _by_kind(plan: Plan, first: int, given: SiblingSums) -> dict[str, np.ndarray
     """Return the variances of blocks by kind; blocks of one kind have the same."""
     rows = slice(first, first + len(given.parent))
     share = plan.spine.shares[-1][rows]
-    bits = (plan.invariants.allowed(len(plan.spine.levels) - 1)[rows] << np.arange(8)).sum(axis=1)
-    _, example, kind = np.unique((share * 256 + bits) * 2 + given.is_only_child, return_index=True, return_inverse=True)
+    bits = (plan.invariants.allowed(len(plan.spine.levels) - 1)[rows] << np.arange(TYPES)).sum(axis=1)
+    kinds = (share * 2**TYPES + bits) * 2 + given.is_only_child
+    _, example, kind = np.unique(kinds, return_index=True, return_inverse=True)
     return {"kind": kind.ravel().astype(np.int32), "variance_of_kind": given.variance[example]}

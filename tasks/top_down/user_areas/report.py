@@ -1,4 +1,4 @@
-"""The files of an answer: areas.csv, .parquet, .json and .html, covariances.csv; of a plan also plan.csv."""
+"""The files of estimates of areas: areas.csv, .parquet, .json and .html, covariances.csv; of a plan also plan.csv."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tasks.pages.csv_text import as_csv
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
-from tasks.top_down.user_areas.answer import Answer
+from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.intervals import Z95
 
@@ -38,22 +38,22 @@ RATIOS = (
 )
 
 
-def write_files(out: Path, answer: Answer) -> list[Path]:
+def write_files(out: Path, areas: AreaEstimates) -> list[Path]:
     """Write the folder OUT, whole or not at all; return its files."""
     with new_folder(out) as folder:
-        rows = answer.rows()
+        rows = areas.rows()
         (folder / "areas.csv").write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
         pq.write_table(
             pa.Table.from_pylist(rows, schema=_schema(rows[0])), folder / "areas.parquet", compression="zstd"
         )
-        (folder / "areas.json").write_text(json.dumps(as_data(answer), indent=1) + "\n")
-        if answer.plan:
-            plan = _plan_rows(answer)
+        (folder / "areas.json").write_text(json.dumps(as_data(areas), indent=1) + "\n")
+        if areas.plan:
+            plan = _plan_rows(areas)
             (folder / "plan.csv").write_text(as_csv([*plan[0]], (row.values() for row in plan)), "utf-8")
-        if "persons" in answer.estimated and answer.estimated["persons"].covariances.values.ndim == 3:
-            between = as_csv(("area", "other", *SHORT), _covariances(answer))
+        if "persons" in areas.estimated and areas.estimated["persons"].covariances.values.ndim == 3:
+            between = as_csv(("area", "other", *SHORT), _covariances(areas))
             (folder / "covariances.csv").write_text(between, "utf-8")
-        (folder / "areas.html").write_text(page(answer))
+        (folder / "areas.html").write_text(page(areas))
         names = [path.name for path in folder.iterdir()]
     return [out / name for name in sorted(names)]
 
@@ -63,20 +63,20 @@ def _schema(row: dict[str, Any]) -> pa.Schema:
     return pa.schema([(name, kinds.get(name, pa.int64())) for name in row])
 
 
-def _covariances(answer: Answer) -> Iterator[tuple[Any, ...]]:
-    columns, of = columns_of("persons"), answer.estimated["persons"].covariances.of
+def _covariances(areas: AreaEstimates) -> Iterator[tuple[Any, ...]]:
+    columns, of = columns_of("persons"), areas.estimated["persons"].covariances.of
     values = [np.round(of(columns, name, name), 4) + 0.0 for name in SHORT]
-    for one, name in enumerate(answer.names):
-        for other in range(one, len(answer.names)):
-            yield name, answer.names[other], *(float(value[one, other]) for value in values)
+    for one, name in enumerate(areas.names):
+        for other in range(one, len(areas.names)):
+            yield name, areas.names[other], *(float(value[one, other]) for value in values)
 
 
-def _plan_rows(answer: Answer) -> list[dict[str, Any]]:
+def _plan_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
     """Return a row a district: its deviation from the ideal, with interval."""
-    plan = answer.plan
+    plan = areas.plan
     assert plan is not None
     rows = []
-    for at, name in enumerate(answer.names):
+    for at, name in enumerate(areas.names):
         deviation, error = float(plan.deviation[at]), float(plan.error[at])
         rows.append(
             {
@@ -93,10 +93,10 @@ def _plan_rows(answer: Answer) -> list[dict[str, Any]]:
     return rows
 
 
-def as_data(answer: Answer) -> dict[str, Any]:
-    """Return the answer as one JSON document."""
-    plan = answer.plan
-    data: dict[str, Any] = {"source": answer.source, "states": answer.states, "areas": answer.rows()}
+def as_data(areas: AreaEstimates) -> dict[str, Any]:
+    """Return the estimates as one JSON document."""
+    plan = areas.plan
+    data: dict[str, Any] = {"source": areas.source, "states": areas.states, "areas": areas.rows()}
     if plan:
         bounds = {
             one.name: {
@@ -108,15 +108,15 @@ def as_data(answer: Answer) -> dict[str, Any]:
             }
             for one in plan.bounds
         }
-        data["plan"] = {"ideal": plan.ideal, "districts": _plan_rows(answer), "bounds": bounds, "reading": BOUNDS}
-    if answer.shares:
+        data["plan"] = {"ideal": plan.ideal, "districts": _plan_rows(areas), "bounds": bounds, "reading": BOUNDS}
+    if areas.shares:
         data["shares_of_voting_age"] = [
             {"area": name, "race": race, "share": _known(share[at]), "standard_error": _known(error[at])}
-            for at, name in enumerate(answer.names)
-            for race, (share, error) in answer.shares.items()
+            for at, name in enumerate(areas.names)
+            for race, (share, error) in areas.shares.items()
         ]
-    reading = [*answer.banners, *answer.reading, *([RATIOS] if answer.shares else [])]
-    return data | {"notes": answer.notes, "reading": reading}
+    reading = [*areas.banners, *areas.reading, *([RATIOS] if areas.shares else [])]
+    return data | {"notes": areas.notes, "reading": reading}
 
 
 def _known(value: float) -> float | None:
@@ -126,7 +126,7 @@ def _known(value: float) -> float | None:
 # -- tables for the terminal and the page ----------------------------------------------------------------------------
 
 
-def counts_table(answer: Answer, title: str) -> TextTable:
+def counts_table(areas: AreaEstimates, title: str) -> TextTable:
     """Return a table with a row an area and count."""
     columns = {
         "area": "{area}",
@@ -140,13 +140,13 @@ def counts_table(answer: Answer, title: str) -> TextTable:
         "90%": "{low_90:,} to {high_90:,}",
         "95%": "{low_95:,} to {high_95:,}",
     }
-    rows = [{**row, "shown": "" if row["published"] is None else f"{row['published']:,}"} for row in answer.rows()]
+    rows = [{**row, "shown": "" if row["published"] is None else f"{row['published']:,}"} for row in areas.rows()]
     return TextTable.filled(title, columns, rows, words=2).without_empty(["published"])
 
 
-def plan_tables(answer: Answer) -> list[TextTable]:
+def plan_tables(areas: AreaEstimates) -> list[TextTable]:
     """Return bounds of the deviations, and the deviation of each district; none where there is no plan."""
-    plan = answer.plan
+    plan = areas.plan
     if plan is None:
         return []
 
@@ -164,7 +164,7 @@ def plan_tables(answer: Answer) -> list[TextTable]:
         for one in plan.bounds
     ]
     heads = ["deviation", "published", "of the estimates", "noise alone", f"bounds, {LEVEL:.0%}"]
-    title = f"The plan: {len(answer.names)} districts, ideal {number(round(plan.ideal, 1))} persons"
+    title = f"The plan: {len(areas.names)} districts, ideal {number(round(plan.ideal, 1))} persons"
     districts = TextTable.filled(
         "Deviation of each district from the ideal",
         {
@@ -178,24 +178,24 @@ def plan_tables(answer: Answer) -> list[TextTable]:
         },
         [
             {**row, "shown": "" if row["published"] is None else f"{row['published']:+,.0f}"}
-            for row in _plan_rows(answer)
+            for row in _plan_rows(areas)
         ],
     )
     tables = (TextTable(title, heads, rows, [BOUNDS]), districts)
     return [table.without_empty(["published"]) for table in tables]
 
 
-def shares_table(answer: Answer) -> TextTable:
+def shares_table(areas: AreaEstimates) -> TextTable:
     """Return the share of each race in the population of voting age, by area."""
     rows = []
-    for at, name in enumerate(answer.names):
+    for at, name in enumerate(areas.names):
         cells = [
             "unknown" if np.isnan(share[at]) else _with_error(100 * float(share[at]), 100 * float(error[at]))
-            for share, error in answer.shares.values()
+            for share, error in areas.shares.values()
         ]
         rows.append([name, *cells])
     title = "Share of the voting age population, per cent, ± one standard error"
-    return TextTable(title, ["area", *answer.shares], rows, [RATIOS])
+    return TextTable(title, ["area", *areas.shares], rows, [RATIOS])
 
 
 def _with_error(value: float, error: float) -> str:
@@ -204,16 +204,16 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"
 
 
-def terminal_tables(answer: Answer, counts: Sequence[str]) -> list[TextTable]:
+def terminal_tables(areas: AreaEstimates, counts: Sequence[str]) -> list[TextTable]:
     """Return the tables that a terminal shows: every count of a single area, of several the main ones or those "
     "chosen."""
-    several = len(answer.names) > 1 + (answer.names[-1] == UNASSIGNED)
-    shown = answer.only(counts or SHORT) if counts or (several and "persons" in answer.estimated) else answer
-    table = counts_table(shown, f"Areas, from {answer.source}")
-    notes = [*(f"note: {note}" for note in answer.notes), *answer.banners, *answer.reading]
-    if shown is not answer and not counts:
+    several = len(areas.names) > 1 + (areas.names[-1] == UNASSIGNED)
+    shown = areas.only(counts or SHORT) if counts or (several and "persons" in areas.estimated) else areas
+    table = counts_table(shown, f"Areas, from {areas.source}")
+    notes = [*(f"note: {note}" for note in areas.notes), *areas.banners, *areas.reading]
+    if shown is not areas and not counts:
         notes.insert(0, "All counts are in OUT, or by --count and --json.")
-    return [TextTable(table.title, table.columns, table.rows, notes, table.words), *plan_tables(answer)[:1]]
+    return [TextTable(table.title, table.columns, table.rows, notes, table.words), *plan_tables(areas)[:1]]
 
 
 def _with_minus(table: TextTable) -> TextTable:
@@ -222,26 +222,26 @@ def _with_minus(table: TextTable) -> TextTable:
     return replace(table, rows=rows)
 
 
-def page(answer: Answer) -> str:
+def page(areas: AreaEstimates) -> str:
     """Return areas.html."""
-    several = len(answer.names) > FEW
-    main = [name for found in answer.estimated.values() for name in found.names if name in SHORT]
-    shown = answer.only(main) if several and main else answer
+    several = len(areas.names) > FEW
+    main = [name for found in areas.estimated.values() for name in found.names if name in SHORT]
+    shown = areas.only(main) if several and main else areas
     groups = [
         (name, _with_minus(counts_table(shown.only([name]), name)))
         for found in shown.estimated.values()
         for name in found.names
     ]
     if not several:
-        table = _with_minus(counts_table(answer, "All counts"))
+        table = _with_minus(counts_table(areas, "All counts"))
         groups = [("", replace(table, rows=[[area, count_title(count), *row] for area, count, *row in table.rows]))]
     return render(
         "tasks.top_down.user_areas",
         "areas.html",
-        answer=answer,
-        where=title_of_states([*map(name_of_state, answer.states)]),
+        areas=areas,
+        where=title_of_states([*map(name_of_state, areas.states)]),
         groups=groups,
-        plan=list(map(_with_minus, plan_tables(answer))),
-        shares=shares_table(answer) if answer.shares else None,
+        plan=list(map(_with_minus, plan_tables(areas))),
+        shares=shares_table(areas) if areas.shares else None,
         several=several,
     )

@@ -20,7 +20,7 @@ from top_down_inputs import begin, country, design, estimated, finish
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
 from tasks.top_down.check.release import checks
-from tasks.top_down.estimate.descent import estimate_below
+from tasks.top_down.estimate.topdown import estimate_below
 from tasks.top_down.measure.measuring import Drawing
 from tasks.top_down.published import source
 
@@ -102,7 +102,7 @@ def check_a_nation_a_state_at_a_time(
         held.append(sorted({path.parts[-4] for path in run.path.glob("noisy/*/*/published/Block/values.npy")}))
         estimate_below(*given)
 
-    monkeypatch.setattr("tasks.top_down.estimate.descent.estimate_below", watched)
+    monkeypatch.setattr("tasks.top_down.estimate.topdown.estimate_below", watched)
     (again,) = estimated(folder / "by_state", staged, geography=geography, estimator="topdown")
     assert set(map(tuple, held)) == {("23",), ("46",)}
     (own,) = estimated(folder / "topdown", staged, estimator="topdown")

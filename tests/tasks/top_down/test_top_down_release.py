@@ -19,7 +19,7 @@ from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
-from tasks.top_down.estimate import descent
+from tasks.top_down.estimate import topdown
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import Measured
@@ -180,7 +180,7 @@ def test_release_does_not_depend_on_pieces_or_their_order(
                 (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
             return results
 
-    monkeypatch.setattr(descent, "BATCH", {"Tract": 1, "Block": 1})
+    monkeypatch.setattr(topdown, "BATCH", {"Tract": 1, "Block": 1})
     monkeypatch.setattr(geography, "ROWS", 3)
     apart = finish(begin(tmp_path / "b", two_states, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1

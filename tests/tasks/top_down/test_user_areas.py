@@ -38,12 +38,12 @@ from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import Published, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
-from tasks.top_down.user_areas.answer import Answer, answer, check_codes, check_states
+from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors, joint_width
+from tasks.top_down.user_areas.estimate_areas import estimate_areas
 from tasks.top_down.user_areas.intervals import Z95, interval
 from tasks.top_down.user_areas.keep import AreasKeeper, keep
 from tasks.top_down.user_areas.published import published_counts
-from tasks.top_down.user_areas.question import estimate_areas
 from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
 from tasks.top_down.user_areas.tree import About, Siblings, Tree, find_tree
 
@@ -85,7 +85,7 @@ def areas_by(tree: Tree, names: list[str]) -> AreaFile:
     return AreaFile(np.sort(tree.codes("persons")), area, tuple(map(str, distinct)), ())
 
 
-def estimates(found: Answer) -> dict[tuple[str, str], list[float]]:
+def estimates(found: AreaEstimates) -> dict[tuple[str, str], list[float]]:
     return {(row["area"], row["count"]): [row["estimate"], row["standard_error"]] for row in found.rows()}
 
 
@@ -100,7 +100,7 @@ def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: Tree, 
         of_block = {code[-16:]: code for code in truth[f"{name}_codes"].tolist()}
         width = len(next(iter(expected[name][level])))
         area = [of_block[geocodes[code]][:width] for code in np.sort(tree.codes("persons")).tolist()]
-        found = estimates(answer([tree], areas_by(tree, area), "", None))
+        found = estimates(estimate_file([tree], areas_by(tree, area), "", None))
         for geocode, known in expected[name][level].items():
             for count, numbers in known["gls"].items():
                 np.testing.assert_allclose(found[geocode, count], numbers, atol=0.002)
@@ -112,8 +112,8 @@ def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tre
     """Of any partition; so the rows of the covariances of totals sum to 0, and those of adults to the state's."""
     rng = np.random.default_rng(3)
     area = rng.integers(0, 6, len(tree.codes("persons")))
-    whole = answer([tree], areas_by(tree, ["all"] * len(area)), "", None)
-    found = answer([tree], areas_by(tree, [str(one) for one in area]), "", None)
+    whole = estimate_file([tree], areas_by(tree, ["all"] * len(area)), "", None)
+    found = estimate_file([tree], areas_by(tree, [str(one) for one in area]), "", None)
     for product in PRODUCTS:
         assert whole.estimated[product].error.shape == (1, 24 if product == "persons" else 1)
         one, parts = whole.estimated[product], found.estimated[product]
@@ -138,7 +138,7 @@ def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tre
 
 def test_shares_have_the_errors_of_their_ratio(tree: Tree) -> None:
     """The delta method against 200,000 draws of the two counts, where the base is well known: within 5 %."""
-    found = answer([tree], areas_by(tree, ["all"] * len(tree.codes("persons"))), "", None)
+    found = estimate_file([tree], areas_by(tree, ["all"] * len(tree.codes("persons"))), "", None)
     share, error = found.shares["white"]
     persons, columns = found.estimated["persons"], columns_of("persons")
     names = ("voting age by race: white", "voting age")
@@ -423,7 +423,7 @@ def test_blocks_without_living_quarters_are_a_note(tree: Tree) -> None:
     empty = codes[0] // 10**4 * 10**4 + 9999
     water = codes[0] // 10**10 * 10**10 + 990000 * 10**4 + 1
     file = AreaFile(np.sort([*codes[:3], empty, water]), np.zeros(5, np.int64), ("one",), ())
-    found = answer([tree], file, "", None)
+    found = estimate_file([tree], file, "", None)
     assert found.names == ("one", UNASSIGNED)
     assert found.plan is None
     assert [note.partition(": ")[2].split(" ")[0].strip(",") for note in found.notes] == ["2", str(len(codes) - 3)]
@@ -486,7 +486,7 @@ def test_the_command_answers_from_what_is_kept(
 def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: Tree, tmp_path: Path) -> None:
     names = ["=1+1", "+x", "-x", "@x", "-5", "007", "<b>"]
     codes = tree.codes("persons")
-    found = answer([tree], areas_by(tree, [names[at % len(names)] for at in range(len(codes))]), "", None)
+    found = estimate_file([tree], areas_by(tree, [names[at % len(names)] for at in range(len(codes))]), "", None)
     files = {path.name: path for path in write_files(tmp_path / "out", found)}
     escaped = {name: f"'{name}" if name in names[:4] else name for name in names}
     for file, column in (("areas.csv", "area"), ("plan.csv", "district"), ("covariances.csv", "other")):
@@ -549,13 +549,13 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: Tree) -> None:
     def published(product: str, state: str) -> tuple[np.ndarray, np.ndarray]:
         return codes[:4], np.array([[14], [20], [1], [1]]).repeat(24 if product == "persons" else 1, axis=1)
 
-    found = answer([tree], file, "", published)
+    found = estimate_file([tree], file, "", published)
     plan = as_data(found)["plan"]
     assert [row["published"] for row in plan["districts"]] == [2, 8, -10]
     assert [one["published"] for one in plan["bounds"].values()] == [8, -10, 18]
     bounds, districts = plan_tables(found)
     assert [row[1].split(" ")[0] for row in (*bounds.rows, *districts.rows)] == ["+8", "-10", "+18", "+2", "+8", "-10"]
-    assert "published" not in plan_tables(answer([tree], file, "", None))[0].columns
+    assert "published" not in plan_tables(estimate_file([tree], file, "", None))[0].columns
 
 
 def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from spine.geography import IntArray
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import areas
-from tasks.top_down.estimate.descent import all_batches, batches
 from tasks.top_down.estimate.gls.margin_tables import AREAS, columns_of, margins_folder, save_level
 from tasks.top_down.estimate.gls.pass_up import Keeper, load_information, save_information
+from tasks.top_down.estimate.topdown import all_batches, batches
 from tasks.top_down.input.geography import plan_of
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source

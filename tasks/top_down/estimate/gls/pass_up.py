@@ -18,7 +18,7 @@ import numpy as np
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import all_batches
+from tasks.top_down.estimate.topdown import all_batches
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 

@@ -31,7 +31,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, complete, remove
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import WIDTHS, entities
-from tasks.top_down.estimate.descent import load_estimates
+from tasks.top_down.estimate.estimates import load_estimates
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.published.microdata.make_inputs import COUNTS
 from tasks.top_down.published.microdata.read_microdata import VACANT, read_microdata

@@ -16,9 +16,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
+from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.intervals import Z90, Z95, interval
 from tasks.top_down.user_areas.published import Published
-from tasks.top_down.user_areas.question import Estimated, estimate_areas
 from tasks.top_down.user_areas.tree import Tree
 
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
@@ -45,7 +45,7 @@ SEVERAL = "Each state is estimated by itself; an area of several states is the s
 
 
 @dataclass(frozen=True)
-class Answer:
+class AreaEstimates:
     """The estimates of areas. names: of the areas; the last is UNASSIGNED where blocks are in no area.
 
     published: by product (areas, counts), where there are such counts. plan: where the areas partition a state. shares:
@@ -56,7 +56,7 @@ class Answer:
     source: str
     states: tuple[str, ...]
     names: tuple[str, ...]
-    estimated: dict[ProductName, Estimated]
+    estimated: dict[ProductName, ProductEstimates]
     published: dict[ProductName, IntArray]
     plan: Deviations | None
     shares: dict[str, tuple[FloatArray, FloatArray]]
@@ -64,12 +64,12 @@ class Answer:
     banners: tuple[str, ...]
     reading: tuple[str, ...]
 
-    def only(self, counts: Sequence[str]) -> Answer:
-        """Return the answer with these counts alone. Raises Refused for one that is not known."""
+    def only(self, counts: Sequence[str]) -> AreaEstimates:
+        """Return the estimates of these counts alone. Raises Refused for one that is not known."""
         known = [name for found in self.estimated.values() for name in found.names]
         if unknown := [count for count in counts if count not in known]:
             raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(known)}")
-        estimated: dict[ProductName, Estimated] = {}
+        estimated: dict[ProductName, ProductEstimates] = {}
         published: dict[ProductName, IntArray] = {}
         for product, found in self.estimated.items():
             at = [number for number, name in enumerate(found.names) if name in counts]
@@ -109,9 +109,9 @@ def _numbers(estimate: float, error: float) -> dict[str, float | int]:
     }
 
 
-def answer(
+def estimate_file(
     trees: Sequence[Tree], file: AreaFile, source: str, published: Published | None, banners: tuple[str, ...] = ()
-) -> Answer:
+) -> AreaEstimates:
     """Return the estimates of the areas of a file. Raises Refused where its codes are not the source's blocks."""
     states = tuple(tree.about.state for tree in trees)
     products = [product for product in PRODUCTS if all(product in tree.about.levels for tree in trees)]
@@ -123,7 +123,7 @@ def answer(
     if unassigned:
         names = (*names, UNASSIGNED)
         notes.append(f"blocks of the state that are in no area: {unassigned:,}, the row {UNASSIGNED}")
-    estimated: dict[ProductName, Estimated] = {}
+    estimated: dict[ProductName, ProductEstimates] = {}
     of_published: dict[ProductName, IntArray] = {}
     for product in products:
         areas = []
@@ -136,7 +136,7 @@ def answer(
             of_published[product] = sums[: len(names)]
     persons = estimated.get("persons")
     total = trees[0].about.total if len(states) == 1 and not unassigned and len(names) > 1 else None
-    return Answer(
+    return AreaEstimates(
         source,
         states,
         names,
@@ -150,7 +150,7 @@ def answer(
     )
 
 
-def _plan(persons: Estimated, published: IntArray | None, total: int) -> Deviations | None:
+def _plan(persons: ProductEstimates, published: IntArray | None, total: int) -> Deviations | None:
     """Return the deviations of areas that divide a state; None where there are too many for covariances."""
     if persons.covariances.values.ndim < 3:
         return None

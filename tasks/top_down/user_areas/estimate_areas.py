@@ -23,7 +23,7 @@ MOST_BETWEEN = 500  # areas of which the covariances of every two are kept
 
 
 @dataclass(frozen=True)
-class Estimated:
+class ProductEstimates:
     """The counts of the areas in one product.
 
     names: of the counts. estimate, error: (areas, counts). blocks: (areas,) those with living quarters. whole, cut:
@@ -40,7 +40,9 @@ class Estimated:
     covariances: Covariances
 
 
-def estimate_areas(trees: Sequence[Tree], product: ProductName, of_code: Sequence[IntArray], areas: int) -> Estimated:
+def estimate_areas(
+    trees: Sequence[Tree], product: ProductName, of_code: Sequence[IntArray], areas: int
+) -> ProductEstimates:
     """Return the estimates of areas; of_code: for each state the (blocks,) area of each block, in spine order."""
     columns = columns_of(product)
     components = len(columns.parts)
@@ -68,4 +70,4 @@ def estimate_areas(trees: Sequence[Tree], product: ProductName, of_code: Sequenc
         variance[number] += error**2
         cut[number] += groups_cut
         blocks += np.bincount(area, minlength=areas)
-    return Estimated(columns.names, estimate, np.sqrt(variance), blocks, whole, cut, covariances)
+    return ProductEstimates(columns.names, estimate, np.sqrt(variance), blocks, whole, cut, covariances)

@@ -1,4 +1,4 @@
-"""Estimate by generalized least squares over the whole spine: pass information up, then descend as the program does."""
+"""Estimate by generalized least squares over the whole spine: information goes up, the program's steps go down."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Estimates
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.descent import Descent, descend
 from tasks.top_down.estimate.gls.margins import MarginsKeeper, find_margins
 from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_nation
+from tasks.top_down.estimate.topdown import Steps, estimate_by_topdown
 from tasks.top_down.run_plan import US
 from tasks.top_down.source import Source
 
@@ -22,11 +22,11 @@ def estimate_by_gls(source: Source, workers: Workers) -> None:
     pass_up(source, workers, MarginsKeeper)
     if source.validated.nation:
         workers.map("pass up states", source, up_to_nation, [(product,) for product in source.design.products])
-    descend(source, workers, GlsDescent)
+    estimate_by_topdown(source, workers, GlsSteps)
     find_margins(source, workers)
 
 
-class GlsDescent(Descent):
+class GlsSteps(Steps):
     """The program's steps, each geounit estimated by its information instead of its own answers."""
 
     def answers(self, parents: Estimates | None) -> OwnAnswers:

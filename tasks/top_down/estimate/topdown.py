@@ -16,22 +16,21 @@ import numpy as np
 
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
 from spine.hierarchy import Spine
-from spine.top_down import Estimates, joined
-from tasks.lifecycle.files import complete, load_object, save_object, unless_done
+from spine.top_down import Estimates
+from tasks.lifecycle.files import save_object, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate.estimates import FIRST, SOLVES, load_estimates
 from tasks.top_down.input.geography import summaries
 from tasks.top_down.run import load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
 BATCH = {"Tract": 150, "Block": 4096}  # geounits of a lower level in a batch
-SOLVES = "solves"
-FIRST = "0000000"  # the name of a batch that starts at the first geounit
 
 Found = tuple[Estimates, "list[engine.Solve]"]
 
 
-class Descent:
+class Steps:
     """The steps of one batch by the program of 2020: the top of the spine, and one level below some parents."""
 
     def __init__(self, source: Source, product: ProductName, state: str) -> None:
@@ -52,17 +51,17 @@ class Descent:
         return engine.estimate_children(self.plan, parents, self.answers(parents))
 
 
-def descend(source: Source, workers: Workers, descent: type[Descent] = Descent) -> None:
-    """Estimate the histograms of every geounit of every product, by the program of 2020 or another descent."""
+def estimate_by_topdown(source: Source, workers: Workers, estimator: type[Steps] = Steps) -> None:
+    """Estimate the histograms of all geounits of every product, by the steps of the program or of another estimator."""
     if source.validated.nation:
-        nations = [(product, descent) for product in source.design.products]
+        nations = [(product, estimator) for product in source.design.products]
         workers.map("estimate states", source, estimate_nation, nations)
     for states in source.at_hand(workers):
         pairs = [(product, state) for product, state in source.product_states if state in states]
-        workers.map("estimate states", source, estimate_state, [(*pair, descent) for pair in pairs])
+        workers.map("estimate states", source, estimate_state, [(*pair, estimator) for pair in pairs])
         for stage, level, lowest in (("estimate tracts", "County", "Tract"), ("estimate blocks", "Tract", "Block")):
             calls = [
-                (*batch, level, lowest, descent) for batch in all_batches(source, level, lowest) if batch[1] in states
+                (*batch, level, lowest, estimator) for batch in all_batches(source, level, lowest) if batch[1] in states
             ]
             workers.map(stage, source, estimate_below, calls)
 
@@ -87,24 +86,24 @@ def all_batches(source: Source, level: str, lower: str) -> list[tuple[ProductNam
     ]
 
 
-def estimate_nation(source: Source, product: ProductName, descent: type[Descent]) -> None:
+def estimate_nation(source: Source, product: ProductName, estimator: type[Steps]) -> None:
     """Estimate the nation and the states' parts below it."""
 
-    def make(steps: Descent) -> list[Found]:
+    def make(steps: Steps) -> list[Found]:
         nation = steps.roots()
         return [nation, steps.children(nation[0])]
 
-    _unless_done(source, product, US, "State", 0, descent, make)
+    _unless_done(source, product, US, "State", 0, estimator, make)
 
 
-def estimate_state(source: Source, product: ProductName, state: str, descent: type[Descent]) -> None:
+def estimate_state(source: Source, product: ProductName, state: str, estimator: type[Steps]) -> None:
     """Estimate the parts of a state, or read them where the nation is measured, and their counties."""
 
-    def make(steps: Descent) -> list[Found]:
+    def make(steps: Steps) -> list[Found]:
         parts = (_parts_of_nation(source, product, state), []) if source.validated.nation else steps.roots()
         return [parts, steps.children(parts[0])]
 
-    _unless_done(source, product, state, "County", 0, descent, make)
+    _unless_done(source, product, state, "County", 0, estimator, make)
 
 
 def _parts_of_nation(source: Source, product: ProductName, state: str) -> Estimates:
@@ -124,11 +123,11 @@ def estimate_below(
     last: int,
     level: str,
     lowest: str,
-    descent: type[Descent],
+    estimator: type[Steps],
 ) -> None:
     """Estimate the levels below the geounits first ... last - 1 of a level, down to the lowest."""
 
-    def make(steps: Descent) -> list[Found]:
+    def make(steps: Steps) -> list[Found]:
         parents = load_estimates(source, product, state, level, first, last)
         found: list[Found] = []
         while steps.plan.spine.levels[parents.level] != lowest:
@@ -136,7 +135,7 @@ def estimate_below(
             parents = found[-1][0]
         return found
 
-    _unless_done(source, product, state, lowest, first, descent, make)
+    _unless_done(source, product, state, lowest, first, estimator, make)
 
 
 def _unless_done(
@@ -145,13 +144,13 @@ def _unless_done(
     state: str,
     lowest: str,
     first: int,
-    descent: type[Descent],
-    make: Callable[[Descent], list[Found]],
+    estimator: type[Steps],
+    make: Callable[[Steps], list[Found]],
 ) -> None:
     """Save the estimates of a batch by level, and last of all how its parents were solved."""
 
     def save() -> None:
-        steps = descent(source, product, state)
+        steps = estimator(source, product, state)
         found = make(steps)
         for estimates, _ in found:
             folder = source.estimates_folder(product, state, steps.plan.spine.levels[estimates.level])
@@ -160,26 +159,3 @@ def _unless_done(
 
     done = source.estimates_folder(product, state, SOLVES) / f"{lowest}-{first:07d}"
     unless_done(done, save)
-
-
-def load_solves(source: Source, product: ProductName, state: str) -> list[engine.Solve]:
-    """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
-    folder = source.estimates_folder(product, state, SOLVES)
-    paths = complete(folder) if folder.exists() else []
-    return [solve for path in paths for solve in load_object(path, list[engine.Solve])]
-
-
-def load_estimates(
-    source: Source, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
-) -> Estimates:
-    """Read the estimates of the geounits first ... last - 1 of a level, or of all of them."""
-    paths = complete(source.estimates_folder(product, state, level))
-    spine = source.spine(product, state)
-    number = len(spine.starts[spine.levels.index(level)])
-    starts = [int(path.name) for path in paths]
-    parts = []
-    for path, start, end in zip(paths, starts, [*starts[1:], number], strict=True):
-        low, high = max(first, start), min(number if last is None else last, end)
-        if low < high:
-            parts.append(load_histograms(path, Estimates, low - start, high - start))
-    return joined(parts)
