@@ -32,7 +32,7 @@ from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
 from privacy.noise.randomness import Keystream
-from tasks.detailed_dhca.parameters import read_parameters
+from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.person import PERSON
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.files import read_bytes

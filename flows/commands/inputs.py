@@ -12,7 +12,7 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.commands.options import ExactOptions, RunOptions, WorkOptions
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-    from tasks.detailed_dhca.parameters import Parameters
+    from tasks.detailed_dhca.configuration import Parameters
     from tasks.inputs.findings import Finding
     from tasks.lifecycle.run_directory import RunDirectory
 
@@ -22,7 +22,7 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
 
     Raises Refused where they have errors. These are shown, with any findings that the data has without them.
     """
-    from tasks.detailed_dhca.parameters import read_parameters
+    from tasks.detailed_dhca.configuration import read_parameters
     from tasks.detailed_dhca.person import PERSON
     from tasks.inputs.findings import gather
     from tasks.population_groups.validation import check_data_alone

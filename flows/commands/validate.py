@@ -19,7 +19,7 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
     **Example:** `das validate params/ data/`
     """
     from flows.execution.settings import new_run_id
-    from tasks.detailed_dhca.parameters import read_parameters
+    from tasks.detailed_dhca.configuration import read_parameters
     from tasks.detailed_dhca.person import PERSON
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.population_groups.validation import check_data_alone

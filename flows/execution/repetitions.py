@@ -11,7 +11,7 @@ from flows.execution.runner import GATE, InProcess, is_marked
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
-from tasks.detailed_dhca.parameters import read_parameters
+from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.queries import load_queries
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers

@@ -1,16 +1,16 @@
-"""config.json of SafeTab-P (docs/spec/files.md#configjson)."""
+"""config.json of SafeTab-P (docs/spec/files.md#configjson), and the parameters directory that it is in. Public."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pydantic import Field, field_validator
 
 from privacy.accounting.composition import query_budgets
 from tasks.inputs.findings import Finding
-from tasks.population_groups import configuration
+from tasks.population_groups import configuration, parameters
 from tasks.population_groups.configuration import SafeTabConfiguration, budget_key, read_number
 from tasks.population_groups.levels import ALL_LEVELS, Level
 
@@ -37,6 +37,14 @@ class Configuration(SafeTabConfiguration):
     def queries(self, table: str, level: Level) -> Mapping[str, Fraction]:
         """Return the budgets of total_only, stage_1 and stage_2 of a level (Algorithm 2)."""
         return query_budgets(self.table_budget(table, level), self.stage_1_fraction)
+
+
+Parameters: TypeAlias = parameters.Parameters[Configuration]
+
+
+def read_parameters(params: str) -> tuple[Parameters | None, list[Finding]]:
+    """Read config.json and the iteration files as `parameters.read_parameters` does."""
+    return parameters.read_parameters(params, Configuration)
 
 
 def parse_configuration(text: str) -> tuple[Configuration | None, list[Finding]]:

@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.detailed_dhca.configuration import Configuration
-from tasks.detailed_dhca.parameters import Parameters
+from tasks.detailed_dhca.configuration import Configuration, Parameters
 from tasks.detailed_dhca.person import PERSON
 from tasks.population_groups.run import SafeTabRun
 

@@ -12,9 +12,8 @@ from dhca_inputs import Inputs, configuration, truth_here, write_config
 
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca import manifest
-from tasks.detailed_dhca.configuration import BUDGET_KEYS
+from tasks.detailed_dhca.configuration import BUDGET_KEYS, read_parameters
 from tasks.detailed_dhca.level_budgets import MANIFEST
-from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.queries import Queries
 from tasks.population_groups.levels import ALL_LEVELS, named_level
 from tasks.population_groups.reserve_budget import planned_spend

@@ -40,7 +40,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.parameters import read_parameters
+from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.person import AGE23_BINS, PERSON
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.findings import Finding

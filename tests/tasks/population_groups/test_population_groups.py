@@ -30,8 +30,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from privacy.accounting.stability import record_reach
+from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
-from tasks.detailed_dhca.parameters import read_parameters
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.population_groups import exact_counts, flatmap
 from tasks.population_groups.count import count_population_groups
