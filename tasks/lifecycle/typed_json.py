@@ -116,7 +116,8 @@ def _decoder(kind: Any) -> Decoder:
     if origin is slice:
         return lambda value, _: slice(*value)
     if origin in (Fraction, Path):
-        return lambda value, _: origin(_text(value))
+        text = _plain(str)
+        return lambda value, arrays: origin(text(value, arrays))
     if isabstract(origin):
         return _first_of(kind, origin.__subclasses__())
     return _record(origin, dict(zip(getattr(origin, "__parameters__", ()), of, strict=False)))
@@ -131,12 +132,6 @@ def _plain(kind: Any) -> Decoder:
         return value
 
     return plain
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise _bad(str, value)
-    return value
 
 
 def _array(value: Any, arrays: Arrays) -> NDArray[Any]:
@@ -170,13 +165,8 @@ def _first_of(kind: Any, alternatives: Sequence[Any]) -> Decoder:
     return first_of
 
 
-def _all_plain(kind: Any) -> frozenset[type]:
-    """Return the types of which values need no decoding, where all values of a type are such."""
-    return frozenset({kind}) if kind in PLAIN else frozenset()
-
-
 def _sequence(make: Callable[[Any], Any], item: Any) -> Decoder:
-    decoder, plain = _decoder(item), _all_plain(item)
+    decoder, plain = _decoder(item), PLAIN & {item}  # what needs no decoding
 
     def sequence(value: Any, arrays: Arrays) -> Any:
         if type(value) is not list:
@@ -202,7 +192,7 @@ def _tuple(make: Callable[[Any], Any], items: tuple[Any, ...]) -> Decoder:
 
 
 def _mapping(key: Any, item: Any) -> Decoder:
-    key_decoder, decoder, plain = _decoder(key), _decoder(item), _all_plain(item)
+    key_decoder, decoder, plain = _decoder(key), _decoder(item), PLAIN & {item}
 
     def mapping(value: Any, arrays: Arrays) -> Any:
         if type(value) is dict and key is str and plain.issuperset(map(type, value.values())):
