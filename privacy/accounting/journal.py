@@ -30,6 +30,18 @@ from privacy.noise.laws import Definition
 
 MarkName = Literal["SYNTHETIC", "PUBLIC"]  # why a run's data is not charged
 MARKED: dict[str, MarkName] = {"synthetic": "SYNTHETIC", "public": "PUBLIC"}  # by act
+FACTS = (
+    "when",
+    "account",
+    "definition",
+    "total",
+    "unit",
+    "publisher",
+    "run",
+    "amount",
+    "release",
+)  # of acts, in tables
+UNBOOKED = ("approved", "refused", "restored")  # acts that change no table
 SIGNATURE = "signature"
 MOVES = {"sealed": ("reserved",), "released": ("sealed",), "abandoned": ("reserved", "sealed")}  # from which status
 
@@ -144,7 +156,7 @@ def _replay(lines: tuple[str, ...]) -> Books:
             follows = entry["number"] == number and entry["previous"] == (books.digests[-1] if number > 1 else None)
             books.digests.append(line_digest(line))
             followed = follows and _dump(entry) == line and _enter(books, entry, books.digests[-1])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             followed = False
         if not followed:
             raise JournalError(f"act {number} of its journal does not follow from those before")
@@ -153,6 +165,12 @@ def _replay(lines: tuple[str, ...]) -> Books:
                 f"act {number} of its journal lacks the publisher's signature, which account {entry['account']} demands"
             )
     return books
+
+
+def _are_texts(entry: Mapping[str, Any]) -> bool:
+    """Return whether what an act enters in tables is text. Raises UnicodeEncodeError for text that no file can hold."""
+    texts = [entry[name] for name in FACTS if name in entry] + [*entry.get("states", ())]
+    return all(isinstance(text, str) and text.encode() is not None for text in texts)
 
 
 def _is_signed_as_demanded(books: Books, entry: Mapping[str, Any], line: str) -> bool:
@@ -167,6 +185,10 @@ def _is_signed_as_demanded(books: Books, entry: Mapping[str, Any], line: str) ->
 def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
     """Enter an act in the books; return whether it may come after those before it."""
     act: str = entry["act"]
+    if act in UNBOOKED:
+        return True
+    if not _are_texts(entry):
+        return False
     run: Any = entry.get("run")
     name: Any = entry.get("account")
     if act == "opened":
@@ -192,8 +214,8 @@ def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
     elif act in MARKED:
         follows = run not in books.marked
         books.marked[run], books.marks[run] = entry["when"], MARKED[act]
-    else:  # they change nothing
-        follows = act in ("approved", "refused", "restored")
+    else:
+        follows = False
     return follows
 
 

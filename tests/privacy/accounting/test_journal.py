@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from e2e_runs import watch
+from ledgers import digest_of
 
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import replay
@@ -261,3 +262,26 @@ def test_killed_at_any_step_the_next_opening_mends_it(tmp_path: Path, every: int
         if not died:
             break
     assert point > 50
+
+
+HOSTILE = (None, 7, 10**40, 1e300, True, "", "x", "\ud800", "é\0", [], ["x"], {}, "1/0", "-1", "9" * 5000)
+
+
+@pytest.mark.parametrize("act", ["opened", "reserved", "sealed"])
+def test_a_line_that_holds_anything_is_restored_or_refused_in_a_sentence(tmp_path: Path, act: str) -> None:
+    ledger = opened(tmp_path / "ledger.sqlite")
+    ledger.reserve(request("a"), secret)
+    held = ledger.journal.read_text()
+    first, second = (json.loads(line) for line in held.splitlines())
+    line = {
+        "opened": first | {"account": "other"},
+        "reserved": second | {"run": "b"},
+        "sealed": first | {"act": "sealed", "run": "a", "release": "5" * 64},
+    }[act]
+    line |= {"number": 3, "previous": digest_of(held.splitlines()[-1])}
+    database = ledger.path.read_bytes()
+    for name, value in itertools.product(line, HOSTILE):
+        ledger.path.write_bytes(database)
+        ledger.journal.write_text(held + json.dumps(line | {name: value}, separators=(",", ":")) + "\n")
+        with suppress(LedgerError):
+            ledger.restore()
