@@ -593,7 +593,9 @@ def test_the_approval_of_a_topdown_run_shows_the_relations_that_it_covers(office
     data = country(office.folder / "made", ("23",)).rename(office.folder / "top-down")
     (data / MARK_FILE).unlink()
     run = started(office, "top-down-us")
-    wait_for(lambda: state_of(office, run) == "Suspended", "the question")
+    before = ("Scheduled", "Pending", "Submitting", "Running")
+    wait_for(lambda: state_of(office, run) not in before, "the question")
+    assert state_of(office, run) == "Suspended", office.get(f"flow_runs/{run}")["state"]["message"]
     asked = office.get(f"flow_runs/{run}/input/suspended-approval-1-description")
     within = "within a state, declared counts unchanged"
     for words in (
