@@ -184,6 +184,7 @@ def own_policy(environment: Mapping[str, str]) -> dict[str, Any]:
     assert fixed.keys() == example["all"]["fixed"].keys()
     example["all"] = {"fixed": fixed, "may_set": ["approval"]}
     example["detailed-dhca"] |= {"fixed": {"params": own["DAS_PARAMS"]}, "one_of": {"data": [own["DAS_INPUT_US"]]}}
+    example["top-down"] |= {"one_of": {"data": [own["DAS_TDA_INPUT_US"]]}}
     return dict(example)
 
 
