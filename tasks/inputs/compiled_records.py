@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from spine.compiled import compiled
 from tasks.inputs.files import LONGEST_LINE
-from tasks.inputs.record_fields import CODE, CODE_OR_NULL, DIGITS, FAULT, LISTED, NUMBER, UNREAD
+from tasks.inputs.record_fields import CODE, CODE_OR_NULL, DIGITS, FAULT, LISTED, NO_MEANING, NUMBER, UNREAD
 
-ZERO, NEWLINE, RETURN, ASCII = ord("0"), ord("\n"), ord("\r"), 128
+ZERO, SPACE, NEWLINE, RETURN, ASCII = ord("0"), ord(" "), ord("\n"), ord("\r"), 128
 BIG_N, U, L, BIG_T, R, E, BIG_F, A, S = (ord(letter) for letter in "NulTreFas")
 
 
@@ -30,8 +30,9 @@ def read_lines(
 ) -> int:
     """Read lines of fields between delimiters; return how many, or -1 if a validating reader might refuse anything.
 
-    fields: of each field of a line, kind, width, place and factor (`record_fields.Field`), and where its meanings
-    begin and end. code_numbers: as in `fast_records.RecordLayout`. numbers, codes: places x lines, all 0; filled.
+    fields: of each field of a line, kind, width, place, factor, most (`record_fields.Field`), where its meanings begin
+    or NO_MEANING, and whether it may be blank. meanings: those of all fields. code_numbers: as in
+    `fast_records.RecordLayout`. numbers, codes: places x lines, all 0; filled.
     """
     size, width, row, at = len(text), len(fields), 0, 0
     value: Any  # numba knows it as int64
@@ -80,12 +81,18 @@ def read_lines(
                         break
                     value = 10 * value + digit
                     at += 1
-                value += fields[field, 4]
-                if at == first or value >= fields[field, 5] or meanings[value] == FAULT:
+                if value > fields[field, 4] or (kind == LISTED and at < first + letters):
                     return -1
-                if kind == LISTED and at < first + letters:
-                    return -1
-                numbers[place, row] += meanings[value]
+                if at == first:
+                    if not fields[field, 6]:
+                        return -1
+                    while at < size and text[at] == SPACE:
+                        at += 1
+                if fields[field, 5] != NO_MEANING:
+                    value = meanings[fields[field, 5] + value]
+                    if value == FAULT:
+                        return -1
+                numbers[place, row] += value * factor
             elif kind == UNREAD:
                 while at < size and text[at] != delimiter and text[at] != NEWLINE and text[at] != RETURN:
                     if text[at] >= ASCII:

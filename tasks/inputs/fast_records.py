@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.inputs.record_fields import BOOLEAN, NUMBER, UNREAD, Field
+from tasks.inputs.record_fields import BOOLEAN, NO_MEANING, NUMBER, UNREAD, Field
 from tasks.inputs.records import Chunk
 from tasks.inputs.tables import DELIMITER, Column
 
@@ -62,25 +62,28 @@ def parse_chunk(layout: RecordLayout, header: Sequence[str], chunk: Chunk, delim
     return parse_columns(layout, table) if table is not None and len(table) >= MIN_ROWS else None
 
 
-def parse_text(layout: RecordLayout, header: Sequence[str], text: bytes, delimiter: str = DELIMITER) -> Parsed | None:
+def parse_text(
+    layout: RecordLayout, header: Sequence[str], text: bytes | memoryview, delimiter: str = DELIMITER
+) -> Parsed | None:
     """Parse lines of text; None where a line may have a fault."""
     from tasks.inputs.compiled_records import read_lines
 
     fields = [layout.fields.get(name, Field(UNREAD)) for name in header]
-    shortest = len(fields) + sum(SHORTEST.get(each.kind, each.width) for each in fields)  # a line with its ends
+    shortest = len(fields) + sum(0 if each.blank else SHORTEST.get(each.kind, each.width) for each in fields)
     parsed = layout.empty(len(text) // shortest + 1)
     described, meanings = _describe(fields)
     letters = np.frombuffer(text, np.uint8)
+    letters.setflags(write=False)  # one kernel, whatever the buffer is
     rows = read_lines(letters, ord(delimiter), described, meanings, layout.code_numbers, parsed.numbers, parsed.codes)
     return None if rows < 0 else Parsed(parsed.numbers[:, :rows], parsed.codes[:, :rows])
 
 
 def _describe(fields: Sequence[Field]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return kind, width, place, factor, and the range of its meanings, of each field of a line; and all meanings."""
-    ends = np.cumsum([0, *(len(each.meanings) for each in fields)])
+    """Return what `read_lines` takes of each field of a line, and all meanings."""
+    starts = np.cumsum([0, *(len(each.meanings) for each in fields)]).tolist()
     rows = [
-        (each.kind, each.width, each.place, each.factor, start, end)
-        for each, start, end in zip(fields, ends[:-1], ends[1:], strict=True)
+        (each.kind, each.width, each.place, each.factor, each.most, start if each.meanings else NO_MEANING, each.blank)
+        for each, start in zip(fields, starts[:-1], strict=True)
     ]
     return np.array(rows, np.int64), np.array([meaning for each in fields for meaning in each.meanings], np.int64)
 

@@ -23,6 +23,7 @@ from privacy.accounting.ledger import Account, Ledger
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
+from tasks.top_down.published.microdata import read_file
 from tasks.top_down.published.microdata.make_inputs import COUNTS, NO_GEOGRAPHY, NO_TYPES, Made, make_inputs
 from tasks.top_down.published.moved_blocks import MOVED, into_universe
 
@@ -79,10 +80,17 @@ def test_rows_with_a_count_are_as_many_records(
     assert (made.persons, made.units) == (len(published["persons"]), len(published["units"]))
 
 
+@pytest.fixture(params=["compiled", "checked"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text is read by the compiled reader, or by the one that checks each value."""
+    monkeypatch.setattr(read_file, "MIN_BYTES", 0 if request.param == "compiled" else 1 << 40)
+
+
 def sorted_records(data: Path, product: str, columns: list[str]) -> pd.DataFrame:
     return records(data, product)[columns].sort_values(columns, ignore_index=True)
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_inputs_are_what_the_microdata_was_made_of(
     tmp_path: Path, synthetic: Path, published: dict[str, pd.DataFrame], layout: str
@@ -201,6 +209,7 @@ FORMS = {  # the columns and codes that the Bureau's programs and public readers
 }
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_that_was_published_is_read(tmp_path: Path, form: str) -> None:
     persons, people, units, places = FORMS[form]
@@ -297,6 +306,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("fault", BAD)
 def test_what_is_no_microdata_is_refused_and_leaves_nothing(
     tmp_path: Path, published: dict[str, pd.DataFrame], fault: str

@@ -6,9 +6,15 @@ files made of the 2010 census (docs/spec/files.md#published-microdata).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.inputs.block_codes import BLOCK_COLUMNS
+import numpy as np
+
+from spine.redistricting import CENRACE, TYPES
+from spine.top_down.histogram import PERSONS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS
+from tasks.inputs.record_fields import Field, number, whole
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run_plan import ProductName
 
@@ -21,14 +27,42 @@ CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # each by one colum
 }
 COUNTED = ("OCCUPIED_COUNT", "VACANT_COUNT")  # of a block's units, in place of records
 WEIGHT = "COUNT"  # how many equal records a row is, as in the mdf/ of a das-flows release
+# The numbers of a record, as its fields add them up: whether it is in group quarters, of which major type; the rest of
+# its cell, of a unit whether it is vacant; how many equal records a row is. In place of records: two numbers of units.
+BLOCK, GROUP, KIND, REST, RECORDS = range(5)
+OCCUPIED_UNITS, VACANT_UNITS = GROUP, KIND
+MOST_UNITS, MOST_RECORDS = 100_000, 10_000_000  # of a block, of a row
+ADULT, HISPANIC, RACE = (int(np.prod(PERSONS.shape[axis:])) for axis in (2, 3, 4))  # cells that a code of each is apart
+KINDS = {  # the major type of group quarters, 0 for households: the first of three digits, or by itself
+    "GQTYPE": whole((min(kind // 100, TYPES - 1) for kind in range(1000)), place=KIND, blank=True),
+    "GQTYPE_PL": whole(range(TYPES), place=KIND, blank=True),
+}
+FIELDS: dict[ProductName, dict[str, Field]] = {
+    "persons": {
+        "RTYPE": whole((0, 0, 1), first=3, place=GROUP),
+        "VOTING_AGE": whole((0, 1), first=1, place=REST, factor=ADULT),
+        "QAGE": whole((age >= 18 for age in range(131)), place=REST, factor=ADULT),
+        "CENHISP": whole((0, 1), first=1, place=REST, factor=HISPANIC),
+        "CENRACE": whole(range(len(CENRACE)), first=1, place=REST, factor=RACE),
+        **KINDS,
+    },
+    "units": {
+        "RTYPE": whole((0, 0, 1), first=2, place=GROUP),
+        "HH_STATUS": whole((0, 0, 1), place=REST),
+        "VACS": whole((reason > 0 for reason in range(10)), place=REST, blank=True),  # why it is vacant
+        "OCCUPIED_COUNT": number(MOST_UNITS, place=OCCUPIED_UNITS, blank=True),
+        "VACANT_COUNT": number(MOST_UNITS, place=VACANT_UNITS, blank=True),
+        **KINDS,
+    },
+}
 
 
 @dataclass(frozen=True)
 class MicrodataLayout:
     """The columns that are read of a file.
 
-    block: state, county, tract and block. values: of each record. quarters: of units, the column with the type of group
-    quarters; None where there is none. weight: the column with the number of records of a row; None where a row is one.
+    block: state, county, tract and block. values: of each record. quarters: the column with the type of group quarters;
+    None where there is none. weight: the column with the number of records of a row; None where a row is one.
     geography: the codes of areas.
     """
 
@@ -45,9 +79,15 @@ class MicrodataLayout:
         return self.values == COUNTED
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def fields(self) -> Mapping[str, Field]:
         """All columns that are read as numbers."""
-        return (*self.block, *self.values, *filter(None, (self.quarters, self.weight)))
+        block = zip(self.block, BLOCK_WIDTHS, BLOCK_FACTORS.values(), strict=True)
+        values = (*self.values, *((self.quarters,) if self.quarters else ()))
+        return {
+            **{name: number(10**width - 1, place=BLOCK, factor=factor) for name, width, factor in block},
+            **{name: FIELDS[self.product][name] for name in values},
+            **({self.weight: number(MOST_RECORDS, place=RECORDS)} if self.weight else {}),
+        }
 
 
 def recognize(file: str, header: list[str]) -> MicrodataLayout:
@@ -65,7 +105,7 @@ def recognize(file: str, header: list[str]) -> MicrodataLayout:
             f"{file} is no published microdata of persons or units: read as {product}, it has no column "
             f"{', '.join(missing)}"
         )
-    quarters = next((name for name in ("GQTYPE", "GQTYPE_PL") if product == "units" and name in names), None)
+    quarters = values[1] if product == "persons" else next((name for name in KINDS if name in names), None)
     weight = WEIGHT if WEIGHT in names else None
     return MicrodataLayout(
         product, block, tuple(values), quarters, weight, tuple(name for name in GEOGRAPHY if name in names)

@@ -21,24 +21,29 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from spine.geography import BoolArray, IntArray
-from spine.redistricting import CENRACE, TYPES
+from spine.geography import IntArray
+from spine.redistricting import TYPES
 from spine.top_down.histogram import PERSONS
+from tasks.inputs.block_codes import STATE_UNIT
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.published.microdata.layout import NEEDED_GEOGRAPHY, MicrodataLayout, recognize
+from tasks.top_down.published.microdata.layout import (
+    BLOCK,
+    GROUP,
+    KIND,
+    OCCUPIED_UNITS,
+    RECORDS,
+    REST,
+    VACANT_UNITS,
+    MicrodataLayout,
+)
+from tasks.top_down.published.microdata.read_file import open_batches
 from tasks.top_down.run_plan import ProductName, file_name
 
-CODES = (np.int64(10**13), np.int64(10**10), np.int64(10**4), np.int64(1))  # of state, county, tract, block
-WIDEST = (99, 999, 999_999, 9999)
 UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)
 OCCUPIED, VACANT, UNTYPED = 0, 1, 2
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
-MOST_UNITS = 100_000  # of a block
-MOST_RECORDS = 10_000_000  # of a row
-BATCH = 1 << 20  # rows of Parquet that are read at once
 Entries = tuple[IntArray, IntArray, IntArray]  # block, cell, number
-BLOCK_BYTES = 32 << 20  # bytes of text
 ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
 
 
@@ -176,165 +181,44 @@ def _read_file(
     areas: bool,
 ) -> None:
     """Count one file batch by batch."""
-    layout, row, batches = _batches(name, stream, areas)
-    product = layout.product
-    if areas and product == "units":
-        missing = set(NEEDED_GEOGRAPHY) - set(layout.geography)
-        found.geography = () if missing else layout.geography
+    file, line, batches = open_batches(name, stream, areas)
+    layout = file.layout
+    if areas and layout.product == "units":
+        found.geography = file.areas
     for batch in batches:
-        first, row = row + 1, row + len(batch)
-        chosen = _of_states(batch, layout.block[0], states)
-        values = _Values(name, first, batch.filter(chosen) if states else batch, np.flatnonzero(chosen))
-        block = _blocks(values, layout)
-        if areas and product == "units" and found.geography:
-            _keep_areas(found, values.batch, block)
-        if layout.counted:
-            block, cell, count = _numbers_of_units(values, block, layout)
+        records = None if isinstance(batch, pa.Table) else file.parse(batch)
+        if records is not None:
+            rows = records.shape[1]
+            chosen = np.flatnonzero(np.isin(records[BLOCK] // STATE_UNIT, list(states))) if states else np.arange(rows)
+            records = records[:, chosen] if states else records
         else:
-            weight = values.numbers(layout.weight, 0, MOST_RECORDS) if layout.weight else np.ones(len(block), np.int64)
-            block, cell, count = block, _cells(values, layout), weight
-        _add(found, product, block, cell, count)
-        found.rows[product] = found.rows.get(product, 0) + int(count.sum())
+            batch = batch if isinstance(batch, pa.Table) else file.split(batch)
+            rows, chosen = len(batch), file.of_states(batch, states)
+            records = file.check(batch, chosen, line + 1)
+        line += rows
+        if file.areas:
+            code, first = np.unique(records[BLOCK], return_index=True)
+            _keep_areas(found, file.take(batch, chosen[first]), code)
+        block, cell, count = _entries(records, layout)
+        _add(found, layout.product, block, cell, count)
+        found.rows[layout.product] = found.rows.get(layout.product, 0) + int(count.sum())
         progress(sum(found.rows.values()), 0)
-    if product == "units" and layout.quarters is None:
+    if layout.product == "units" and layout.quarters is None:
         found.typed = False
     found.counted |= layout.counted
 
 
-def _batches(name: str, stream: IO[bytes], areas: bool) -> tuple[MicrodataLayout, int, Iterator[pa.RecordBatch]]:
-    """Return the layout of a file, the line of its header, and its rows: numbers, and the codes of areas as text."""
-    if name.endswith(".parquet"):
-        file = pq.ParquetFile(stream)
-        layout = recognize(name, file.schema_arrow.names)
-        schema = _schema(layout, areas)
-        groups = range(file.num_row_groups)  # each by itself: a reader keeps what it has read
-        batches = (batch for at in groups for batch in file.iter_batches(BATCH, row_groups=[at], columns=schema.names))
-        return layout, 1, (_cast(name, batch, schema) for batch in batches)
-    head, comments = stream.readline(1 << 16), 0
-    while head.startswith(b"#"):  # what the program says of its run, above the header of a microdata detail file
-        head, comments = stream.readline(1 << 16), comments + 1
-    delimiter = "|" if b"|" in head else ","
-    header = [column.strip().strip('"') for column in head.decode("utf-8-sig", "replace").strip().split(delimiter)]
-    layout = recognize(name, header)
-    schema = _schema(layout, areas)
-    return layout, comments + 1, _text_batches(name, stream, header, delimiter, schema)
-
-
-def _schema(layout: MicrodataLayout, areas: bool) -> pa.Schema:
-    text = layout.geography if areas and layout.product == "units" else ()
-    return pa.schema([*((name, pa.int32()) for name in layout.columns), *((name, pa.string()) for name in text)])
-
-
-def _text_batches(
-    name: str, stream: IO[bytes], header: list[str], delimiter: str, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches of text; a value that is no number is refused without being shown."""
-    try:
-        yield from pa.csv.open_csv(
-            stream,
-            pa.csv.ReadOptions(block_size=BLOCK_BYTES, column_names=header),
-            pa.csv.ParseOptions(delimiter=delimiter),
-            pa.csv.ConvertOptions(column_types=schema, include_columns=schema.names, null_values=["", " ", "   "]),
-        )
-    except pa.ArrowInvalid as error:
-        column = str(error).partition("In CSV column #")[2].partition(":")[0]
-        where = f"column {int(column) + 1} holds something that is no number" if column else "rows of another width"
-        raise Refused(f"{name}: {where}") from None
-
-
-def _cast(name: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = []
-    for column in schema:
-        values = batch[column.name]
-        try:
-            plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-            columns.append(pc.cast(plain, column.type))
-        except pa.ArrowException:
-            raise Refused(f"{name}: column {column.name} holds something that is no number") from None
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _of_states(batch: pa.RecordBatch, column: str, states: frozenset[int]) -> BoolArray:
-    if not states:
-        return np.ones(len(batch), bool)
-    chosen: BoolArray = np.isin(batch[column].to_numpy(zero_copy_only=False), list(states))
-    return chosen
-
-
-@dataclass(frozen=True)
-class _Values:
-    """The rows of a batch; a value outside its domain is refused by file, column and row."""
-
-    file: str
-    first: int
-    batch: pa.RecordBatch
-    rows: IntArray
-
-    def numbers(self, column: str, low: int, high: int, blank: int | None = None) -> IntArray:
-        """Return the values of a column, all from low to high; blank: in place of a value that is missing."""
-        values = self.batch[column]
-        if values.null_count and blank is not None:
-            values = values.fill_null(blank)
-        if values.null_count:
-            self.refuse(column, "is blank", np.asarray(values.is_null()))
-        numbers: IntArray = values.to_numpy(zero_copy_only=False).astype(np.int64)
-        self.refuse(column, f"is not {low} to {high}", (numbers < low) | (numbers > high))
-        return numbers
-
-    def refuse(self, column: str, what: str, bad: BoolArray) -> None:
-        """Refuse the first row where `bad` holds."""
-        if bad.any():
-            raise Refused(f"{self.file}, line {self.first + int(self.rows[int(bad.argmax())])}: {column} {what}")
-
-
-def _blocks(values: _Values, layout: MicrodataLayout) -> IntArray:
-    parts = [values.numbers(name, 0, most) for name, most in zip(layout.block, WIDEST, strict=True)]
-    state, county, tract, block = parts
-    code: IntArray = state * CODES[0] + county * CODES[1] + tract * CODES[2] + block
-    return code
-
-
-def _cells(values: _Values, layout: MicrodataLayout) -> IntArray:
-    return _person_cells(values, layout) if layout.product == "persons" else _unit_cells(values, layout)
-
-
-def _major_type(values: _Values, column: str) -> IntArray:
-    """Return the major type of group quarters, 0 for households: by itself, or the first of three digits."""
-    if column == "GQTYPE_PL":
-        return values.numbers(column, 0, TYPES - 1, blank=0)
-    kind: IntArray = np.minimum(values.numbers(column, 0, 999, blank=0) // 100, TYPES - 1)
-    return kind
-
-
-def _person_cells(values: _Values, layout: MicrodataLayout) -> IntArray:
-    rtype, gq, age, hispanic, race = layout.values
-    kind = _major_type(values, gq)
-    is_group = values.numbers(rtype, 3, 5) == 5
-    values.refuse(rtype, f"contradicts {gq}", is_group != (kind > 0))
-    adult = values.numbers(age, 1, 2) - 1 if age == "VOTING_AGE" else (values.numbers(age, 0, 130) >= 18).astype(int)
-    ethnicity, races = values.numbers(hispanic, 1, 2) - 1, values.numbers(race, 1, len(CENRACE)) - 1
-    return np.ravel_multi_index((kind, adult, ethnicity, races), PERSONS.shape)
-
-
-def _unit_cells(values: _Values, layout: MicrodataLayout) -> IntArray:
-    rtype, status = layout.values
-    is_group = values.numbers(rtype, 2, 4) == 4
-    if status == "HH_STATUS":
-        vacant = values.numbers(status, 0, 2) == 2
-    else:  # VACS: why it is vacant; 0, or blank, of any other
-        vacant = values.numbers(status, 0, 9, blank=0) > 0
-    of_house = np.where(vacant, VACANT, OCCUPIED)
-    if layout.quarters is None:
-        return np.where(is_group, UNTYPED, of_house)
-    kind = _major_type(values, layout.quarters)
-    values.refuse(rtype, f"contradicts {layout.quarters}", is_group != (kind > 0))
-    return np.where(is_group, UNTYPED + kind, of_house)
-
-
-def _numbers_of_units(values: _Values, block: IntArray, layout: MicrodataLayout) -> Entries:
-    """Return block, cell and number of the units of blocks whose numbers of units are given."""
-    numbers = np.concatenate([values.numbers(name, 0, MOST_UNITS, blank=0) for name in layout.values])
-    return np.tile(block, 2), np.repeat([OCCUPIED, VACANT], len(block)), numbers
+def _entries(records: IntArray, layout: MicrodataLayout) -> Entries:
+    """Return block, cell and number of records, or of the units of blocks whose numbers of units are given."""
+    block = records[BLOCK]
+    if layout.counted:
+        numbers = np.concatenate([records[OCCUPIED_UNITS], records[VACANT_UNITS]])
+        return np.tile(block, 2), np.repeat([OCCUPIED, VACANT], len(block)), numbers
+    count = records[RECORDS] if layout.weight else np.ones(len(block), np.int64)
+    if layout.product == "persons":
+        return block, records[KIND] * (PERSONS.cells // TYPES) + records[REST], count
+    kind = records[KIND] if layout.quarters else 0
+    return block, np.where(records[GROUP] > 0, UNTYPED + kind, np.where(records[REST] > 0, VACANT, OCCUPIED)), count
 
 
 def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray, count: IntArray) -> None:
@@ -342,7 +226,7 @@ def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray
     every, entry = np.unique(block * CELLS[product] + cell, return_inverse=True)
     sums = np.bincount(entry, count, len(every)).astype(np.int64)  # exact: below 2^53
     key, sums = every[sums > 0], sums[sums > 0]
-    state = key // (CELLS[product] * CODES[0])
+    state = key // (CELLS[product] * STATE_UNIT)
     first = np.flatnonzero(np.append(True, state[1:] != state[:-1])[: len(state)])
     ends = [*first[1:].tolist(), len(key)][: len(first)]  # none where no row is of the states
     for start, end in zip(first.tolist(), ends, strict=True):
@@ -352,12 +236,11 @@ def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray
             entries.tofile(file)
 
 
-def _keep_areas(found: Microdata, batch: pa.RecordBatch, block: IntArray) -> None:
-    """Keep the codes of areas of a batch's blocks, by state."""
-    codes, rows = np.unique(block, return_index=True)
-    columns = {name: batch[name].take(pa.array(rows)).fill_null("") for name in found.geography or ()}
+def _keep_areas(found: Microdata, rows: pa.Table, codes: IntArray) -> None:
+    """Keep the codes of areas of blocks, a row each, by state."""
+    columns = {name: pc.cast(rows[name], pa.string()) for name in found.geography or ()}
     table = pa.table({"block": codes, **columns})
-    for state in np.unique(codes // CODES[0]).tolist():
-        within = slice(*np.searchsorted(codes, (state * CODES[0], (state + 1) * CODES[0])).tolist())
+    for state in np.unique(codes // STATE_UNIT).tolist():
+        within = slice(*np.searchsorted(codes, (state * STATE_UNIT, (state + 1) * STATE_UNIT)).tolist())
         path = found.folder / f"areas-{state:02d}-{found.rows.get('units', 0):012d}"
         pq.write_table(table.slice(within.start, within.stop - within.start), path)
