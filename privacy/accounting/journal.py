@@ -169,7 +169,7 @@ def _replay(lines: tuple[str, ...]) -> Books:
 
 def _are_texts(entry: Mapping[str, Any]) -> bool:
     """Return whether what an act enters in tables is text. Raises UnicodeEncodeError for text that no file can hold."""
-    texts = [entry[name] for name in FACTS if name in entry] + [*entry.get("states", ())]
+    texts = [entry[name] for name in FACTS if entry.get(name) is not None] + [*entry.get("states", ())]
     return all(isinstance(text, str) and text.encode() is not None for text in texts)
 
 
