@@ -59,7 +59,7 @@ def main() -> None:
     words.add_argument("state", type=Path)
     words.add_argument("--only", type=int, action="append", default=[])
     words.add_argument("--estimator", choices=("topdown", "gls"), default="topdown")
-    words.add_argument("--measurements", choices=("parquet", "nmf", "both", "none"), default="parquet")
+    words.add_argument("--measurements", choices=("parquet", "nmf", "none"), default="parquet")
     given = words.parse_args()
     given.state.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=given.state) as folder:

@@ -64,7 +64,7 @@ class TopDownSettings(RunSettings):
     )
     measurements: MeasurementLayout = Field(
         default="parquet",
-        description="Release the noisy measurements: parquet, our layout; nmf, the Census Bureau's; both; or none.",
+        description="Release the noisy measurements: parquet, our layout; nmf, the Census Bureau's; or none.",
     )
 
     @property

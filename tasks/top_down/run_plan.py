@@ -26,7 +26,7 @@ from tasks.lifecycle.errors import Refused
 SPINES: tuple[SpineKind, ...] = get_args(SpineKind)
 Estimator = Literal["topdown", "gls"]
 ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
-MeasurementLayout = Literal["parquet", "nmf", "both", "none"]  # of released measurements: our own, the Census Bureau's
+MeasurementLayout = Literal["parquet", "nmf", "none"]  # of released measurements: our own, the Census Bureau's
 ProductName = Literal["persons", "units"]
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
 SCHEMAS: dict[ProductName, Product] = {"persons": PERSONS, "units": UNITS}
@@ -40,7 +40,7 @@ class Design:
     states: FIPS codes, () for all of the geography. nation: whether the US level is measured; None: if all 50 states
     and DC are there. settings, allocations: by product. estimator: the program's, or generalized least squares over the
     whole spine. microdata: Parquet with a row for each block and cell, or also text with a row for each record.
-    measurements: the layouts in which the noisy measurements are released. pl94: whether the cells of the tables P1 to
+    measurements: the layout in which the noisy measurements are released. pl94: whether the cells of the tables P1 to
     P5 have margins too, and whole states. free: see `spine.top_down.Plan`.
     """
 
@@ -61,12 +61,12 @@ class Design:
     @property
     def has_own_layout(self) -> bool:
         """Return whether the measurements are released as `measurements/`."""
-        return self.measurements in ("parquet", "both")
+        return self.measurements == "parquet"
 
     @property
     def has_bureau_layout(self) -> bool:
         """Return whether the measurements are released in the layout of the Bureau's files, as `nmf/`."""
-        return self.measurements in ("nmf", "both")
+        return self.measurements == "nmf"
 
     def with_nation(self, states: tuple[str, ...]) -> bool:
         """Return whether a run over these states measures the US level."""

@@ -482,7 +482,7 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
             "--measurements nmf is of the optimized spine under zcdp, not of the spine aian under zcdp: choose parquet",
         ),
         (
-            "tda run nowhere out --measurements both --definition puredp --persons-budget 17 --units-budget 1",
+            "tda run nowhere out --measurements nmf --definition puredp --persons-budget 17 --units-budget 1",
             "not of the spine optimized under puredp: choose parquet",
         ),
         ("tda run nowhere out --units-budget 1e-90", "--units-budget 1e-90: it is a number from 1e-09"),

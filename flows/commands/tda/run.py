@@ -46,10 +46,10 @@ def run(
     rounding: Annotated[Rounding, ROUND] = "program",
     mdf_text: TextOption = False,
     measurements: Annotated[
-        Literal["parquet", "nmf", "both", "none"],
+        Literal["parquet", "nmf", "none"],
         typer.Option(
             help="Release the noisy measurements: parquet, das-flows' layout; nmf, that of the Census Bureau's files; "
-            "both; or none: once left out, they are gone for good."
+            "or none: once left out, they are gone for good."
         ),
     ] = "parquet",
     *,

@@ -1,7 +1,7 @@
 """Check measurements in the layout of the Census Bureau's files against the rest of a release.
 
 What is declared is that of `invariants/`; every answer has a law of the manifest, and every geounit all answers of its
-level or none; the shares along each path add up; where the release has both layouts, both have the same answers.
+level or none; the shares along each path add up.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from tasks.lifecycle.check import Check
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
 from tasks.top_down.check.counts import check_paths, differing
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.description import FOLDER
-from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
-from tasks.top_down.release.measurement_files import PART
+from tasks.top_down.release.measurement_files import FOLDER, PART
 from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, data_set_name
-from tasks.top_down.release.tables import has_measurements, spine_files
+from tasks.top_down.release.tables import spine_files
 from tasks.top_down.run_plan import US, ProductName
 
 NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
@@ -41,7 +39,7 @@ DECLARED = {  # by product and constraint, the values of a geounit, of the colum
 def _names(manifest: Mapping[str, Any], product: ProductName, level: str, state: str, kind: str) -> list[str]:
     """Return the files of a level of a state: without its AIAN part and of it."""
     region = "pr" if manifest["region"] == "PR" else "us"
-    place = f"{BUREAU_FOLDER}/{data_set_name(region, product)}/{level}.parquet/{kind}"  # type: ignore[arg-type]
+    place = f"{FOLDER}/{data_set_name(region, product)}/{level}.parquet/{kind}"  # type: ignore[arg-type]
     return [f"{place}/{folder}{PART}" for folder in ([""] if state == US else [f"State={f}{state}/" for f in "01"])]
 
 
@@ -55,7 +53,7 @@ def check_measurement_files(release: Path, manifest: Mapping[str, Any], product:
         for level, state in spine_files(manifest, product):
             files = LevelFiles(database, release, manifest, product, level, state)
             answers += files.answers
-            rules = (*files.differ_from_invariants(), *files.break_laws(), *files.differ_from_own_layout())
+            rules = (*files.differ_from_invariants(), *files.break_laws())
             faults += [f"level {level}, state {state}: {wrong:,} {rule}" for wrong, rule in rules if wrong]
         shares = {level: parse_exact(share) for level, share in entry["shares"].items() if level != US}
 
@@ -63,7 +61,7 @@ def check_measurement_files(release: Path, manifest: Mapping[str, Any], product:
             return LevelFiles(database, release, manifest, product, level, state).shares()
 
         faults += check_paths(database, release, product, manifest["states"], shares, shares_in)[0]
-    yield Check(f"{BUREAU_FOLDER}/ of {product}", f"{answers:,} measurements", tuple(faults))
+    yield Check(f"{FOLDER}/ of {product}", f"{answers:,} measurements", tuple(faults))
 
 
 class LevelFiles(NamedTuple):
@@ -115,14 +113,6 @@ class LevelFiles(NamedTuple):
         lacking = f"HAVING count(*) <> {asked} OR count(DISTINCT query) <> {asked}"
         found = f"SELECT count(*) FROM (SELECT geounit FROM ({rows}) GROUP BY geounit {lacking})"
         yield self._count(found), f"geounits do not have the {asked} answers of their level, each once"
-
-    def differ_from_own_layout(self) -> Iterator[tuple[int, str]]:
-        """Compare the answers with those in das-flows' own layout, where the release has both."""
-        if has_measurements(self.manifest):
-            columns = "geounit::VARCHAR AS geounit, query::VARCHAR AS query, hash(value::BIGINT[]) AS value"
-            ours = f"SELECT {columns} FROM {self._of_release(FOLDER)}"
-            found = differing(self.database, f"SELECT {columns} FROM ({self.rows('DPQuery')})", ours)
-            yield found, f"answers are not those in {FOLDER}/"
 
     def shares(self) -> str:
         """Return the SELECT of each geounit's share of the budget, by the law of its detailed query."""
