@@ -98,13 +98,7 @@ def sql_condition(axes: Sequence[Axis], where: Condition) -> str:
 
 
 def cell_table(axes: Sequence[Axis]) -> dict[str, list[Any]]:
-    """Return a table of the cells by its columns: `cell`, and of each axis the code in records and the label.
-
-    The columns of an axis are its column in records, `GQTYPE_PL`, and its name, `hhgq`.
-    """
-    at = np.indices([len(axis) for axis in axes]).reshape(len(axes), -1).tolist()
-    table: dict[str, list[Any]] = {"cell": list(range(prod(map(len, axes))))}
-    for axis, coordinates in zip(axes, at, strict=True):
-        table[axis.column] = [axis.codes[coordinate] for coordinate in coordinates]
-        table[axis.name] = [axis.labels[coordinate] for coordinate in coordinates]
-    return table
+    """Return a table of the cells by its columns: `cell`, and of each axis the column and codes of records."""
+    at = np.indices([len(axis) for axis in axes]).reshape(len(axes), -1)
+    codes = {axis.column: np.array(axis.codes)[own].tolist() for axis, own in zip(axes, at, strict=True)}
+    return {"cell": list(range(at.shape[1])), **codes}

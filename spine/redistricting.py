@@ -7,7 +7,7 @@ quarters by type; H1 occupancy. A cell is named as there, table and number: P001
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, combinations, pairwise
 from math import comb
 
@@ -64,27 +64,19 @@ _NOT_HISPANIC: Where = {"hispanic": frozenset({0})}
 _BY_NUMBER = [frozenset(range(*ends)) for ends in pairwise(accumulate((comb(6, k) for k in range(1, 7)), initial=0))]
 _SEVERAL = frozenset().union(*_BY_NUMBER[1:])
 _NUMBERS = ("one race", "two races", "three races", "four races", "five races", "six races")
-_MAIN_RACES = [
-    *((frozenset({at}), CENRACE.labels[at]) for at in range(len(ALONE))),
-    (_SEVERAL, "two or more races"),
-]
-_NAMES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race", "two or more races")  # of these, in files
-
-
-def _races(where: Where) -> Iterator[tuple[str, Where]]:
-    """Yield words and condition of the six races alone, and of two and more."""
-    for races, words in _MAIN_RACES:
-        yield words, where | {"cenrace": races}
+_NAMES = ("white", "black", "AIAN", "Asian", "NHPI", "some other race")  # of the six, in files
+_MAIN_RACES = [(name, CENRACE.labels[at], frozenset({at})) for at, name in enumerate(_NAMES)]
+_MAIN_RACES.append(("two or more races", "two or more races", _SEVERAL))
 
 
 def _person_counts() -> Iterator[Count]:
     yield Count("total", "persons")
     yield Count("voting age", "persons of voting age", _ADULTS)
     yield Count("Hispanic", "Hispanic persons", _HISPANIC)
-    for name, (words, where) in zip(_NAMES, _races({}), strict=True):
-        yield Count(f"race: {name}", words, where)
-    for name, (words, where) in zip(_NAMES, _races(_ADULTS), strict=True):
-        yield Count(f"voting age by race: {name}", f"{words}, of voting age", where)
+    for name, words, races in _MAIN_RACES:
+        yield Count(f"race: {name}", words, {"cenrace": races})
+    for name, words, races in _MAIN_RACES:
+        yield Count(f"voting age by race: {name}", f"{words}, of voting age", _ADULTS | {"cenrace": races})
     for at in range(1, TYPES):
         yield Count(f"group quarters: type {at}", f"group quarters: {HHGQ.labels[at]}", {"hhgq": frozenset({at})})
 
@@ -96,7 +88,7 @@ UNIT_COUNTS = (
 )
 
 
-def _numbered(table: str, cells: Iterator[tuple[str, Where]]) -> tuple[Count, ...]:
+def _numbered(table: str, cells: Iterable[tuple[str, Where]]) -> tuple[Count, ...]:
     return tuple(Count(f"{table}{number:04d}", words, where) for number, (words, where) in enumerate(cells, start=1))
 
 
@@ -133,12 +125,8 @@ PERSON_TABLES = {
     "P4": _numbered("P004", _by_origin(_ADULTS)),
     "P5": _numbered("P005", _quarters()),
 }
-UNIT_TABLES = {
-    "H1": _numbered(
-        "H001",
-        iter([("housing units", {}), ("occupied", {"h1": frozenset({1})}), ("vacant", {"h1": frozenset({0})})]),
-    )
-}
+_STATUSES = [(words, {"h1": frozenset({at})}) for words, at in (("occupied", OCCUPIED), ("vacant", VACANT))]
+UNIT_TABLES = {"H1": _numbered("H001", [("housing units", {}), *_STATUSES])}
 TABLE_TITLES = {
     "P1": "Race",
     "P2": "Hispanic origin, and race of those who are not Hispanic",

@@ -15,8 +15,7 @@ def write_cells(out: Path, product: ProductName, *, pl94: bool) -> None:
     """Write OUT/cells/PRODUCT.csv and PRODUCT-counts.csv; pl94: with the cells of the tables P1 to P5."""
     axes = SCHEMAS[product].axes
     cells = cell_table(axes)
-    codes = ["cell", *(axis.column for axis in axes)]
-    _write(out / CELLS_FILE.format(product=product), codes, zip(*(cells[name] for name in codes), strict=True))
+    _write(out / CELLS_FILE.format(product=product), [*cells], zip(*cells.values(), strict=True))
     sums = ((count.name, cell) for count in counts_of(product, pl94) for cell in mask(axes, count.where).nonzero()[0])
     _write(out / COUNTS_FILE.format(product=product), ["count", "cell"], sums)
 

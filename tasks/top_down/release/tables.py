@@ -16,7 +16,7 @@ from tasks.top_down.areas import FOLDERS, TABULATED
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import BLOCKS_FOLDER, FOLDER, SETTINGS_FILE
 from tasks.top_down.release.nmf_layout import data_set_name
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 REGION_TYPES = {  # by level of the tabulation or family of entities
     "State": "STATE",
@@ -276,14 +276,9 @@ OTHER_TABLES = (
             Column("query_name", "text", "the query, with _dpq for a noisy answer and _con for a constraint"),
             Column("sign", "text", "of a constraint: how value and count compare", optional=True),
             *(
-                Column(axis, "text", f"the axis of {words}: the values that an answer sums", optional=True)
-                for axis, words in (
-                    ("hhgq", "households and group-quarters types"),
-                    ("votingage", "voting age"),
-                    ("hispanic", "Hispanic or Latino ethnicity"),
-                    ("cenrace", "the 63 sets of races"),
-                    ("h1", "vacant and occupied units"),
-                )
+                Column(axis.name, "text", f"{axis.words}: the values that an answer sums", optional=True)
+                for schema in SCHEMAS.values()
+                for axis in schema.axes
             ),
             Column("query_shape", "number", "the shape of the answers", type="array"),
             Column("value", "persons or units", "the answers in C order of the shape", type="array"),
