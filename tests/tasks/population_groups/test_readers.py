@@ -6,14 +6,12 @@ import io
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dhca_faults import FAULTS
 from dhca_inputs import CODES, PERSON_COLUMNS, PROPERTY, Inputs, new_run, people, person, validate_here
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -282,17 +280,3 @@ def test_a_run_keeps_the_same_persons_either_way(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(fast_records, "MIN_ROWS", 1 << 30)
     assert kept[0] == kept[1]
     assert sum(kept[0].values()) == 60
-
-
-def test_faults_are_found_as_the_validating_reader_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dhca_faults import good_inputs
-
-    for fault in [fault for fault in FAULTS if fault.name.startswith("person:")][::3]:
-        found = []
-        for fewest in (0, 1 << 30):
-            monkeypatch.setattr(fast_records, "MIN_BYTES", fewest)
-            with TemporaryDirectory() as folder:
-                params, data = good_inputs().write(Path(folder))
-                fault.change(Path(folder))
-                found.append(validate_here(new_run(Path(folder)), params, data))
-        assert found[0] == found[1], fault.name
