@@ -43,19 +43,6 @@ class Regressed:
         rows = slice(*np.searchsorted(self.geounit, (first, last)).tolist())
         return Regressed(*(getattr(self, name)[rows] for name in NAMES))
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays by name, to be saved: no weight where the geounit is held whole."""
-        return {name: getattr(self, name) for name in NAMES} | {"weight": self.weight[~self.whole]}
-
-
-def from_arrays(arrays: dict[str, np.ndarray]) -> Regressed:
-    """Restore the counts that gave these arrays."""
-    short, whole = arrays["weight"], arrays["whole"]
-    weight = np.zeros((len(whole), *short.shape[1:]))
-    weight[whole], weight[~whole] = np.eye(short.shape[-1]), short
-    return Regressed(**arrays | {"weight": weight})
-
 
 def joined(parts: list[Regressed]) -> Regressed:
     """Join ranges of geounits that follow each other."""

@@ -37,9 +37,8 @@ from tasks.top_down.accuracy.report import write_report as write_errors
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.published.places import find_published
 from tasks.top_down.user_areas.area_estimates import estimate_file
-from tasks.top_down.user_areas.keep import AreasKeeper, keep
+from tasks.top_down.user_areas.kept import find_state, keep
 from tasks.top_down.user_areas.report import page as areas_page
-from tasks.top_down.user_areas.tree import find_tree
 from tests.flows.conftest import printed
 
 VIEWS = (
@@ -109,9 +108,9 @@ def answered(release, folder):
     directory.create()
     source = published.read(directory.path, HERE, {}, ["46"])
     digest = published.digest("46")
-    pass_up(source, HERE, AreasKeeper)
+    pass_up(source, HERE)
     keep(source, folder, {"46": digest})
-    tree = find_tree(folder, digest)
+    tree = find_state(folder, digest)
     codes = np.sort(tree.codes("persons"))
     areas = AreaFile(codes, np.arange(len(codes)) % 2, ("north", "south"), ())
     return estimate_file([tree], areas, published.origin.name, None, published.banners)

@@ -37,7 +37,10 @@ WRITES = {
     "estimate blocks": "noisy/",
     "release": "mdf/",
 }
-GLS = {"pass up": "/up/", "margins": "/margins/", "margins of states": "/margins/"}  # of the estimator gls alone
+GLS = {  # of the estimator gls alone
+    **dict.fromkeys(("pass up", "pass up states"), "/up/"),
+    **dict.fromkeys(("margins", "margins of states", "margins of areas"), "/margins/"),
+}
 
 
 @pytest.fixture

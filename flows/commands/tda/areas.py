@@ -16,7 +16,7 @@ from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
     from tasks.top_down.published.places import Published
-    from tasks.top_down.user_areas.tree import Tree
+    from tasks.top_down.user_areas.kept import KeptState
 
 
 @with_options
@@ -86,8 +86,8 @@ def areas(
     first = next(each for each in measured if states[0] in each.states)
     shown = published or (str(first.release) if first.release else None)
     counts_shown = published_counts(shown) if shown else None
-    trees = [tree for each in measured for tree in _trees(each, [s for s in states if s in each.states], options)]
-    found = estimate_file(trees, file, first.origin.name, counts_shown, first.banners)
+    kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
+    found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners)
     counts = [name.strip() for name in count.split(",")] if count else []
     chosen = found.only(counts) if counts else found
     written = write_files(out.resolve(), chosen) if out is not None else []
@@ -97,18 +97,18 @@ def areas(
         typer.echo("\n".join(map(str, written)))
 
 
-def _trees(published: Published, states: Sequence[str], options: WorkOptions) -> list[Tree]:
+def _kept(published: Published, states: Sequence[str], options: WorkOptions) -> list[KeptState]:
     """Return the states as they are kept; read those that are not."""
-    from tasks.top_down.user_areas.tree import find_tree
+    from tasks.top_down.user_areas.kept import find_state
 
     digests = {state: published.digest(state) for state in states}
-    missing = {state: digest for state, digest in digests.items() if find_tree(options.home, digest) is None}
+    missing = {state: digest for state, digest in digests.items() if find_state(options.home, digest) is None}
     if missing:
         _keep(published, missing, options)
-    trees = [find_tree(options.home, digest) for digest in digests.values()]
-    if None in trees:
+    kept = [find_state(options.home, digest) for digest in digests.values()]
+    if None in kept:
         raise Refused("the kept states were removed while they were read: ask again")
-    return [tree for tree in trees if tree is not None]
+    return [state for state in kept if state is not None]
 
 
 def _keep(published: Published, digests: dict[str, str], options: WorkOptions) -> None:
@@ -116,12 +116,12 @@ def _keep(published: Published, digests: dict[str, str], options: WorkOptions) -
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory
     from tasks.top_down.estimate.gls.pass_up import pass_up
-    from tasks.top_down.user_areas.keep import AreasKeeper, keep
+    from tasks.top_down.user_areas.kept import keep
 
     directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))
     with options.leaving_nothing(directory, "Areas") as workers:
         source = published.read(directory.path, workers, {}, list(digests))
-        pass_up(source, workers, AreasKeeper)
+        pass_up(source, workers)
         if any(published.digest(state) != digest for state, digest in digests.items()):
             raise Refused("the measurements changed while they were read: ask again")
         keep(source, options.home, digests)

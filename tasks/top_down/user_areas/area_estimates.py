@@ -18,8 +18,8 @@ from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.intervals import Z90, Z95, interval
+from tasks.top_down.user_areas.kept import KeptState
 from tasks.top_down.user_areas.published import Published
-from tasks.top_down.user_areas.tree import Tree
 
 EMPTY_TRACTS = (9800, 9999)  # tracts of land use and of water, most of them without living quarters
 FOREIGN = 0.02  # share of codes in tracts that the source does not have, beyond which they are those of another census
@@ -110,12 +110,12 @@ def _numbers(estimate: float, error: float) -> dict[str, float | int]:
 
 
 def estimate_file(
-    trees: Sequence[Tree], file: AreaFile, source: str, published: Published | None, banners: tuple[str, ...] = ()
+    kept: Sequence[KeptState], file: AreaFile, source: str, published: Published | None, banners: tuple[str, ...] = ()
 ) -> AreaEstimates:
     """Return the estimates of the areas of a file. Raises Refused where its codes are not the source's blocks."""
-    states = tuple(tree.about.state for tree in trees)
-    products = [product for product in PRODUCTS if all(product in tree.about.levels for tree in trees)]
-    universe = np.sort(np.concatenate([tree.codes(products[0]) for tree in trees]))
+    states = tuple(state.about.state for state in kept)
+    products = [product for product in PRODUCTS if all(product in state.about.levels for state in kept)]
+    universe = np.sort(np.concatenate([state.codes(products[0]) for state in kept]))
     notes = [*file.notes, *check_codes(file, universe)]
     row, there = find_blocks(file.code, universe)
     unassigned = int((~there).sum())
@@ -127,15 +127,15 @@ def estimate_file(
     of_published: dict[ProductName, IntArray] = {}
     for product in products:
         areas = []
-        for tree in trees:
-            row, there = find_blocks(file.code, tree.codes(product))
+        for state in kept:
+            row, there = find_blocks(file.code, state.codes(product))
             areas.append(np.where(there, file.area[row], len(file.names)))
-        estimated[product] = estimate_areas(trees, product, areas, len(names))
+        estimated[product] = estimate_areas(kept, product, areas, len(names))
         if published is not None:
             sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
             of_published[product] = sums[: len(names)]
     persons = estimated.get("persons")
-    total = trees[0].about.total if len(states) == 1 and not unassigned and len(names) > 1 else None
+    total = kept[0].about.total if len(states) == 1 and not unassigned and len(names) > 1 else None
     return AreaEstimates(
         source,
         states,

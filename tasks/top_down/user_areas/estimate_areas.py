@@ -13,11 +13,11 @@ import numpy as np
 
 from spine.geography import IntArray
 from spine.gls.covariances import Covariances
-from spine.gls.entity_sums import entity_estimates, joined, of_blocks, of_children
+from spine.gls.entity_sums import entity_estimates
 from spine.workload import FloatArray
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import ProductName
-from tasks.top_down.user_areas.tree import Tree
+from tasks.top_down.user_areas.kept import KeptState
 
 MOST_BETWEEN = 500  # areas of which the covariances of every two are kept
 
@@ -41,7 +41,7 @@ class ProductEstimates:
 
 
 def estimate_areas(
-    trees: Sequence[Tree], product: ProductName, of_code: Sequence[IntArray], areas: int
+    states: Sequence[KeptState], product: ProductName, of_code: Sequence[IntArray], areas: int
 ) -> ProductEstimates:
     """Return the estimates of areas; of_code: for each state the (blocks,) area of each block, in spine order."""
     columns = columns_of(product)
@@ -49,23 +49,12 @@ def estimate_areas(
     covariances = Covariances.empty(components, areas, between=areas <= MOST_BETWEEN)
     estimate, variance = np.zeros((2, areas, len(columns)))
     blocks, whole, cut = np.zeros((3, areas), np.int64)
-    for tree, area in zip(trees, of_code, strict=True):
-        levels = tree.about.levels[product]
-        parts = []
-        for batch in tree.siblings(product, levels[-1]):
-            rows = slice(batch.first_child, batch.first_child + len(batch.given.parent))
-            parts.append(of_blocks(columns, batch.given, batch.first_parent, area[rows], batch.sums, covariances))
-        meets = joined(parts)
-        whole += np.bincount(meets.entity[meets.whole], minlength=areas)
-        for level in range(len(levels) - 2, -1, -1):
-            parts = []
-            for batch in tree.siblings(product, levels[level]):
-                below = meets.only(batch.first_child, batch.first_child + len(batch.given.parent))
-                parts.append(
-                    of_children(columns, batch.given, batch.first_parent, batch.first_child, below, covariances)
-                )
-            meets = joined(parts)
-        number, found, error, groups_cut = entity_estimates(columns, tree.whole(product), meets, covariances)
+    for state, area in zip(states, of_code, strict=True):
+        tree = state.tree(product)
+        for level, meets in enumerate(tree.climb(columns, area, covariances)):
+            if not level:  # block groups
+                whole += np.bincount(meets.entity[meets.whole], minlength=areas)
+        number, found, error, groups_cut = entity_estimates(columns, tree.whole, meets, covariances)
         estimate[number] += found
         variance[number] += error**2
         cut[number] += groups_cut

@@ -22,7 +22,7 @@ from spine.gls import Information, TreeAnswers, pass_up, tree_answers
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
 from spine.gls.columns import columns
 from spine.gls.covariances import Covariances
-from spine.gls.entity_sums import entity_estimates, from_arrays, of_blocks, of_children
+from spine.gls.entity_sums import entity_estimates, of_blocks, of_children
 from spine.gls.grid import signed
 from spine.gls.information import estimates, own_information
 from spine.gls.kernel import TreeMisfit, inverse_row_sums, tree_gradient
@@ -146,8 +146,8 @@ def entities(
     numbers = [len(starts) for starts in plan.spine.starts]
     blocks = sibling_sums(plan, 1, 0, numbers[1], result[2])
     pairs = of_blocks(COLUMNS, replace(blocks, z=blocks.z[:0]), 0, of, COLUMNS.sums(blocks.z), covariances)
-    below, parts = from_arrays(pairs.arrays), sibling_sums(plan, 0, 0, numbers[0], result[1])
-    pairs = of_children(COLUMNS, parts, 0, 0, below, covariances)
+    parts = sibling_sums(plan, 0, 0, numbers[0], result[1])
+    pairs = of_children(COLUMNS, parts, 0, 0, pairs, covariances)
     pairs = of_children(COLUMNS, sibling_sums(plan, STATES, 0, 1, result[0]), 0, 0, pairs, covariances)
     entity, estimates, errors, cut = entity_estimates(COLUMNS, blue_states(plan, result[0]), pairs, covariances)
     np.testing.assert_array_equal(entity, np.arange(3))

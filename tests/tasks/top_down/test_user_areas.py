@@ -9,7 +9,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -25,6 +25,7 @@ from top_down_inputs import HERE
 from spine.gls import upward
 from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.information import Information
+from spine.gls.siblings import SiblingSums
 from spine.hierarchy import Spine
 from spine.top_down import PERSONS, NoisyAnswers, exact_answers, invariants, query_group, summed
 from spine.top_down.measurements import weights
@@ -35,6 +36,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.pages.csv_text import as_csv
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.pass_up import pass_up
+from tasks.top_down.estimate.gls.tree import Siblings, Tree
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import Published, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
@@ -42,10 +44,9 @@ from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes,
 from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
 from tasks.top_down.user_areas.intervals import Z95, interval
-from tasks.top_down.user_areas.keep import AreasKeeper, keep
+from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
 from tasks.top_down.user_areas.published import published_counts
 from tasks.top_down.user_areas.report import as_data, plan_tables, write_files
-from tasks.top_down.user_areas.tree import About, Siblings, Tree, find_tree
 
 ONE, TWO = "560010001001001", "560010001001002"  # no blocks of the sample: for files alone
 
@@ -66,20 +67,20 @@ def home(noisy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = RunDirectory(home / "runs/areas")
     directory.create()
     source = published(noisy).read(directory.path, HERE, {}, ["56"])
-    pass_up(source, HERE, AreasKeeper)
+    pass_up(source, HERE)
     keep(source, home, {"56": published(noisy).digest("56")})
     return home
 
 
 @pytest.fixture(scope="module")
-def tree(noisy: Path, home: Path) -> Tree:
-    kept = find_tree(home, published(noisy).digest("56"))
+def tree(noisy: Path, home: Path) -> KeptState:
+    kept = find_state(home, published(noisy).digest("56"))
     assert kept is not None
     assert kept.folder.stat().st_mode & 0o777 == kept.folder.parent.stat().st_mode & 0o777 == 0o700
     return kept
 
 
-def areas_by(tree: Tree, names: list[str]) -> AreaFile:
+def areas_by(tree: KeptState, names: list[str]) -> AreaFile:
     """Areas named block by block, in the order of the blocks' codes."""
     distinct, area = np.unique(names, return_inverse=True)
     return AreaFile(np.sort(tree.codes("persons")), area, tuple(map(str, distinct)), ())
@@ -90,7 +91,7 @@ def estimates(found: AreaEstimates) -> dict[tuple[str, str], list[float]]:
 
 
 @pytest.mark.parametrize("level", ["State", "County", "Tract", "Block_Group"])
-def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: Tree, level: str) -> None:
+def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: KeptState, level: str) -> None:
     """Every count of every geounit, as an area of its blocks: whole tracts have the margins of these tracts."""
     expected = json.loads(gzip.decompress((noisy / "expected.json.gz").read_bytes()))
     truth = np.load(noisy / "truth.npz")
@@ -108,7 +109,7 @@ def test_geounits_of_the_spine_have_the_dense_solution(noisy: Path, tree: Tree, 
     assert compared == 25 * len(expected["person"][level]) or level == "Block_Group"
 
 
-def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tree: Tree) -> None:
+def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tree: KeptState) -> None:
     """Of any partition; so the rows of the covariances of totals sum to 0, and those of adults to the state's."""
     rng = np.random.default_rng(3)
     area = rng.integers(0, 6, len(tree.codes("persons")))
@@ -136,7 +137,7 @@ def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tre
     np.testing.assert_allclose(drawn, total, atol=6 * total.max() * np.sqrt(2 / DRAWS))
 
 
-def test_shares_have_the_errors_of_their_ratio(tree: Tree) -> None:
+def test_shares_have_the_errors_of_their_ratio(tree: KeptState) -> None:
     """The delta method against 200,000 draws of the two counts, where the base is well known: within 5 %."""
     found = estimate_file([tree], areas_by(tree, ["all"] * len(tree.codes("persons"))), "", None)
     share, error = found.shares["white"]
@@ -215,13 +216,24 @@ class Drawn:
             sibling_sums(plan, level, 0, number, information)
             for (level, number), information in zip(parents, self.told, strict=False)
         ]
+        self.whole = blue_states(self.plan, self.told[0])
 
-    def siblings(self, product: ProductName, level: str) -> Iterator[Siblings]:
-        given = self.given[self.plan.spine.levels.index(level)]
-        yield Siblings(0, 0, given, columns_of(product).sums(given.z) if level == "Block" else None)
+    def tree(self, product: ProductName) -> DrawnTree:
+        return DrawnTree(Path(), self.plan.spine.levels, self.given, self.whole)
 
-    def whole(self, product: ProductName) -> Blue:
-        return blue_states(self.plan, self.told[0])
+
+@dataclass(frozen=True)
+class DrawnTree(Tree):
+    given: list[SiblingSums]
+    of_state: Blue
+
+    def siblings(self, level: str) -> Iterator[Siblings]:
+        given = self.given[self.levels.index(level)]
+        yield Siblings(0, 0, given, columns_of("persons").sums(given.z) if level == "Block" else None)
+
+    @property
+    def whole(self) -> Blue:
+        return self.of_state
 
 
 def random_areas(rng: np.random.Generator, blocks: int, areas: int) -> np.ndarray:
@@ -287,11 +299,10 @@ def test_the_us_level_would_change_little() -> None:
 
     whole = blue_nation(above_states, upward.above(above_states, measure, of_states, 0, 1))
     with_us = blue_states(above_states, of_states, whole).only(0, 1)
-    rng, least = np.random.default_rng(4), []
+    rng, least, without_us = np.random.default_rng(4), [], drawn.whole
     for area in (*(random_areas(rng, spine.blocks, areas) for areas in (1, 2, 10)), spine.geounit_of_block(1)):
         errors = []
-        for states_of in (drawn.whole("persons"), with_us):
-            drawn.whole = lambda product, blue=states_of: blue  # type: ignore[method-assign, misc]
+        for drawn.whole in (without_us, with_us):
             found = estimate_areas([drawn], "persons", [area], int(area.max()) + 1)  # type: ignore[list-item]
             errors.append(found.error)
         known = errors[0] < 1e-3
@@ -410,7 +421,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_codes_that_are_no_blocks_of_the_source_are_refused(
-    tree: Tree, change: Callable[[np.ndarray], np.ndarray], rule: str
+    tree: KeptState, change: Callable[[np.ndarray], np.ndarray], rule: str
 ) -> None:
     codes = np.sort(tree.codes("persons"))
     file = AreaFile(np.sort(change(codes)), np.zeros(len(codes), np.int64), ("one",), ())
@@ -418,7 +429,7 @@ def test_codes_that_are_no_blocks_of_the_source_are_refused(
         check_states(file, ("56",)) and check_codes(file, codes)
 
 
-def test_blocks_without_living_quarters_are_a_note(tree: Tree) -> None:
+def test_blocks_without_living_quarters_are_a_note(tree: KeptState) -> None:
     codes = np.sort(tree.codes("persons"))
     empty = codes[0] // 10**4 * 10**4 + 9999
     water = codes[0] // 10**10 * 10**10 + 990000 * 10**4 + 1
@@ -435,7 +446,7 @@ def test_blocks_without_living_quarters_are_a_note(tree: Tree) -> None:
 
 
 def test_the_command_answers_from_what_is_kept(
-    noisy: Path, home: Path, tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    noisy: Path, home: Path, tree: KeptState, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = tmp_path / "plan.csv"
     codes = np.sort(tree.codes("persons")).tolist()
@@ -483,7 +494,7 @@ def test_the_command_answers_from_what_is_kept(
     assert "holds no noisy measurements" in capsys.readouterr().err
 
 
-def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: Tree, tmp_path: Path) -> None:
+def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: KeptState, tmp_path: Path) -> None:
     names = ["=1+1", "+x", "-x", "@x", "-5", "007", "<b>"]
     codes = tree.codes("persons")
     found = estimate_file([tree], areas_by(tree, [names[at % len(names)] for at in range(len(codes))]), "", None)
@@ -506,7 +517,7 @@ def test_a_name_is_no_formula_in_a_spreadsheet_and_no_markup_on_a_page(tree: Tre
     ) == ("'=a\n'=cmd|' /C calc'!A0\n'-2+3+cmd|x\n+22 (+0.29%)\n-36 to +80 (-1.0%)\n-5.5\n")
 
 
-def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
+def test_published_counts_are_those_of_pl94(tree: KeptState, tmp_path: Path) -> None:
     """Every cell of every segment, by block: cell number plus record."""
     codes = np.sort(tree.codes("persons"))
     blocks = tmp_path / "blocks.csv"
@@ -542,7 +553,7 @@ def test_published_counts_are_those_of_pl94(tree: Tree, tmp_path: Path) -> None:
         published_counts(str(blocks))
 
 
-def test_a_plan_has_the_deviations_of_the_published_totals(tree: Tree) -> None:
+def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> None:
     codes = np.sort(tree.codes("persons"))
     file = AreaFile(codes, np.minimum(np.arange(len(codes)), 2), ("one", "two", "rest"), ())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Estimates
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.gls.margins import MarginsKeeper, find_margins
+from tasks.top_down.estimate.gls.margins import find_margins
 from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_nation
 from tasks.top_down.estimate.topdown import Steps, estimate_by_topdown
 from tasks.top_down.run_plan import US
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def estimate_by_gls(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit of every product, and the margins of error."""
-    pass_up(source, workers, MarginsKeeper)
+    pass_up(source, workers, groups=True)
     if source.validated.nation:
         workers.map("pass up states", source, up_to_nation, [(product,) for product in source.design.products])
     estimate_by_topdown(source, workers, GlsSteps)

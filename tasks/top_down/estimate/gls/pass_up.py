@@ -1,7 +1,8 @@
 """Pass information up the spine: sum up, geounit by geounit, everything that was measured in it and below it.
 
-One pass, which asks for every answer once, serves estimates, margins of error and areas: what each keeps of it, its
-`Keeper` does. It is made of noisy answers and declared invariants alone, so it costs no budget.
+One pass, which asks for every answer once, serves estimates, margins of error and areas: it keeps the information of
+geounits above the blocks, and what sums of blocks follow from (tree.py). It is made of noisy answers and declared
+invariants alone, so it costs no budget.
 
 ```
 noisy/PRODUCT/SS/up/LEVEL/FIRST    information of a batch of geounits
@@ -10,72 +11,73 @@ noisy/PRODUCT/SS/up/LEVEL/FIRST    information of a batch of geounits
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
+from spine.gls.siblings import STATES
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate.gls.margin_tables import columns_of
+from tasks.top_down.estimate.gls.tree import keep_siblings, keep_whole, tree_folder
 from tasks.top_down.estimate.topdown import all_batches
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
     from spine.gls import Information
+    from spine.gls.upward import Seen
     from spine.top_down import Plan
 
 
-class Keeper:
-    """What is kept of siblings while information passes up a state."""
+def pass_up(source: Source, workers: Workers, *, groups: bool = False) -> None:
+    """Pass the measurements of every product and state up to the state's parts.
 
-    def __init__(self, source: Source, product: ProductName, state: str, plan: Plan) -> None:
-        self.source, self.product, self.state, self.plan = source, product, state, plan
-
-    def add(self, level: int, first: int, last: int, children: Information) -> None:
-        """Keep what is needed of the children of the geounits first ... last - 1 of a level, from the blocks up."""
-        raise NotImplementedError
-
-    def end(self, parts: Information) -> None:
-        """Keep what is needed of a whole state, by the information of its parts."""
-
-
-def pass_up(source: Source, workers: Workers, keeper: type[Keeper]) -> None:
-    """Pass the measurements of every product and state up to the state's parts."""
+    groups: whether to keep the block groups' information, which an estimate needs.
+    """
     for states in source.at_hand(workers):
-        batches = [(*batch, keeper) for batch in all_batches(source, "Tract", "Block") if batch[1] in states]
+        batches = [(*batch, groups) for batch in all_batches(source, "Tract", "Block") if batch[1] in states]
         workers.map("pass up", source, up_to_tracts, batches)
-        whole = [(*pair, keeper) for pair in source.product_states if pair[1] in states]
+        whole = [pair for pair in source.product_states if pair[1] in states]
         workers.map("pass up states", source, up_to_parts, whole)
 
 
-def up_to_tracts(source: Source, product: ProductName, state: str, first: int, last: int, keeper: type[Keeper]) -> None:
-    """Save the information of the tracts first ... last - 1, and what the keeper keeps below them."""
+def up_to_tracts(source: Source, product: ProductName, state: str, first: int, last: int, groups: bool) -> None:
+    """Save the information of the tracts first ... last - 1, and keep what is below them."""
 
     def make() -> None:
         answers = source.answers(product, state)
-        plan = answers.plan
-        kept, tract = keeper(source, product, state, plan), plan.spine.levels.index("Tract")
-        save_information(source, product, state, plan, engine.pass_up(plan, answers, tract, first, last, kept.add)[0])
+        plan, keep = answers.plan, _keeper(source, product, state, answers.plan)
+        passed = engine.pass_up(plan, answers, plan.spine.levels.index("Tract"), first, last, keep)
+        for information in reversed(passed[: 1 + groups]):
+            save_information(source, product, state, plan, information)
 
     unless_done(information_folder(source, product, state, "Tract") / f"{first:07d}", make)
 
 
-def up_to_parts(source: Source, product: ProductName, state: str, keeper: type[Keeper]) -> None:
-    """Save the information of a state's counties and parts, and what the keeper keeps above the tracts."""
+def up_to_parts(source: Source, product: ProductName, state: str) -> None:
+    """Save the information of a state's counties and parts, and keep what is above the tracts."""
 
     def make() -> None:
         answers = source.answers(product, state)
-        plan = answers.plan
-        kept, tract = keeper(source, product, state, plan), plan.spine.levels.index("Tract")
+        plan, keep = answers.plan, _keeper(source, product, state, answers.plan)
+        tract = plan.spine.levels.index("Tract")
         tracts = load_information(source, product, state, "Tract", 0, len(plan.spine.starts[tract]))
-        passed = engine.pass_up_above(plan, answers, tracts, kept.add)
-        kept.end(passed[0])
+        passed = engine.pass_up_above(plan, answers, tracts, keep)
+        keep(STATES, 0, len(plan.invariants.state_totals), passed[0])
+        keep_whole(tree_folder(source, state) / product, plan, passed[0])
         for information in reversed(passed[:tract]):
             save_information(source, product, state, plan, information)
 
     unless_done(information_folder(source, product, state, "State") / "0000000", make)
+
+
+def _keeper(source: Source, product: ProductName, state: str, plan: Plan) -> Seen:
+    folder, columns = tree_folder(source, state) / product, columns_of(product, source.design.pl94)
+    return partial(keep_siblings, folder, plan, columns)
 
 
 def up_to_nation(source: Source, product: ProductName) -> None:

@@ -1,0 +1,149 @@
+"""What passed up a state, kept for questions about sums of blocks: places and other areas, districts, anybody's areas.
+
+Every geounit has its estimate without its parent, and its parent the sums of its children. Of blocks only the columns'
+estimates are kept, and their variances by kind: share, and types of living quarters. All of it is a function of noisy
+answers.
+
+```
+noisy/tree/SS/PRODUCT/LEVEL/FIRST    geounits of a level numbered from FIRST, with the sums of their parents
+noisy/tree/SS/PRODUCT/whole          the whole state
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from spine.geography import BoolArray, IntArray
+from spine.gls.columns import Columns
+from spine.gls.covariances import Covariances
+from spine.gls.entity_sums import Regressed, joined, of_blocks, of_children
+from spine.gls.siblings import STATES, Blue, SiblingSums
+from spine.workload import FloatArray
+from tasks.lifecycle.files import complete, open_array, save_arrays
+from tasks.top_down.source import Source
+
+if TYPE_CHECKING:
+    from spine.gls import Information
+    from spine.top_down import Plan
+
+
+def tree_folder(source: Source, state: str) -> Path:
+    """Return where a state is kept, by product."""
+    return source / f"noisy/tree/{state}"
+
+
+class Siblings(NamedTuple):
+    """Children of a range of parents; sums: of blocks, (children, K) of their columns, and no z."""
+
+    first_parent: int
+    first_child: int
+    given: SiblingSums
+    sums: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A kept state, in one product."""
+
+    folder: Path
+    levels: tuple[str, ...]
+
+    def siblings(self, level: str) -> Iterator[Siblings]:
+        """Yield the geounits of a level, range by range, with their parents' sums."""
+        for path in complete(self.folder / level):
+            kept = {file.stem: np.load(file) for file in path.iterdir()}
+            parent = np.repeat(np.arange(len(kept["children"])), kept["children"])
+            b = _unpacked(kept["b_types"], kept["b"])
+            if "sums" in kept:
+                z, variance = np.zeros((0, *b.shape[1:])), kept["variance_of_kind"][kept["kind"]]
+            else:
+                z, variance = _unpacked(kept["z_types"], kept["z"]), kept["variance"]
+            given = SiblingSums(parent, kept["is_only_child"], z, variance, b, kept["below"])
+            first_parent, first_child = kept["at"].tolist()
+            yield Siblings(first_parent, first_child, given, kept.get("sums"))
+
+    @property
+    def whole(self) -> Blue:
+        """Load the estimate of the whole state."""
+        place = self.folder / "whole"
+        return Blue(STATES, 0, np.array(open_array(place, "x")), np.array(open_array(place, "variance")))
+
+    def climb(self, columns: Columns, area: IntArray, covariances: Covariances | None = None) -> Iterator[Regressed]:
+        """Yield the counts of areas within block groups, within the geounits of the next level, ..., the whole state.
+
+        area: (blocks,) the area of each block in spine order, -1 outside all. covariances: to be added to.
+        """
+        parts = []
+        for batch in self.siblings(self.levels[-1]):
+            rows = slice(batch.first_child, batch.first_child + len(batch.given.parent))
+            parts.append(of_blocks(columns, batch.given, batch.first_parent, area[rows], batch.sums, covariances))
+        yield (meets := joined(parts))
+        for level in reversed(self.levels[:-1]):
+            parts = []
+            for batch in self.siblings(level):
+                below = meets.only(batch.first_child, batch.first_child + len(batch.given.parent))
+                at = batch.first_parent, batch.first_child
+                parts.append(of_children(columns, batch.given, *at, below, covariances))
+            yield (meets := joined(parts))
+
+
+def keep_siblings(
+    folder: Path, plan: Plan, columns: Columns, level: int, first: int, last: int, children: Information
+) -> None:
+    """Keep the children of the geounits first ... last - 1 of a level, or (STATES) of whole states."""
+    from spine.gls.blue import sibling_sums
+
+    given = sibling_sums(plan, level, first, last, children)
+    if children.level == len(plan.spine.levels) - 1:
+        own = _by_kind(plan, children.first, given) | {"sums": columns.sums(given.z)}
+    else:
+        some, z = _packed(given.z)
+        own = {"z_types": some, "z": z, "variance": given.variance}
+    name = f"{plan.spine.levels[children.level]}/{children.first:07d}"
+    save_arrays(folder / name, _sums_of_parents(given) | own | {"at": np.array([first, children.first])})
+
+
+def keep_whole(folder: Path, plan: Plan, parts: Information) -> None:
+    """Keep the estimate of the whole state."""
+    from spine.gls.blue import blue_states
+
+    whole = blue_states(plan, parts)
+    save_arrays(folder / "whole", {"x": whole.x, "variance": whole.variance})
+
+
+def _sums_of_parents(given: SiblingSums) -> dict[str, np.ndarray]:
+    some, b = _packed(given.b)
+    return {
+        "children": np.bincount(given.parent),
+        "is_only_child": given.is_only_child,
+        "b_types": some,
+        "b": b,
+        "below": given.below,
+    }
+
+
+def _packed(x: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Return which types of living quarters each geounit has, and the values of these."""
+    some = (x != 0).any(axis=(2, 3))
+    return some, x[some]
+
+
+def _by_kind(plan: Plan, first: int, given: SiblingSums) -> dict[str, np.ndarray]:
+    """Return the variances of blocks by kind; blocks of one kind have the same."""
+    rows = slice(first, first + len(given.parent))
+    share = plan.spine.shares[-1][rows]
+    bits = (plan.invariants.allowed(len(plan.spine.levels) - 1)[rows] << np.arange(8)).sum(axis=1)
+    _, example, kind = np.unique((share * 256 + bits) * 2 + given.is_only_child, return_index=True, return_inverse=True)
+    return {"kind": kind.ravel().astype(np.int32), "variance_of_kind": given.variance[example]}
+
+
+def _unpacked(some: BoolArray, x: FloatArray) -> FloatArray:
+    full = np.zeros((*some.shape, *x.shape[1:]))
+    full[some] = x
+    return full
