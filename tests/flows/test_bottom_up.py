@@ -291,7 +291,8 @@ def test_the_command_runs_and_a_curve_of_confidential_data_wants_the_curator(
     out = tmp_path / "out"
     code, result, err = das("run", made.table, made.domain, out, "--epsilon", "1", "--workers", "1", "--json")
     assert (code, json.loads(result)["synthetic"]) == (0, True)
-    amounts = [line.split("│")[3].strip() for line in err.splitlines() if "BOTTOM-UP" in line]
+    cells = [line.split("│")[3].strip() for line in err.splitlines() if line.startswith("│")]
+    amounts = [cell for cell in cells if cell.startswith("epsilon")]
     assert amounts == ["epsilon 1", "epsilon 2"]  # add or remove one record; replace one
     curve = ("curve", made.table, made.domain, "--calibrate", made.totals, "--epsilon", "1", "--workers", "1")
     code, result, _ = das(*curve, "--json")
