@@ -32,6 +32,7 @@ from spine.top_down.measurements import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import FORMAT
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.pages.csv_text import as_csv
 from tasks.top_down.estimate.gls.margin_tables import columns_of
@@ -570,7 +571,10 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> N
 
 
 def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
-    for manifest, words in (({"NOT_PRIVATE": "exact", "files": {}}, "never publish them"), ([], "no digests")):
+    for manifest, words in (
+        ({"format": FORMAT, "NOT_PRIVATE": "exact", "files": {}}, "never publish them"),
+        ([], "no digests"),
+    ):
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(Refused, match=words):
             published_counts(str(tmp_path))
