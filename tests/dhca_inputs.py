@@ -249,6 +249,7 @@ HERE = cast(Workers, Here())
 def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
     """An empty run directory."""
     run = DetailedRun(folder / "runs" / name)
+    folder.chmod(0o700)
     run.create()
     return run
 

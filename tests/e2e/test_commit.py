@@ -249,17 +249,17 @@ def test_a_run_that_is_killed_goes_on_from_what_is_done(
         assert ended.code == -9, ended.output
 
     dies_at("f.reserve_budget", "run", settings.params, settings.data, settings.out, *where)
-    done = files_of(run, "persons", "counts")
-    assert {name.split("/")[0] for name in done} == {"persons", "counts"}
+    done = files_of(run, "records", "counts")
+    assert {name.split("/")[0] for name in done} == {"records", "counts"}
     assert ledger.rows(ACCOUNT) == []
     dies_at("f.measure_sex_by_age", *resume)
     assert (run / SECRET).exists()
-    assert files_of(run, "persons", "counts") == done, "validated or counted again"
+    assert files_of(run, "records", "counts") == done, "validated or counted again"
     drawn = files_of(run, "noisy")
     assert drawn
     shutil.copytree(home, tmp_path / "kept")
     dies_at("c.move_into_place", *resume)
-    assert files_of(run, "persons", "counts") == done, "validated or counted again"
+    assert files_of(run, "records", "counts") == done, "validated or counted again"
     assert files_of(run, "noisy").items() >= drawn.items(), "measured again"
     row = ledger.row(run.id)
     assert row is not None
@@ -297,9 +297,9 @@ def test_a_run_killed_among_its_partitions_counts_only_the_others(home: Home) ->
     ]
     home.put_back()
     killed(renames[len(renames) // 2], count, home.settings)
-    done = files_of(home.run, "persons", "counts")
+    done = files_of(home.run, "records", "counts")
     home.go(before="reserve budget")
-    after = files_of(home.run, "persons", "counts")
+    after = files_of(home.run, "records", "counts")
     assert after.items() > done.items(), "counted again, or nothing was left to count"
     assert any(name.startswith("counts") for name in done)
 
@@ -523,7 +523,7 @@ def test_changed_data_under_the_same_account_is_said_to_the_curator_alone(
     assert "warning: the data of run again-us is not that of run-us, charged to the same account" in output
     assert "is not that of" not in logged
     assert das("ledger", "show", "--ledger", again.ledger) == 0
-    rows = [line.split("│") for line in capfd.readouterr().out.splitlines() if "-us" in line]
+    rows = [line.split("│") for line in capfd.readouterr().out.splitlines() if "-us" in line and "01 02" in line]
     assert [(row[1].strip(), row[4].strip()) for row in rows] == [("run-us", "1"), ("again-us", "2 changed")]
     released = b"".join(path.read_bytes() for path in (home.folder / "again").rglob("*") if path.is_file())
     assert b"is not that of" not in released

@@ -357,7 +357,9 @@ def test_a_jurisdiction_that_is_switched_off_is_charged_nothing(
     reserved = RunDirectory(state_home / "runs/reserved-pr")
     reserved.create()
     (reserved / AUTHORIZATION).touch()
-    with pytest.raises(Refused, match="was reserved"):  # its secret is not thrown away
+    with pytest.raises(
+        Refused, match="may have been charged and its directory is kept"
+    ):  # its secret is not thrown away
         detailed_dhca(settings.model_copy(update={"run_id": reserved.id}))
     assert (reserved / AUTHORIZATION).exists()
 

@@ -259,7 +259,7 @@ def test_nothing_leads_out_of_a_release(
     [
         (("states",), ["../../../state", "23"]),
         (("products", "persons", "geounits"), {"../../../state": 1}),
-        (("products",), {"../persons": {}}),
+        (("products",), {"../persons": {"geounits": {"Block": 1}}}),
     ],
 )
 def test_no_level_or_state_leads_out_of_a_release(
