@@ -1,6 +1,6 @@
 """Read any table of a release by its datapackage.json, with pandas alone; without a name, list the tables.
 
-python examples/read_tables.py out/…/release/us parquet-t2-county-2
+python examples/read_tables.py out/…/release/us t2-county-2
 """
 
 import json

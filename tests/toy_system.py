@@ -1,13 +1,12 @@
-"""The least that a system is: it counts the lines of a file, with noise. tests/flows/test_systems.py runs it.
+"""The least that a system is: it counts the empty and other lines of a file, with noise.
 
-In the house the stages would be a folder of tasks/, the settings and the flow files of flows/, the record a line of
-flows/execution/systems.py.
+tests/flows/test_systems.py runs it. In the house the stages would be a folder of tasks/, the settings and the flow
+files of flows/, the record a line of flows/execution/systems.py.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -24,18 +23,20 @@ from flows.execution.systems import System
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.noise.laws import law
+from privacy.noise.margins import margin_of_error
 from privacy.noise.query_noise import QueryNoise
-from tasks.lifecycle.authorization import read_drawing
-from tasks.lifecycle.check import Check
-from tasks.lifecycle.description import Description
+from tasks.lifecycle.authorization import is_truth, read_drawing
+from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.manifest import made_by, write_manifest
+from tasks.lifecycle.manifest import file_names, made_by, noise_law, write_manifest
 from tasks.lifecycle.reservation import Charging, authorize, check_open
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
 TITLE = "Lines of a file, a toy"
 SPEND = spend("zcdp", [Fraction(1)])
+LAW = law("zcdp", SPEND.charged, 1)
 CONFIGURATION = sha256(b"one budget for all").hexdigest()
 
 
@@ -57,7 +58,8 @@ def count(run: RunDirectory, workers: Workers, data: str) -> Counted:
 
 def count_lines(run: RunDirectory, data: str) -> str:
     content = Path(data).read_bytes()
-    save_object(run / "counts/lines", content.count(b"\n"))
+    lines = content.split(b"\n")[:-1]
+    save_object(run / "counts/lines", (lines.count(b""), len(lines) - lines.count(b"")))
     return sha256(content).hexdigest()
 
 
@@ -70,25 +72,44 @@ def measure(run: RunDirectory, workers: Workers) -> None:
 
 
 def add_noise(run: RunDirectory) -> None:
-    noisy = load_object(run / "counts/lines", int)
+    noisy = np.array(load_object(run / "counts/lines", tuple[int, int]))
     if drawing := read_drawing(run):  # none for a truth
         secret, given = drawing
         bound = {"input_digest": given.input_digest, "configuration_digest": given.configuration_digest}
-        noise = QueryNoise(law("zcdp", SPEND.charged, 1), secret, query="toy/lines", **bound)
-        noisy += int(noise.draw(np.array([0]))[0, 0])
-    save_object(run / "noisy/lines", noisy)
+        noise = QueryNoise(LAW, secret, query="toy/lines", **bound)
+        noisy += noise.draw(np.arange(2))[:, 0]
+    save_object(run / "noisy/lines", tuple(noisy.tolist()))
 
 
 def stage_release(run: RunDirectory, staged: Path) -> None:
     staged.mkdir(parents=True, exist_ok=True)
-    (staged / "lines.json").write_text(json.dumps({"lines": load_object(run / "noisy/lines", int)}))
+    margin = 0 if is_truth(run) else margin_of_error(LAW)
+    counts = load_object(run / "noisy/lines", tuple[int, int])
+    rows = [f"{kind}|{count}|{margin}\n" for kind, count in enumerate(counts)]
+    (staged / "lines.csv").write_text("KIND|LINES|MOE\n" + "".join(rows))
     public = {"release": TITLE, "run": run.id, "spent": SPEND.as_json(), "configuration_digest": CONFIGURATION}
-    write_manifest(staged, public | made_by(run))
+    public |= made_by(run)
+    write_package(staged, description(public), public, file_names(staged))
+    write_manifest(staged, public)
 
 
-def checks(release: Path, _manifest: Mapping[str, Any]) -> Iterator[Check]:
-    lines = json.loads((release / "lines.json").read_text())["lines"]
-    yield Check("lines", "one count", () if isinstance(lines, int) else ("it is no number",))
+# Its description: pages, frames, checks of form, Excel and the dictionary follow from it.
+
+LINES = Table(
+    "Lines of the file",
+    (
+        Column("KIND", "code", "the kind of line", {"0": "empty", "1": "with text"}),
+        Column("LINES", "lines", "how many there are, with noise", type="integer", role="count", frame="count"),
+        Column("MOE", "lines", "the margin of error at 95%", type="integer", role="margin", frame="margin"),
+    ),
+    text="lines.csv",
+    key=("KIND",),
+    counts=True,
+)
+
+
+def description(_manifest: Mapping[str, Any]) -> Description:
+    return Description((LINES,), lambda _: [{"cells": 1, **noise_law(LAW)}], required=("lines.csv",))
 
 
 # Its settings and its flow.
@@ -125,18 +146,6 @@ def stages(run: Runner[ToySettings]) -> Path:
     return run.commit(staged)
 
 
-def description(_manifest: Mapping[str, Any]) -> Description:
-    return Description(())
-
-
-class Page(str):
-    """What stands for the pages of a release: a line."""
-
-
-def show(release: Path, manifest: Mapping[str, Any], *_: object) -> Page:
-    return Page(f"{manifest['release']}: {json.loads((release / 'lines.json').read_text())['lines']}")
-
-
 # Its record.
 
 TOY = System(
@@ -147,7 +156,5 @@ TOY = System(
     flow="toy_system:toy",
     stages="toy_system:stages",
     check="toy_system:check",
-    release_checks="toy_system:checks",
     description="toy_system:description",
-    page="toy_system:show",
 )

@@ -79,7 +79,7 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if system is None:
             raise KeyError(manifest["release"])
         whole = yield from check_tables(release, manifest, system.part("description")(manifest))
-        if whole:
+        if whole and system.release_checks:
             yield from system.part("release_checks")(release, manifest)
 
 

@@ -37,7 +37,7 @@ def show(
         ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="In the terminal: a table of a bottom-up release, or of a TopDown geounit.")
+        str | None, typer.Option(help="In the terminal: a table of the release, or with --region of a TopDown geounit.")
     ] = None,
     confidence: Annotated[
         str | None, typer.Option(help="Confidence of the margins in percent, 50 to 99.9, as 90. Default: 95.")
@@ -161,8 +161,8 @@ def _notes(shown: ReleasePages, view: Any) -> list[str]:
     sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}; {page.total:,} rows in all"] if page and page.pages > 1 else []
-    margin = [view.margin] if getattr(view, "margin", "") else []
-    return [*status, *sums, *more, *margin, view.reading, *marks]
+    said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
+    return [*status, *sums, *more, *said, view.reading, *marks]
 
 
 def _warn(check: Check) -> None:

@@ -21,9 +21,9 @@ class System:
     settings_class: a subclass of RunSettings.
     flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; a function that refuses
     settings before them.
-    release_checks: yields the checks of a release that are its own, for `das check`.
     description: returns the Description of a release's tables, given its manifest.
-    page: opens a release for `das show`.
+    release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
+    page: opens a release for `das show`; by default the pages of its tables.
     """
 
     name: str
@@ -33,9 +33,9 @@ class System:
     flow: str
     stages: str
     check: str
-    release_checks: str
     description: str
-    page: str
+    release_checks: str = ""
+    page: str = "flows.reports.show.tables.pages:TablePages"
 
     def part(self, name: str) -> Callable[..., Any]:
         """Return `flow`, `stages`, `check`, `release_checks`, `description` or `page`."""
@@ -54,8 +54,8 @@ SYSTEMS = {
             flow="flows.prefect_flows:detailed_dhca",
             stages="flows.detailed_dhca:stages",
             check="flows.detailed_dhca:check",
-            release_checks="tasks.detailed_dhca.check:checks",
             description="tasks.detailed_dhca.description:description",
+            release_checks="tasks.detailed_dhca.check:checks",
             page="flows.reports.show.detailed_dhca.pages:DetailedDhcaPages",
         ),
         System(
@@ -66,8 +66,8 @@ SYSTEMS = {
             flow="flows.prefect_flows:top_down",
             stages="flows.top_down:stages",
             check="flows.top_down:check",
-            release_checks="tasks.top_down.check.release:checks",
             description="tasks.top_down.release.tables:description",
+            release_checks="tasks.top_down.check.release:checks",
             page="flows.reports.show.top_down.pages:TopDownPages",
         ),
         System(
@@ -78,9 +78,8 @@ SYSTEMS = {
             flow="flows.prefect_flows:bottom_up",
             stages="flows.bottom_up:stages",
             check="flows.bottom_up:check",
-            release_checks="tasks.bottom_up.check:checks",
             description="tasks.bottom_up.description:description",
-            page="flows.reports.show.bottom_up:BottomUpPages",
+            release_checks="tasks.bottom_up.check:checks",
         ),
     )
 }

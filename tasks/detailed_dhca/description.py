@@ -25,7 +25,12 @@ WHOM = (
     "persons by Hispanic or Latino ethnicity",
 )
 ITERATION = Column(
-    "ITERATION_CODE", "code", "the characteristic iteration: 4 digits", frame="iteration_code", overlap=True
+    "ITERATION_CODE",
+    "code",
+    "the characteristic iteration: 4 digits",
+    title="Iteration",
+    frame="iteration_code",
+    overlap=True,
 )
 AGES = (
     Column(
@@ -109,7 +114,7 @@ ESTIMATES = tuple(
         text=f"estimates/{table.text}",
         parquet=table.parquet.replace("/", "/estimates/", 1),
         counts=False,
-        of=table.parquet.rpartition(".")[0].replace("/", "-"),
+        of=table.text.rpartition(".")[0],
         dependent=True,
     )
     for table in (T1, T2)
@@ -152,7 +157,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
     levels = {f"t{number}-{level.slug}": level for level in ALL_LEVELS for number in (1, 2)}
 
     def noise(table: str) -> list[Noise]:
-        return _laws(manifest, levels[table.removeprefix("parquet-")]) if manifest["spent"] else []
+        return _laws(manifest, levels[table.removesuffix("-text")]) if manifest["spent"] else []
 
     dependent = not manifest["configuration"]["allow_negative_counts"]
     tables = tuple(replace(table, dependent=dependent) if table.has_counts else table for table in TABLES)

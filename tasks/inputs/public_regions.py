@@ -28,11 +28,12 @@ REGION_TYPES = {
 }
 KEY = ("REGION_TYPE", "REGION_ID")
 REGION = (
-    Column("REGION_TYPE", "code", "the kind of region", REGION_TYPES, frame="region_type"),
+    Column("REGION_TYPE", "code", "the kind of region", REGION_TYPES, title="Type of region", frame="region_type"),
     Column(
         "REGION_ID",
         "code",
         "the region by the digits of its FIPS codes; 1 for the nation",
+        title="Region",
         frame="region_id",
         region="{REGION_TYPE}",
         names="region",

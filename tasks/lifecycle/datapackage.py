@@ -154,11 +154,13 @@ def _resource(
 
 
 def _name_of(table: Table, pattern: str, where: Mapping[str, str]) -> str:
-    """Return the name of the table of a file: its path in lower case, without what differs between its parts."""
-    stem = pattern.rpartition(".")[0]
+    """Return the name of the table of a file: its path without what differs between its parts.
+
+    Parquet that has a text twin is named like it, and the text has `-text` behind.
+    """
+    stem = (table.text or pattern).rpartition(".")[0]
     named = PLACEHOLDER.sub(lambda match: "" if match[1] == table.split else where[match[1]], stem)
-    same = pattern == table.text and table.parquet.rpartition(".")[0] == stem
-    return slug(f"{named}-text" if same else named)
+    return slug(f"{named}-text" if table.parquet and pattern == table.text else named)
 
 
 def slug(text: str) -> str:

@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from privacy.accounting.composition import spend
-from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import FORMAT
+from tasks.bottom_up.description import description
+from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.manifest import FORMAT, file_names, write_manifest
 
 Das = Callable[..., tuple[int, str, str]]
 Refuse = Callable[..., str]
@@ -179,15 +180,14 @@ def histogram(tmp_path: Path) -> Path:
         "run": "r1",
         "format": FORMAT,
         "spent": spend("puredp", [Fraction(1)]).as_json(),
-        "noise": {"law": "two-sided geometric", "variance": 4.0, "step": "1/4"},
+        "noise": {"law": "two-sided geometric", "scale": "2", "variance": 7.8, "step": "1/4"},
+        "histogram": {"regions": []},
         "calibration": {"method": None},
         "clipped": True,
         "statements": {},
-        "files": {
-            f"parquet/{name}.parquet": file_digest(out / f"parquet/{name}.parquet") for name in ("histogram", "total")
-        },
     }
-    (out / "manifest.json").write_text(json.dumps(manifest))
+    write_package(out, description(manifest), manifest, file_names(out))
+    write_manifest(out, manifest)
     return out
 
 

@@ -232,7 +232,7 @@ def test_a_description_that_is_not_the_tables_is_found(das: Das, release: Path) 
     """Its words may differ, and that of another version is not compared."""
     path = release / PACKAGE_FILE
     package = json.loads(path.read_bytes())
-    (total,) = (each for each in package["resources"] if each["name"] == "parquet-t1-usa-1")
+    (total,) = (each for each in package["resources"] if each["name"] == "t1-usa-1")
     total["title"] = "Totals"
     path.write_text(json.dumps(package))
     write_manifest(release, read_manifest(release))
@@ -240,7 +240,7 @@ def test_a_description_that_is_not_the_tables_is_found(das: Das, release: Path) 
     total["das:noise"][0]["cells"] = 9
     path.write_text(json.dumps(package))
     write_manifest(release, read_manifest(release))
-    assert faults(das, release) == ["parquet-t1-usa-1 is not described as it is"]
+    assert faults(das, release) == ["t1-usa-1 is not described as it is"]
     manifest = read_manifest(release)
     manifest["versions"]["das-flows"] = "0.1.9"
     write_manifest(release, manifest)

@@ -11,8 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import frictionless
-import jsonschema
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -92,6 +90,8 @@ def columns_of(path: Path) -> list[str]:
 
 @RELEASES
 def test_the_description_keeps_the_published_profile(release: Path) -> None:
+    import jsonschema
+
     profile = json.loads((files("dplib") / "profiles/2.0/datapackage.json").read_text())
     package = package_of(release)
     validator = jsonschema.validators.validator_for(profile)(profile)
@@ -104,6 +104,8 @@ def test_the_description_keeps_the_published_profile(release: Path) -> None:
 @RELEASES
 def test_others_read_the_tables_by_the_description(release: Path) -> None:
     """Types, codes, keys and references of text, by another program; it reads version 1 and passes over what is new."""
+    import frictionless
+
     package = frictionless.Package(str(release / PACKAGE_FILE))
     assert [each.name for each in package.resources] == [each["name"] for each in package_of(release)["resources"]]
     texts = [each for each in package.resources if each.format == "csv"]
@@ -168,7 +170,7 @@ def test_estimates_and_margins_name_the_counts_that_they_are_of(
 ) -> None:
     shutil.copytree(top_down_released, tmp_path / "margins")
     for release, of in (
-        (with_estimates(released, tmp_path / "estimates"), "parquet-t2-county-1"),
+        (with_estimates(released, tmp_path / "estimates"), "t2-county-1"),
         (with_margins(tmp_path / "margins"), "histograms-persons-tabulation-county"),
     ):
         resources = resources_of(release, described(release), file_names(release))

@@ -53,8 +53,8 @@ def test_a_table_is_measured_until_its_account_is_spent(tmp_path: Path) -> None:
 
 def test_any_table_is_read_by_its_description(released: Path, top_down_released: Path) -> None:
     listed = example("read_tables.py", released).splitlines()
-    assert "t1-county-2: Totals of population groups: County, Detailed" in listed
-    read = example("read_tables.py", released, "parquet-t2-county-2")
+    assert "t1-county-2-text: Totals of population groups: County, Detailed" in listed
+    read = example("read_tables.py", released, "t2-county-2")
     assert "COUNT: its margin of error is MOE, 3 to 15" in read
     assert all(word in read for word in ("female", "Iteration 2001", "NaN"))  # codes, a foreign key, a missing age
     cells = example("read_tables.py", top_down_released, "histograms-persons-tabulation-county")

@@ -55,6 +55,9 @@ VIEWS = (
     "compare&a=STATE/01/1002&region=0100",
     "group/COUNTY/99999/1002",
     "map/1002&type=COUNTY",
+    "tables",
+    "table/t2-county-2&by_SEX=2",
+    "table-map/t1-county-2&by_ITERATION_CODE=1002",
     "map/1002&type=COUNTY&in=STATE/01&by=share",
     "no/such/view",
 )
@@ -74,7 +77,7 @@ def test_pages_are_accessible_and_fit(page, sized, screen, views):
 def test_pages_of_a_bottom_up_release_are_accessible_and_fit(bottom_up_released, sized):
     with serving(bottom_up_released) as page:
         enter(sized(1400), page)
-        for screen, view in itertools.product(SCREENS, ("overview", "margin/histogram&by_SEX=2", "margin/none")):
+        for screen, view in itertools.product(SCREENS, ("overview", "table/histogram&by_SEX=2", "table/none")):
             browser = sized(*screen)
             browser.get(f"{page}?view={view}")
             assert (view, faults(browser)) == (view, [])

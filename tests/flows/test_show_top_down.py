@@ -190,7 +190,7 @@ def test_the_terminal_and_files_have_the_same_tables(place, page):
     assert Counter({row["geounit"]["code"]: row["persons"] for row in listed["page"]["rows"]})["46003"] == total
     for words, said in (
         (["--iteration", "1002"], "Detailed DHC-A"),
-        (["--table", "race"], "name it by --region"),
+        (["--table", "race"], "'race' is not a table of this release"),
         (["--region", "46003", "--table", "T1"], "is not a table"),
         (["--region", "2430"], "several geounits match"),
         (["--region", "Atlantis"], "no geounit matches"),

@@ -6,17 +6,24 @@ import errno
 import json
 from dataclasses import asdict
 from fractions import Fraction
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from openpyxl import load_workbook
+from show_release import serving, urlopen
 
 from flows.commands.show import open_release
 from flows.execution.settings import load_settings, settings_of
 from flows.execution.systems import SYSTEMS, released_by
 from flows.execution.timings import CLUSTER
 from flows.execution.truth import release_truth
+from flows.frames import read_release
+from flows.reports.show.tables.table import Sum
+from flows.reports.show.tables.views import TableView
 from privacy.accounting.ledger import Account, Ledger
+from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.workers import Workers
@@ -51,7 +58,7 @@ def test_a_toy_system_needs_nothing_but_its_record(
 
     monkeypatch.setitem(SYSTEMS, "toy", toy_system.TOY)
     data, out = tmp_path / "lines.txt", tmp_path / "out"
-    data.write_text("a line\n" * 40)
+    data.write_text("a line\n" * 37 + "\n" * 3)
     ledger = Ledger(state_home / "ledger.sqlite")
     common = {"data": str(data), "account": "toy"}
     settings = toy_system.ToySettings.new(**common, out=str(out), run_id="first")
@@ -69,11 +76,12 @@ def test_a_toy_system_needs_nothing_but_its_record(
     (listed,) = json.loads(das("runs", "list", "--json")[1])
     assert (listed["kind"], listed["state"], listed["stage"]) == ("toy", "stopped", "noise")
     assert listed["go_on"].startswith("das toy run --resume first")
-    noisy = load_object(settings.directory / "noisy/lines", int)
+    empty, full = load_object(settings.directory / "noisy/lines", tuple[int, int])
     resumed = load_settings(settings.directory)
     assert resumed == settings
     place = Path(toy_system.toy(resumed))
-    assert json.loads((place / "lines.json").read_text()) == {"lines": noisy}
+    one, both = (margin_of_error(toy_system.LAW, cells) for cells in (1, 2))
+    assert (place / "lines.csv").read_text() == f"KIND|LINES|MOE\n0|{empty}|{one}\n1|{full}|{one}\n"
     result = das("runs", "show", "first", "--timings", "--json")[1]
     failed, whole = json.loads(result)["timings"]
     assert set(failed["stages"]) == {CLUSTER, "count", "reserve budget", "measure", "release"}
@@ -90,11 +98,26 @@ def test_a_toy_system_needs_nothing_but_its_record(
     assert not settings.directory.path.exists()
     code, checked, _ = das("check", place, "--json")
     assert code == 0
-    assert {"lines", "spent, a person replaced"} <= {each["check"] for each in json.loads(checked)["checks"]}
-    assert open_release(place) == f"{toy_system.TITLE}: {noisy}"
+    assert {"codes", "spent, a person replaced"} <= {each["check"] for each in json.loads(checked)["checks"]}
+    frame = read_release(place)
+    assert frame.to_dict("list") == {"KIND": ["0", "1"], "count": [empty, full], "margin": [one, one]}
+    code, shown, err = das("show", place, "--json")
+    assert (code, err) == (0, "")
+    (listed,) = json.loads(shown)["tables"]
+    assert (listed["name"], listed["title"], listed["rows"]) == ("lines", "Lines of the file", 2)
+    shown = das("show", place, "--table", "lines", "--format", "csv")[1]
+    assert shown.splitlines()[0] == "KIND,LINES,MOE,KIND_NAME"
+    assert f"1,{full},{one},with text" in shown.splitlines()
+    with serving(place) as page, urlopen(f"{page}?view=table/lines&format=xlsx") as answer:
+        book = load_workbook(BytesIO(answer.read()))
+    assert sorted(book["data"].values)[0] == ("0", empty, one, "empty")
+    assert ("LINES", "Count", "lines", "how many there are, with noise") in book["columns"].values
+    table = open_release(place).view({"view": "table/lines"})
+    assert isinstance(table, TableView)
+    assert table.sum == Sum(2, empty + full, both)
     exact = toy_system.ToySettings.new(**common, out=str(tmp_path / "truth"), run_id="exact")
     exact.directory.create()
     truth = release_truth(exact, Workers(client), curator=True)
     assert truth is not None
-    assert json.loads((truth / "lines.json").read_text()) == {"lines": 40}
+    assert (truth / "lines.csv").read_text().splitlines()[1:] == ["0|3|0", "1|37|0"]
     assert len(ledger.rows("toy")) == 1

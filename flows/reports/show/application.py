@@ -27,6 +27,7 @@ from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.release_pages import NotThere, ReleasePages, anybodys
 from flows.reports.show.workbook import workbook
 from tasks.lifecycle.check import file_fault
+from tasks.lifecycle.datapackage import PACKAGE_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks
 from tasks.lifecycle.received import NotOfRelease, read_in
@@ -115,6 +116,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "changed": list(check.changed),
         "checked": check.words,
         "report": REPORT in manifest["files"],
+        "tables": PACKAGE_FILE in manifest["files"],
         "search": "levels" in manifest or "products" in manifest,
         "finds": "Geography or iteration" if "levels" in manifest else "Geography",
         "csv": True,

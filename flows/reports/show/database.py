@@ -50,8 +50,3 @@ class Database:
             return self._database.connection.cursor().execute(query, list(given)).fetchall()
         except duckdb.Error as error:
             raise Refused(f"{self.folder} cannot be read: {str(error).splitlines()[0]}") from None
-
-
-def quoted(column: str) -> str:
-    """Return a column's name, quoted for a query."""
-    return '"' + column.replace('"', '""') + '"'

@@ -38,6 +38,10 @@ class View:
         """Return the main table, as CSV has it."""
         raise NotImplementedError
 
+    def described(self) -> Sequence[tuple[str, ...]]:
+        """Return name, heading, unit and meaning of its columns; by default nothing."""
+        return ()
+
 
 class ReleasePages(ABC):
     """The views of a release by their addresses.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xlsxwriter
@@ -35,8 +35,20 @@ def workbook(view: View, about: Mapping[str, Any]) -> bytes:
         for number, row in enumerate(rows, start=1):
             sheet.write_row(number, 0, row)
         sheet.autofilter(0, 0, len(rows), max(len(columns) - 1, 0))
+        if described := view.described():
+            _columns(book.add_worksheet("columns"), described, heading)
         _describe(book.add_worksheet("about"), view, about, heading)
     return content.getvalue()
+
+
+def _columns(sheet: Any, described: Sequence[Sequence[str]], heading: Any) -> None:
+    """Write what each column is."""
+    for number, (name, width) in enumerate((("column", 18), ("title", 22), ("unit", 18), ("meaning", 90))):
+        sheet.set_column(number, number, width)
+        sheet.write_string(0, number, name, heading)
+    for at, row in enumerate(described, start=1):
+        for number, text in enumerate(row):
+            sheet.write_string(at, number, text)
 
 
 def _describe(sheet: Any, view: View, about: Mapping[str, Any], heading: Any) -> None:

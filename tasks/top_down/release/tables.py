@@ -57,12 +57,14 @@ DECLARED = (
         for at, name in enumerate(QUARTERS[1:], 1)
     ),
 )
-GEOUNIT = Column("geounit", "code", "the geounit by its geocode on the spine, or by its public code", frame="code")
+GEOUNIT = Column(
+    "geounit", "code", "the geounit by its geocode on the spine, or by its public code", title="Geounit", frame="code"
+)
 CELL = Column("cell", "code", "the cell of the histogram", type="integer")
 COUNT = Column(
     "count", "persons or housing units", "the released count; cells of 0 have no row", type="integer", role="count"
 )
-STATISTIC = Column("count", "text", "what is counted", frame="statistic", overlap=True)
+STATISTIC = Column("count", "text", "what is counted", title="Count of", frame="statistic", overlap=True)
 MARGINS = (
     STATISTIC,
     Column("released", "persons or housing units", "the released count", type="integer", role="count"),
@@ -311,7 +313,7 @@ def tables(*, whole_states: bool = False) -> tuple[Table, ...]:
 def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release. No law is known of the error of a count without a margin."""
     products, jurisdiction = manifest["products"], manifest["region"].lower()
-    levels = (US, *(level for entry in products.values() for level in entry["geounits"]))
+    levels = (US, *(level for entry in products.values() for level in entry.get("geounits", ())))
     in_files = products if manifest["options"].get("nmf") else ()
     names = {
         "level": {

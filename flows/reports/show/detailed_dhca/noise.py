@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
-from flows.reports.show.confidence import confidence
-from privacy.noise.exact import parse_exact
-from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
-from privacy.noise.margins import margin_of_sum
-from privacy.noise.sampler import check_law
+from flows.reports.show.laws import margin_of_cells
+from privacy.noise.laws import Law
 
 Source = tuple[object, ...]
 
@@ -35,18 +30,6 @@ class CountNoise:
     cells: int
 
 
-def read_law(query: Mapping[str, Any]) -> Law:
-    """Return the law of a query from its entry in the manifest. Raises ValueError for one that nobody could draw."""
-    gaussian = query["law"] == "discrete Gaussian"
-    law: Law = (
-        DiscreteGaussian(parse_exact(query["sigma_squared"]))
-        if gaussian
-        else TwoSidedGeometric(parse_exact(query["scale"]))
-    )
-    check_law(law)
-    return law
-
-
 def margin_of_difference(one: CountNoise, *others: CountNoise) -> int:
     """Return the margin of a count less the sum of others.
 
@@ -58,12 +41,3 @@ def margin_of_difference(one: CountNoise, *others: CountNoise) -> int:
     if max(map(abs, times.values())) > 1:
         raise ValueError("a source is twice on one side of a difference")
     return margin_of_cells((by_source[source].law, by_source[source].cells) for source, sign in times.items() if sign)
-
-
-def margin_of_cells(cells: Iterable[tuple[Law | None, int]]) -> int:
-    """Return the margin, at the confidence of this answer, of a sum or difference of cells (law, number of cells)."""
-    together: defaultdict[Law, int] = defaultdict(int)
-    for law, number in cells:
-        if law is not None:
-            together[law] += number
-    return margin_of_sum(together, confidence().alpha)

@@ -16,12 +16,12 @@ from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one
 from flows.reports.show.detailed_dhca.single_file import single_file_data
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.paging import page_asked
-from flows.reports.show.release_pages import NotThere, ReleasePages, View
+from flows.reports.show.release_pages import NotThere, View
 from flows.reports.show.scope import Scope
-from tasks.lifecycle.errors import Refused
+from flows.reports.show.tables.pages import TableViews
 
 
-class DetailedDhcaPages(ReleasePages):
+class DetailedDhcaPages(TableViews):
     """The views of a Detailed DHC-A release by their addresses."""
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
@@ -69,12 +69,12 @@ class DetailedDhcaPages(ReleasePages):
                     asked.get("region", ""),
                     asked.get("iteration", ""),
                 )
-        raise NotThere("this address is not a view of the page")
+        return super().view(asked)
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view of a region, an iteration or both. Raises NotThere where none matches."""
         if table is not None:
-            raise Refused("--table is for bottom-up and TopDown releases")
+            return self.address_of_table(table)
         if region is None and iteration is None:
             return {"view": "overview"}
         place = one_region(self.release, region) if region is not None else None

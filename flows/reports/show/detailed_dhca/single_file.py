@@ -8,11 +8,11 @@ from typing import Any
 
 from flows.reports.show.confidence import confidence
 from flows.reports.show.detailed_dhca.caveats import caveat
-from flows.reports.show.detailed_dhca.noise import margin_of_cells
 from flows.reports.show.detailed_dhca.presenters import present_iteration, present_region
 from flows.reports.show.detailed_dhca.release import CELLS, Published, Release
 from flows.reports.show.detailed_dhca.search import index_of
 from flows.reports.show.geography import Region
+from flows.reports.show.laws import margin_of_cells
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, TABLE_NAMES, age_label
 from tasks.detailed_dhca.pyramid import SIDES
 from tasks.lifecycle.errors import Refused

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.paging import page_asked
-from flows.reports.show.release_pages import NotThere, ReleasePages, View
+from flows.reports.show.release_pages import View
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import only
+from flows.reports.show.tables.pages import TableViews
 from flows.reports.show.top_down import maps, views
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
 from tasks.lifecycle.errors import Refused
 
 
-class TopDownPages(ReleasePages):
+class TopDownPages(TableViews):
     """The views of a TopDown release by their addresses."""
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
@@ -56,7 +57,7 @@ class TopDownPages(ReleasePages):
                     by=asked.get("by", ""),
                     page=page_asked(asked),
                 )
-        raise NotThere("this address is not a view of the page")
+        return super().view(asked)
 
     def _maps_of_nation(self) -> list[tuple[str, str]]:
         """Return the maps of all states together: words and addresses."""
@@ -75,9 +76,7 @@ class TopDownPages(ReleasePages):
         if iteration is not None:
             raise Refused("--iteration is for releases of the Detailed DHC-A; --table names a table of a geounit")
         if region is None:
-            if table is not None:
-                raise Refused("--table is a table of a geounit: name it by --region")
-            return {"view": "overview"}
+            return {"view": "overview"} if table is None else self.address_of_table(table)
         found = only(
             partial(views.geounits_named, self.release),
             "geounit",

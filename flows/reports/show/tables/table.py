@@ -1,0 +1,231 @@
+"""A table of a release, read by DuckDB in place: filtered, sorted, page by page, and summed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from flows.reports.show.database import Database
+from flows.reports.show.laws import margin_of_cells, most_cells, read_law
+from flows.reports.show.paging import limit
+from flows.reports.show.search import matches, words_of
+from privacy.noise.laws import Law
+from tasks.inputs.names import Names
+from tasks.inputs.regions import PUERTO_RICO
+from tasks.lifecycle.datapackage import Resource
+from tasks.lifecycle.description import Column
+from tasks.lifecycle.release_database import name_of, parquet, text_table
+
+CHOICES = 200  # values in a list to choose from
+SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
+UNKNOWN = "no law gives the margin of this sum"
+DEPENDENT = "the errors of these rows depend on each other: no law gives the margin of their sum"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of a table: a condition, the values of its question marks, and the columns of which one code was chosen."""
+
+    where: str = "true"
+    given: tuple[Any, ...] = ()
+    only: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum of the counts of some rows. margin: None where no law gives it, for the reason `why`."""
+
+    rows: int
+    total: float
+    margin: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class ReleaseTable:
+    """One table of a release.
+
+    others: all tables of the release, by name. names: of regions. exact: whether its counts have no noise.
+    """
+
+    database: Database
+    resource: Resource
+    others: Mapping[str, Resource] = field(repr=False)
+    names: Names = field(repr=False)
+    exact: bool
+
+    @cached_property
+    def rows_of(self) -> str:
+        """The SQL source of its rows: numbers as numbers, everything else as text."""
+        paths = [self.database.path(path) for path in self.resource.paths]
+        delimiter = self.resource.delimiter
+        source = text_table(*paths, delimiter=delimiter) if self.resource.is_text else parquet(*paths)
+        names = [(name_of(one.name), _sql_type(one)) for one in self.columns]
+        return f"(SELECT {', '.join(f'TRY_CAST({name} AS {kind}) AS {name}' for name, kind in names)} FROM {source})"
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """Its columns."""
+        return self.resource.columns
+
+    @property
+    def count(self) -> Column | None:
+        """The column of its counts; None where it has none."""
+        return next(iter(self.resource.with_role("count")), None)
+
+    @property
+    def margin(self) -> Column | None:
+        """The column of the margins of its counts; None where it has none."""
+        found = [one for one in self.resource.with_role("margin") if self.count and one.of in ("", self.count.name)]
+        return next(iter(found), None)
+
+    @property
+    def keys(self) -> list[Column]:
+        """The columns to filter by: those of codes, names and whole numbers that are not measured."""
+        return [one for one in self.columns if not one.role and one.type in ("string", "integer", "boolean")]
+
+    def words(self, column: Column) -> Mapping[str, str]:
+        """Return the words of a column's codes: of its categories, of regions, or of what a foreign key names."""
+        return column.codes or self._words_of_regions(column) or self._words_of_key(column)
+
+    def _words_of_regions(self, column: Column) -> Mapping[str, str]:
+        of = column.region
+        if not of:
+            return {}
+        kinds = {of, PUERTO_RICO + of}
+        return {region.id: name for region, name in self.names.items() if of.startswith("{") or region.type in kinds}
+
+    def _words_of_key(self, column: Column) -> Mapping[str, str]:
+        for reference in self.resource.references:
+            other = self.others.get(reference.table)
+            if other is None or reference.columns != (column.name,):
+                continue
+            table = ReleaseTable(self.database, other, self.others, self.names, self.exact)
+            labels = [one for one in other.columns if one.role == "name" or one.codes]
+            labels = other.with_role("name") or labels
+            chosen = ", ".join(map(name_of, [*reference.key, *(one.name for one in labels)]))
+            rows = self.database.ask(f"SELECT {chosen} FROM {table.rows_of}") if labels else []
+            return {
+                str(code): ", ".join(
+                    one.codes.get(value, str(value)) for one, value in zip(labels, values, strict=True)
+                )
+                for code, *values in rows
+            }
+        return {}
+
+    def choices(self, column: Column) -> list[str]:
+        """Return the values of a column, if they are few; else none."""
+        name = name_of(column.name)
+        query = f"SELECT DISTINCT {name} FROM {self.rows_of} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {CHOICES + 1}"
+        values = [str(value) for (value,) in self.database.ask(query)]
+        return values if len(values) <= CHOICES else []
+
+    def select(self, by: Mapping[str, str], text: str = "") -> Selection:
+        """Return the rows with these codes, or words, by column, and with each word of a text in one of its columns."""
+        where, only = ["true"], set()
+        given: list[Any] = []
+        for column in self.keys:
+            if wanted := by.get(column.name):
+                words = self.words(column).items()
+                codes = [wanted, *(code for code, said in words if said.casefold() == wanted.strip().casefold())]
+                where.append(f"list_contains(?, CAST({name_of(column.name)} AS VARCHAR))")
+                given.append(codes)
+                only.add(column.name)
+        if searched := words_of(text):
+            found = []
+            for column in self.keys:
+                codes = [code for code, said in self.words(column).items() if matches(searched, f"{said} {code}")]
+                name = f"CAST({name_of(column.name)} AS VARCHAR)"
+                found.append(f"list_contains(?, {name}) OR starts_with(lower({name}), ?)")
+                given += [codes, " ".join(searched)]
+            where.append(f"({' OR '.join(found) or 'false'})")
+        return Selection(" AND ".join(where), tuple(given), frozenset(only))
+
+    def number(self, selection: Selection) -> int:
+        """Return how many rows a selection has."""
+        query = f"SELECT count(*) FROM {self.rows_of} WHERE {selection.where}"
+        ((number,),) = self.database.ask(query, selection.given)
+        return int(number)
+
+    def rows(self, selection: Selection, sort: str, shown: slice) -> list[Any]:
+        """Return rows of a selection, sorted by a column, downwards with `-` before its name; else largest first."""
+        name = sort.removeprefix("-")
+        by = [column.name for column in self.columns if column.name == name]
+        first = [f"{name_of(one)}{' DESC NULLS LAST' * sort.startswith('-')}" for one in by]
+        if not first and self.count:
+            first = [f"{name_of(self.count.name)} DESC"]
+        order = ", ".join([*first, *(name_of(one.name) for one in self.keys)]) or "ALL"
+        query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {limit(shown)}"
+        return self.database.ask(query, selection.given)
+
+    def kinds(self, column: Column, selection: Selection) -> dict[str, str]:
+        """Return the types of the regions in a column of codes, by code, where another column has them; else none."""
+        if not column.region.startswith("{"):
+            return {}
+        names = f"{name_of(column.name)}, {name_of(column.region[1:-1])}"
+        query = f"SELECT DISTINCT {names} FROM {self.rows_of} WHERE {selection.where}"
+        return dict(self.database.ask(query, selection.given))
+
+    # -- sums ---------------------------------------------------------------------------------------------------------
+
+    def overlap(self, selection: Selection) -> str:
+        """Return why the counts of a selection may not be summed, as a record may be in several; "" if they may."""
+        several = [one.title for one in self.columns if one.overlap and one.name not in selection.only]
+        return f"a record counts in several rows: choose one {' and one '.join(several)}" if several else ""
+
+    def sums(self, selection: Selection, by: Column | None = None) -> dict[str, Sum]:
+        """Return the sum of the counts of a selection, or the sums by the codes of a column.
+
+        Rows that are sums of others are left out, unless they were chosen.
+        """
+        if self.count is None:
+            return {}
+        group = f"CAST({name_of(by.name)} AS VARCHAR)" if by else "''"
+        margin = name_of(self.margin.name) if self.margin else "NULL"
+        totals = [one for one in self.columns if one.total and one.name not in selection.only]
+        where = " AND ".join([selection.where, *(f"{name_of(one.name)} IS DISTINCT FROM ?" for one in totals)])
+        query = f"SELECT {group}, {margin}, count(*), sum({name_of(self.count.name)}) FROM {self.rows_of} WHERE {where}"
+        found: dict[str, list[tuple[Any, int, Any]]] = {}
+        for key, *part in self.database.ask(
+            f"{query} GROUP BY ALL", [*selection.given, *(one.total for one in totals)]
+        ):
+            found.setdefault(key, []).append(tuple(part))
+        return {key: self._sum(parts) for key, parts in found.items()}
+
+    def _sum(self, parts: Sequence[tuple[Any, int, Any]]) -> Sum:
+        """Return a sum of (margin of a row, number of such rows, sum of their counts)."""
+        rows, total = sum(number for _, number, _ in parts), sum(count or 0 for *_, count in parts)
+        total = int(total) if total == int(total) else total
+        if self.exact:
+            return Sum(rows, total)
+        if self.resource.dependent:
+            return Sum(rows, total, why=DEPENDENT)
+        cells: list[tuple[Law | None, int]] = []
+        for margin, number, _ in parts:
+            law = self._law_of(margin)
+            if law is None:
+                return Sum(rows, total, why=UNKNOWN)
+            cells.append((law[0], law[1] * number))
+        step = Fraction(str(self.resource.noise[0].get("step", 1)))
+        return Sum(rows, total, float(margin_of_cells(cells) * step))
+
+    def _law_of(self, margin: Any) -> tuple[Law, int] | None:
+        """Return the law of a row with this margin, and the draws that its count sums; None where none is known."""
+        for entry in self.resource.noise:
+            if entry.get("margin", margin) == margin:
+                law = read_law(entry)
+                if "cells" in entry:
+                    return law, int(entry["cells"])
+                steps = round(Fraction(str(margin)) / Fraction(str(entry.get("step", 1))))
+                return law, _most_cells(law, steps)
+        return None
+
+
+_most_cells = lru_cache(maxsize=4096)(most_cells)
+
+
+def _sql_type(column: Column) -> str:
+    return "VARCHAR" if column.missing else SQL_TYPES.get(column.type, "VARCHAR")

@@ -1,0 +1,233 @@
+"""The pages that every release has by its description: tables, found, filtered, sorted, summed, mapped, taken away."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+import pytest
+from dhca_inputs import truth_here
+from show_release import inputs, serving
+
+from flows.commands.show import open_release
+from flows.reports.show import rendering
+from flows.reports.show.application import Check, about
+from flows.reports.show.laws import most_cells
+from flows.reports.show.maps.view import MapView
+from flows.reports.show.release_pages import NotThere, anybodys
+from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Sum
+from flows.reports.show.tables.views import TableList
+from privacy.noise.laws import law
+from privacy.noise.margins import margin_of_error
+from tasks.lifecycle.datapackage import PACKAGE_FILE
+from tasks.lifecycle.errors import Refused
+from tests.flows.conftest import bottom_up, printed
+from tests.flows.test_description import hostile, package_of
+from tests.flows.test_show import das, get
+
+
+def view(release: Path, address: str, **asked: str) -> Any:
+    return open_release(release).view({"view": address, **asked})
+
+
+def test_every_release_lists_its_tables(released: Path, top_down_released: Path, bottom_up_released: Path) -> None:
+    for release, name in (
+        (released, "t2-county-2"),
+        (top_down_released, "histograms-persons-state"),
+        (bottom_up_released, "by-sex"),
+    ):
+        listed = view(release, "tables")
+        assert isinstance(listed, TableList)
+        names = [table.name for table in listed.tables]
+        assert name in names
+        assert not any(one.endswith("-text") for one in names)  # the Parquet has the same rows, and margins
+        (found,) = [table for table in listed.tables if table.name == name]
+        assert found.rows == view(release, f"table/{name}").page.total
+    found = view(released, "tables", q="sex tract detailed").tables
+    assert [table.name for table in found] == ["t2-tract-2"]
+
+
+def test_rows_are_filtered_by_codes_and_words_found_and_sorted(released: Path) -> None:
+    rows = pd.read_parquet(released / "parquet/t2/county-2.parquet")
+    of_2001 = rows.ITERATION_CODE == "2001"
+    for asked, expected in (
+        ({}, rows),
+        ({"by_SEX": "2"}, rows[rows.SEX == "2"]),
+        ({"by_SEX": "female"}, rows[rows.SEX == "2"]),
+        ({"by_REGION_ID": "autauga county"}, rows[rows.REGION_ID == "01001"]),
+        (
+            {"by_ITERATION_CODE": "2001", "by_AGESTART": "*"},
+            rows[of_2001 & (rows.AGESTART == "*")],
+        ),
+        ({"q": "autauga"}, rows[rows.REGION_ID == "01001"]),
+        ({"q": "Iteration 2002"}, rows[rows.ITERATION_CODE == "2002"]),
+        ({"q": "1' OR '1'='1"}, rows[:0]),
+        ({"by_SEX": "1' OR '1'='1"}, rows[:0]),
+    ):
+        found = view(released, "table/t2-county-2", format="csv", **asked)
+        assert sorted(map(tuple, found.page.rows)) == sorted(expected.itertuples(index=False, name=None)), asked
+    counts = [row[6] for row in view(released, "table/t2-county-2", sort="COUNT").page.rows]
+    assert counts == sorted(rows.COUNT)[:100]
+    assert [row[6] for row in view(released, "table/t2-county-2").page.rows] == sorted(rows.COUNT, reverse=True)[:100]
+    regions = [row[0] for row in view(released, "table/t2-county-2", sort="-REGION_ID").page.rows]
+    assert regions == sorted(rows.REGION_ID, reverse=True)[:100]
+
+
+def test_a_sum_has_the_margin_of_the_law_of_the_sum(released: Path, bottom_up_released: Path) -> None:
+    """The cells of a group sum to its total with the total's margin; cells of a histogram to those of a marginal."""
+    totals = pd.read_parquet(released / "parquet/t1/county-2.parquet")
+    with_cells = pd.read_parquet(released / "parquet/t2/county-2.parquet")[
+        ["REGION_ID", "ITERATION_CODE"]
+    ].drop_duplicates()
+    group = totals.merge(with_cells).iloc[0]
+    by = {"by_REGION_ID": group.REGION_ID, "by_ITERATION_CODE": group.ITERATION_CODE}
+    cells = view(released, "table/t2-county-2", **by)
+    assert (cells.sum.total, cells.sum.margin) == (group.COUNT, group.MOE)
+    assert cells.sum.rows == cells.page.total - 2  # the sums of both sexes are left out
+    assert f"± {group.MOE}, by the law of the sum" in cells.summed
+    both = view(released, "table/t2-county-2", by_AGESTART="*", **by)
+    assert (both.sum.rows, both.sum.total, both.sum.margin) == (2, group.COUNT, group.MOE)
+    for sex, count, margin in pd.read_parquet(bottom_up_released / "parquet/by-sex.parquet").itertuples(index=False):
+        assert view(bottom_up_released, "table/histogram", by_SEX=sex).sum == Sum(4, count, margin)
+    (total,) = pd.read_parquet(bottom_up_released / "parquet/total.parquet").itertuples(index=False)
+    assert view(bottom_up_released, "table/by-sex").sum == Sum(2, *total)
+
+
+def test_a_sum_without_a_known_law_says_so(released: Path, top_down_released: Path, tmp_path: Path) -> None:
+    everybody = view(released, "table/t1-county-2")
+    assert (everybody.sum, everybody.summed) == (
+        None,
+        "Not summed: a record counts in several rows: choose one Iteration.",
+    )
+    clipped = view(bottom_up(tmp_path, clip=True), "table/histogram").sum
+    assert (clipped.margin, clipped.why) == (None, DEPENDENT)
+    histogram = view(top_down_released, "table/histograms-persons-tabulation-county")
+    assert (histogram.sum.margin, histogram.sum.why) == (None, UNKNOWN)
+    assert histogram.summed.endswith(f"; {UNKNOWN}.")
+
+
+def test_a_sum_of_exact_counts_is_exact(tmp_path: Path) -> None:
+    place = truth_here(tmp_path, *inputs().write(tmp_path))
+    shown = view(place, "table/t1-county-2", by_ITERATION_CODE="2001")
+    assert (shown.sum.margin, shown.sum.why) == (None, "")
+    assert shown.reading.startswith("These are exact counts")
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 46, 1000])
+def test_the_draws_of_a_row_follow_from_its_margin(cells: int) -> None:
+    noise = law("puredp", 1, 2)
+    margin = margin_of_error(noise, cells)
+    most = most_cells(noise, margin)
+    assert margin_of_error(noise, most) == margin < margin_of_error(noise, most + 1)
+    assert most >= cells
+    assert most_cells(noise, margin_of_error(noise) - 1) == 0
+
+
+def test_codes_have_the_words_of_what_they_refer_to(released: Path, top_down_released: Path) -> None:
+    shown = view(released, "table/t1-county-2")
+    assert shown.words["REGION_ID"]["01001"] == "Autauga County"
+    assert shown.words["ITERATION_CODE"]["2001"] == "Iteration 2001"
+    cells = view(top_down_released, "table/histograms-persons-tabulation-county", format="csv")
+    assert cells.words["cell"]["126"] == "households, 18 and over, not Hispanic, White alone"
+    columns, rows = cells.table()
+    assert columns == ["geounit", "cell", "count", "geounit_NAME", "cell_NAME"]
+    assert all(row[4] for row in rows)
+    assert {row[3] for row in rows if row[0] == "23001"} == {"Androscoggin County"}
+
+
+def test_a_table_with_points_has_a_map_of_its_sums(released: Path) -> None:
+    shown = view(released, "table/t1-county-2", by_ITERATION_CODE="2001")
+    assert shown.map == "table-map/t1-county-2&by_ITERATION_CODE=2001"
+    map_of = view(released, "table-map/t1-county-2", by_ITERATION_CODE="2001")
+    assert isinstance(map_of, MapView)
+    rows = pd.read_parquet(released / "parquet/t1/county-2.parquet")
+    expected = rows[rows.ITERATION_CODE == "2001"].set_index("REGION_ID")
+    assert {row.id: (row.count, row.margin) for row in map_of.page.rows} == {
+        code: (row.COUNT, row.MOE) for code, row in expected.iterrows()
+    }
+    assert map_of.drawing.symbols
+    assert all(
+        row.address.startswith("table/t1-county-2&by_ITERATION_CODE=2001&by_REGION_ID=") for row in map_of.page.rows
+    )
+    with pytest.raises(NotThere, match="choose one Iteration"):
+        view(released, "table-map/t1-county-2")
+    with pytest.raises(NotThere, match="no regions that a map can show"):
+        view(released, "table-map/tabulated-iterations")
+
+
+def test_the_terminal_prints_any_table(released: Path, top_down_released: Path) -> None:
+    text = printed("show", released, "--table", "t1-usa-1")
+    assert "Not summed: a record counts in several rows" in text
+    assert printed("show", released, "--table", "tabulated-iterations", "--format", "csv").count("\n") > 10
+    assert "Blocks" in printed("show", top_down_released, "--table", "measurements-blocks")
+    with pytest.raises(Refused, match="'nothing' is not a table of this release; nearest: "):
+        das(released, "--table", "nothing")
+    with pytest.raises(Refused, match="whole release: leave out --scope"):
+        das(released, "--table", "t1-usa-1", "--scope", "01")
+    with pytest.raises(Refused, match="at 95% alone"):
+        das(released, "--table", "t1-usa-1", "--confidence", "90")
+
+
+def test_a_description_that_somebody_changed_is_shown_or_refused(bottom_up_released: Path, tmp_path: Path) -> None:
+    release = Path(shutil.copytree(bottom_up_released, tmp_path / "release"))
+    shown = 0
+    for changed in islice(hostile(package_of(release)), 0, None, 5):
+        (release / PACKAGE_FILE).write_text(json.dumps(changed))
+        try:
+            pages = open_release(release)
+            for asked in ({"view": "overview"}, {"view": "table/histogram", "by_SEX": "2", "q": "x", "sort": "-COUNT"}):
+                with anybodys(release):
+                    rendering.html(pages.view(asked), about(pages, Check(release, {})), "?view=overview", "")
+        except (Refused, NotThere):
+            continue
+        shown += 1
+    assert shown > 5
+
+
+def test_a_page_explains_its_columns(page: str) -> None:
+    text = get(page, "/?view=table/t2-county-2&by_SEX=2")[2]
+    assert "the margin of error at 95% of the noise in the count" in text
+    assert '<option value="2" selected>female</option>' in text
+    assert get(page, "/?view=overview")[2].count('href="?view=tables"') == 1
+
+
+def test_a_bottom_up_release_has_the_names_of_its_regions(bottom_up_released):
+    names = [line.split("|")[1:] for line in (bottom_up_released / "names.csv").read_text().splitlines()[1:]]
+    assert ["45001", "Abbeville"] in names  # next to the domain; the others are the program's
+    assert [code for code, _ in names] == ["44001", "44003", "45001", "44", "45", "46"]
+    with serving(bottom_up_released) as page:
+        _, _, rows = get(page, "/?view=table/histogram&by_COUNTY=kent%20county&sort=SEX&format=csv")
+        assert [row.split(",")[0::4] for row in rows.splitlines()] == [["COUNTY", "COUNTY_NAME"]] + [
+            ["44003", "Kent County"]
+        ] * 2
+        assert 'Abbeville <span class="code">45001</span>' in get(page, "/?view=table/histogram")[2]
+
+
+def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
+    result = json.loads(das(histogram, "--json"))
+    assert [(table["name"], table["rows"]) for table in result["tables"]] == [("histogram", 600), ("total", 1)]
+    assert "Negative counts were set to 0" in result["reading"]
+    with serving(histogram) as page:
+        status, _, text = get(page, "/?view=table/histogram&by_SEX=2&page=2")
+        assert (status, text.count("<tr>")) == (200, 101)
+        assert "page 2 of 3" in text
+        assert "198.75" in text  # the grid's quarters are not rounded away
+        _, _, rows = get(page, "/?view=table/histogram&by_COUNTY=00007&format=csv")
+        assert rows.splitlines() == ["COUNTY,SEX,COUNT,MOE", "00007,1,6.75,2.5", "00007,2,6.75,2.5"]
+        _, _, rows = get(page, "/?view=table/histogram&format=csv")
+        assert len(rows.splitlines()) == 601
+        injected = quote("1' OR '1'='1")
+        assert get(page, f"/?view=table/histogram&by_SEX={injected}&format=csv")[2] == "COUNTY,SEX,COUNT,MOE\n"
+        for view in ("table/nothing", "table/..%2Ftotal", "table-map/histogram", "region/STATE/01"):
+            assert get(page, f"/?view={view}")[0] == 404
+    assert "00299" in das(histogram, "--table", "histogram")
+    with pytest.raises(Refused, match="table of this release; nearest: "):
+        das(histogram, "--table", "nothing")
+    for words in (["--region", "Alabama"], ["--scope", "01"]):
+        with pytest.raises(Refused, match="Detailed DHC-A"):
+            das(histogram, *words)
