@@ -9,65 +9,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from prefect import flow, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import ThreadPoolTaskRunner
-from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.cluster import open_cluster_if
-from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.policy import SPINE, under_policy
-from flows.execution.settings import Location
-from spine.settings import Jurisdiction
-from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
+from flows.execution.spine_settings import SpineRun
 from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
-from tasks.spine.prepare import Prepared, prepare
+from tasks.spine.prepare import Prepared
 from tasks.spine.summary import SpineSummary
 from tasks.spine.write import StateMap, write_spine
-
-
-class SpineRun(BaseModel):
-    """What one spine is made of: the flow's parameters."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    geography: Location = Field(
-        description="P.L. 94-171 files, block assignment files, GRF-C or a CSV; a file, zip or directory."
-    )
-    out: Location = Field(description="The directory that is made; {run} in it stands for the flow run's id.")
-    product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = "pl94-persons"
-    jurisdiction: Jurisdiction = "us"
-    variant: Literal["production", "paper"] = "production"
-    changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
-    columns: str | None = Field(default=None, description="A JSON file that names the table's columns.")
-    allocation: str | None = Field(default=None, description="A JSON file of shares; the production run's by default.")
-    budget: str | None = Field(default=None, description="Another rho (or epsilon), an exact fraction.")
-    states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
-    marginals: tuple[str, ...] = Field(default=(), description="Cells whose standard errors are reported.")
-    extra: Location | None = Field(default=None, description="A CSV of prims and living quarters by block.")
-    county: str | None = Field(default=None, description="The county to draw, five digits.")
-    cluster: ClusterSettings | None = Field(default=None, description="Dask workers, by state; none by default.")
 
 
 @task(name="geography", cache_policy=NO_CACHE, persist_result=False)
 def read(run: SpineRun) -> Prepared:
     """Read and check the blocks, and lay them out by state."""
-    settings = read_settings(run.product, run.jurisdiction, run.variant, run.changes)
-    return prepare(
-        run.geography,
-        Path(run.out),
-        settings,
-        allocation=read_allocation(run.allocation, run.budget, settings),
-        columns=read_columns(run.columns),
-        states=run.states,
-        marginals=run.marginals,
-        county=run.county,
-        extra=run.extra,
-    )
+    return run.prepared()
 
 
 @task(name="spines by state", cache_policy=NO_CACHE, persist_result=False)

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.fields import with_options
+from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.inputs import checked_parameters, jurisdiction_settings
-from flows.commands.options import Data, ExactOptions, Params
+from flows.commands.options import ExactOptions
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err
 from tasks.lifecycle.new_folder import check_empty
@@ -18,14 +19,9 @@ from tasks.lifecycle.new_folder import check_empty
 
 @with_options
 def accuracy(
-    params: Params,
-    data: Data,
+    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, ("params", "data", "coterminous", "estimates"))],
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")],
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
-    coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
-    estimates: Annotated[
-        bool, typer.Option("--estimates", help="Also make estimates, and compare them with the counts.")
-    ] = False,
     *,
     options: ExactOptions,
 ) -> None:
@@ -49,11 +45,12 @@ def accuracy(
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
+    params, data, estimates = (chosen[name] for name in ("params", "data", "estimates"))
     parameters = checked_parameters(params, data, as_json=options.as_json)
     base, reports = new_run_id("accuracy"), {}
     about = {"Parameters": params, "Data": data}
-    chosen = {"params": params, "data": data, "coterminous": coterminous, "estimates": estimates, "spine": False}
-    for settings in jurisdiction_settings(options, base, parameters.configuration.jurisdictions, place, **chosen):
+    chosen |= {"out": str(place), "spine": False}
+    for settings in jurisdiction_settings(options, base, parameters.configuration.jurisdictions, chosen):
         run, jurisdiction = settings.directory, settings.jurisdiction
         folder = run / "report"
         with options.leaving_nothing(run, f"Accuracy of {jurisdiction.upper()}") as workers:

@@ -36,7 +36,8 @@ def demo(
     place = folder / str(options.run_id)
     made = synthesize_example(place, Options())
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
-    COMMAND.run(context, options, lambda: new_runs(options, str(made.params), str(made.data), place / "release"))
+    chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
+    COMMAND.run(context, options, lambda: new_runs(options, chosen))
     if not as_json:
         _top_down(context, str(made.data / "GRF-C.txt"), place)
         out.print(_next_steps(place), soft_wrap=True)
@@ -67,5 +68,5 @@ def _top_down(context: typer.Context, geography: str, place: Path) -> None:
     made = synthesize(geography, data, states=(STATE,))
     err.print(f"One of its states for the TopDown Algorithm: {made.persons:,} persons in {made.units:,} units: {data}")
     options = RunOptions(run_id=new_run_id("demo-tda"))
-    settings = options.new_settings(TopDownSettings, str(options.run_id), release, data=str(data))
+    settings = options.new_settings(TopDownSettings, str(options.run_id), {"data": str(data), "out": str(release)})
     COMMAND.run(context, options, lambda: [settings])

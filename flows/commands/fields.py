@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
 from functools import wraps
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,12 +31,14 @@ KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 class Settings:
     """Annotates a command's parameter of type Chosen: it stands for the options of these fields, by default of all.
 
-    resumable: none is needed, because `--resume` may be typed instead.
+    needed: whether those without a default must be typed; not where another option can replace them. default: what
+    holds where an option is not typed, in words, in place of the fields' defaults.
     """
 
     model: type[BaseModel]
     names: Collection[str] = ()
-    resumable: bool = False
+    needed: bool = True
+    default: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,14 @@ def with_options(command: Command) -> Command:
     return called  # type: ignore[return-value]
 
 
+def option_of(model: type[BaseModel], name: str) -> OptionInfo:
+    """Return the option of one field, for a parameter of a command that has another type or default."""
+    ((_, about, option),) = options_of(model, [name])
+    made = _info(name, about, option, None)
+    assert isinstance(made, OptionInfo)
+    return made
+
+
 def check_needed(model: type[BaseModel], chosen: Mapping[str, Any]) -> None:
     """Raise typer.BadParameter where what a new run must have was not typed."""
     needed = {name: option for name, about, option in options_of(model) if about.is_required()}
@@ -106,7 +117,10 @@ def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collec
     for name, _, option in options_of(model, names):
         value = values.pop(name)
         if option.read and value is not None:
-            value = option.read(value)
+            try:
+                value = option.read(value)
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from None
         if value is not None:
             chosen[name] = _plain(value)
     return chosen
@@ -115,13 +129,17 @@ def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collec
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_plain, value))
+    if isinstance(value, Path):
+        return str(value)
     return value.value if isinstance(value, Enum) else value
 
 
 def _group(kind: Any) -> _Group | None:
     if get_origin(kind) is Annotated and (asked := [each for each in get_args(kind) if isinstance(each, Settings)]):
         (settings,) = asked
-        made = [_parameter(*each, settings.resumable) for each in options_of(settings.model, settings.names)]
+        made = [
+            _parameter(*each, settings.needed, settings.default) for each in options_of(settings.model, settings.names)
+        ]
         return _Group(made, lambda values: typed_settings(settings.model, values, settings.names))
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         made = [_parameter(*each) for each in options_of(kind)]
@@ -157,17 +175,22 @@ def _shared(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(annotation=kind)
 
 
-def _parameter(name: str, about: FieldInfo, option: Option, resumable: bool = False) -> inspect.Parameter:
-    """Return a field as a parameter of a command."""
+def _parameter(
+    name: str, about: FieldInfo, option: Option, needed: bool = True, words: str | None = None
+) -> inspect.Parameter:
+    """Return a field as a parameter of a command; needed, words: as `needed` and `default` of Settings."""
     kind = option.typed or _typed(about.annotation)
     default: Any
     if about.is_required():
-        default = None if resumable else inspect.Parameter.empty
-    elif option.typed or get_origin(kind) is list:
+        default = inspect.Parameter.empty if needed else None
+    elif words or option.typed or get_origin(kind) is list:
         default = False if kind is bool else None
     else:
         default = about.get_default(call_default_factory=True)
-    annotation: Any = Annotated[kind | None if default is None else kind, _info(name, about, option, default)]
+    info = _info(name, about, option, default)
+    if words and not about.is_required():
+        info.show_default = words
+    annotation: Any = Annotated[kind | None if default is None else kind, info]
     return inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=annotation)
 
 

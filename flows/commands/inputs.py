@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,13 @@ def checked_parameters(params: str, data: str, *, as_json: bool) -> Parameters:
 
 
 def jurisdiction_settings(
-    options: ExactOptions | RunOptions, base: str, jurisdictions: Iterable[str], out: Path, **chosen: Any
+    options: ExactOptions | RunOptions, base: str, jurisdictions: Iterable[str], chosen: Mapping[str, Any]
 ) -> list[DetailedDhcaSettings]:
     """Return the settings of a run over each jurisdiction, with the id BASE-JURISDICTION; the rest they share."""
     from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
     return [
-        options.new_settings(DetailedDhcaSettings, f"{base}-{name}", out, jurisdiction=name, **chosen)
+        options.new_settings(DetailedDhcaSettings, f"{base}-{name}", {**chosen, "jurisdiction": name})
         for name in jurisdictions
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -42,9 +42,6 @@ def with_local_paths(command: Command) -> Command:
     return called  # type: ignore[return-value]
 
 
-Params = Annotated[str, typer.Argument(help="Parameters directory (path or URL): config.json, four iteration files.")]
-Data = Annotated[str, typer.Argument(help="Data directory (path or URL): person records and GRF-C.txt.")]
-OUT = typer.Argument(metavar="OUT", help="Where the release goes, as OUT/us, OUT/pr.")
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 
 
@@ -73,9 +70,9 @@ class LedgerOptions(StateOptions):
         """The ledger's file."""
         return self.ledger or self.home / "ledger.sqlite"
 
-    def new_settings(self, kind: type[S], run_id: str, out: Path, **chosen: Any) -> S:
+    def new_settings(self, kind: type[S], run_id: str, chosen: Mapping[str, Any]) -> S:
         """Return the settings of a run: these options, and what its own command chose. Raises Refused."""
-        return kind.new(**self.shared_settings(), run_id=run_id, out=str(out), **chosen)
+        return kind.new(**self.shared_settings(), run_id=run_id, **chosen)
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""

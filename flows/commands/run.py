@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from flows.commands.fields import with_options
+from flows.commands.fields import Chosen, Settings, check_needed, with_options
 from flows.commands.inputs import checked_parameters, jurisdiction_settings
-from flows.commands.options import OUT, RunOptions
+from flows.commands.options import RunOptions
 from flows.commands.runner import FlowCommand, summary_lines
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
 from tasks.lifecycle.errors import Refused
-
-if TYPE_CHECKING:
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
 STAGES = ("tasks.population_groups.count", "tasks.detailed_dhca.release")
 SPINE = ("tasks.spine.first_pass", "tasks.spine.plots")
@@ -28,19 +26,7 @@ SPINE = ("tasks.spine.first_pass", "tasks.spine.plots")
 @with_options
 def run(
     context: typer.Context,
-    params: Annotated[str | None, typer.Argument(help="Parameters directory (path or URL).")] = None,
-    data: Annotated[str | None, typer.Argument(help="Data directory (path or URL).")] = None,
-    release: Annotated[Path | None, OUT] = None,
-    coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = True,
-    coterminous_list: Annotated[str | None, typer.Option(help="Further sets: SET|REGION_TYPE|REGION_ID.")] = None,
-    estimates: Annotated[
-        bool,
-        typer.Option("--estimates", help="Also release estimates from both noisy answers: their errors are smaller."),
-    ] = False,
-    spine: Annotated[bool, typer.Option(help="Also optimize the geographic spine.")] = True,
-    each_alone: Annotated[
-        bool, typer.Option("--each-alone", help="Release the US or Puerto Rico even if the other is refused.")
-    ] = False,
+    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, needed=False)],
     *,
     options: RunOptions,
 ) -> None:
@@ -55,28 +41,12 @@ def run(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then
     `das run params/ data/ out/ --account census-2020`
     """
-    options.start_ahead(*STAGES, *(SPINE if spine else ()))
-
-    def begin() -> list[DetailedDhcaSettings]:
-        if params is None or data is None or release is None:
-            raise typer.BadParameter("PARAMS, DATA and OUT are needed, or --resume ID")
-        return new_runs(
-            options,
-            params,
-            data,
-            release,
-            coterminous=coterminous,
-            coterminous_list=coterminous_list,
-            estimates=estimates,
-            spine=spine,
-            each_alone=each_alone,
-        )
-
-    COMMAND.run(context, options, begin)
+    options.start_ahead(*STAGES, *(SPINE if chosen["spine"] else ()))
+    COMMAND.run(context, options, lambda: new_runs(options, chosen))
 
 
-def new_runs(options: RunOptions, params: str, data: str, release: Path, **chosen: Any) -> list[DetailedDhcaSettings]:
-    """Return the settings of a run for each jurisdiction, after what they will spend was shown; `chosen` are its own.
+def new_runs(options: RunOptions, chosen: Chosen) -> list[DetailedDhcaSettings]:
+    """Return the settings of a run for each jurisdiction, after what they will spend was shown.
 
     Raises Refused where the parameters have errors or OUT holds something.
     """
@@ -86,14 +56,15 @@ def new_runs(options: RunOptions, params: str, data: str, release: Path, **chose
     from tasks.lifecycle.commit import holds_other
     from tasks.population_groups.reserve_budget import planned_spend
 
-    base = options.run_id or new_run_id()
+    check_needed(DetailedDhcaSettings, chosen)
+    base, release = options.run_id or new_run_id(), Path(chosen["out"])
     runs = {str(jurisdiction): run_directory(options.home, f"{base}-{jurisdiction}") for jurisdiction in REGION_TYPES}
     if release.exists() and (not release.is_dir() or holds_other(release, runs)):
         raise Refused(f"{release} is not empty: choose an empty or a new folder")
-    configuration = checked_parameters(params, data, as_json=options.as_json).configuration
+    configuration = checked_parameters(chosen["params"], chosen["data"], as_json=options.as_json).configuration
     asked = configuration.jurisdictions
     err.print(spend_table({jurisdiction.upper(): planned_spend(configuration, jurisdiction) for jurisdiction in asked}))
-    return jurisdiction_settings(options, base, asked, release, params=params, data=data, **chosen)
+    return jurisdiction_settings(options, base, asked, chosen)
 
 
 def _details(settings: DetailedDhcaSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:

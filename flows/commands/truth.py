@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-
-from flows.commands.fields import with_options
+from flows.commands.fields import Chosen, Settings, option_of, with_options
 from flows.commands.inputs import checked_parameters, jurisdiction_settings
-from flows.commands.options import OUT, Curator, Data, ExactOptions, Params
+from flows.commands.options import Curator, ExactOptions
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.reports.terminal import err, labelled, show
 from tasks.lifecycle.new_folder import check_empty
 
 
 @with_options
 def truth(
-    params: Params,
-    data: Data,
-    release: Annotated[Path, OUT],
+    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, ("params", "data", "out"))],
     curator: Curator = False,
-    coterminous: Annotated[bool, typer.Option(help="Equate coterminous geographies.")] = False,
+    coterminous: Annotated[bool, option_of(DetailedDhcaSettings, "coterminous")] = False,
     *,
     options: ExactOptions,
 ) -> None:
@@ -33,11 +30,11 @@ def truth(
     from flows.execution.settings import new_run_id
     from flows.execution.truth import release_truth
 
-    parameters = checked_parameters(params, data, as_json=options.as_json)
-    check_empty(release)
+    parameters = checked_parameters(chosen["params"], chosen["data"], as_json=options.as_json)
+    check_empty(Path(chosen["out"]))
     base, made = new_run_id("truth"), {}
-    chosen: dict[str, Any] = {"params": params, "data": data, "coterminous": coterminous, "spine": False}
-    for settings in jurisdiction_settings(options, base, parameters.configuration.jurisdictions, release, **chosen):
+    chosen |= {"coterminous": coterminous, "spine": False}
+    for settings in jurisdiction_settings(options, base, parameters.configuration.jurisdictions, chosen):
         with options.leaving_nothing(settings.directory, f"Truth of {settings.jurisdiction.upper()}") as workers:
             made[settings.jurisdiction] = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from flows.commands.fields import with_options
+from typing import Annotated
+
+from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.findings import show_validation
 from flows.commands.inputs import validate_alone
-from flows.commands.options import Data, Params, WorkOptions
+from flows.commands.options import WorkOptions
+from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.reports.terminal import err
+
+INPUTS = ("params", "data")
 
 
 @with_options
-def validate(params: Params, data: Data, options: WorkOptions) -> None:
+def validate(inputs: Annotated[Chosen, Settings(DetailedDhcaSettings, INPUTS)], options: WorkOptions) -> None:
     """Check every row of every file of a run's input; exit with 1 if a run would be refused.
 
     The findings are shown without the values that broke a rule. The report with the values stays in the confidential
@@ -25,6 +30,7 @@ def validate(params: Params, data: Data, options: WorkOptions) -> None:
     from tasks.population_groups.validation import check_data_alone
     from tasks.population_groups.validation import validate as validate_input
 
+    params, data = inputs["params"], inputs["data"]
     parameters, findings = read_parameters(params)
     if parameters is None:
         findings += check_data_alone(PERSON, data)

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from flows.execution.option import Argument, Option
 from flows.execution.settings import Location, RunSettings
-from privacy.bottom_up.calibration import Method
-from privacy.noise.sampler import check_law
-from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
-from tasks.bottom_up.measure import RunPlan
-from tasks.bottom_up.tabulate import mark_folder
 from tasks.inputs.exact_numbers import quoted_number
 from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.bottom_up.measure import RunPlan
 
 
 def checked_number(text: str) -> str:
     """Check a number that is kept as it was written, `0.5` or `1/2`. Raises ValueError."""
     quoted_number(text)
     return text
+
+
+def _marginals(texts: list[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)
 
 
 Exact = Annotated[str, AfterValidator(checked_number)]
@@ -33,14 +36,26 @@ class BottomUpSettings(RunSettings):
     SYSTEM = "bottom-up"
     DATA = ("table",)
 
-    table: Location = Field(description="The table: text or Parquet, by path or URL.")
-    domain: Location = Field(description="The declared domain, a JSON file.")
-    epsilon: Exact = Field(description="Privacy-loss budget of the histogram, exact.")
-    totals: Location | None = Field(default=None, description="Published totals to calibrate to.")
-    calibration: Method = "additive"
-    tolerance: Exact = Field(default="0", description="How far from the data a consistent total may be.")
-    marginals: tuple[tuple[str, ...], ...] | None = Field(default=None, description="By default each factor.")
-    clip: bool = Field(default=False, description="Publish no negative count.")
+    table: Annotated[Location, Argument("TABLE")] = Field(description="The table: text or Parquet (path or URL).")
+    domain: Annotated[Location, Argument("DOMAIN", typed=Path)] = Field(
+        description="The declared domain (JSON): factors, levels, states."
+    )
+    epsilon: Annotated[Exact, Option()] = Field(description="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
+    totals: Annotated[Location | None, Option("--calibrate", typed=Path)] = Field(
+        default=None, description="Published totals to calibrate to (CSV)."
+    )
+    calibration: Annotated[Literal["additive", "ratio", "nonnegative"], Option("--method")] = Field(
+        default="additive", description="How to calibrate."
+    )
+    tolerance: Annotated[Exact, Option()] = Field(
+        default="0", description="How far a published total may be from the data and still count as consistent."
+    )
+    marginals: Annotated[tuple[tuple[str, ...], ...] | None, Option("--marginal", typed=list[str], read=_marginals)] = (
+        Field(default=None, description="A marginal, `A,B,...`; may be repeated. Default: the total, each factor.")
+    )
+    clip: Annotated[bool, Option()] = Field(
+        default=False, description="Publish no negative count (biases counts upwards)."
+    )
 
     @property
     def folder(self) -> str:
@@ -50,6 +65,8 @@ class BottomUpSettings(RunSettings):
     @property
     def marks(self) -> str:
         """The folder of the table, where its mark is."""
+        from tasks.bottom_up.tabulate import mark_folder
+
         return mark_folder(self.table)
 
     def configuration_digest(self) -> str:
@@ -58,6 +75,10 @@ class BottomUpSettings(RunSettings):
 
     def plan(self) -> RunPlan:
         """Return the plan of the run, from the public files. Raises Refused."""
+        from privacy.noise.sampler import check_law
+        from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
+        from tasks.bottom_up.measure import RunPlan
+
         domain = read_domain(Path(self.domain))
         each = ((), *((name,) for name in (*domain.factors, *domain.groups)))
         try:

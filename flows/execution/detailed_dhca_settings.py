@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from flows.execution.option import Argument, Option
 from flows.execution.settings import Location, RunSettings, load_settings, run_directory, sibling_run
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.files import digest_file
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.parameters import configuration_digest, digest_parameters
-from tasks.population_groups.shared_reading import NextRun
+
+if TYPE_CHECKING:
+    from tasks.detailed_dhca.run import DetailedRun
+    from tasks.population_groups.shared_reading import NextRun
 
 SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
 
@@ -23,19 +25,33 @@ class DetailedDhcaSettings(RunSettings):
     SYSTEM = "detailed-dhca"
     MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "each_alone"}
 
-    params: Location = Field(description="Parameters directory: config.json and the four iteration files.")
-    data: Location = Field(description="Data directory: person-records.txt or .parquet, GRF-C.txt.")
+    params: Annotated[Location, Argument("PARAMS")] = Field(
+        description="Parameters directory (path or URL): config.json, four iteration files."
+    )
+    data: Annotated[Location, Argument("DATA")] = Field(
+        description="Data directory (path or URL): person records (.txt or .parquet) and GRF-C.txt."
+    )
     jurisdiction: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
-    coterminous: bool = Field(default=True, description="Equate coterminous geographies (Algorithm 4).")
-    coterminous_list: Location | None = Field(default=None, description="Further coterminous sets, a table.")
-    estimates: bool = Field(default=False, description="Also release estimates from both noisy answers.")
-    spine: bool = Field(default=True, description="Also optimize the geographic spine.")
+    coterminous: Annotated[bool, Option()] = Field(
+        default=True, description="Equate coterminous geographies (Algorithm 4)."
+    )
+    coterminous_list: Annotated[Location | None, Option()] = Field(
+        default=None, description="Further coterminous sets, a table: SET|REGION_TYPE|REGION_ID."
+    )
+    estimates: Annotated[bool, Option()] = Field(
+        default=False, description="Also release estimates from both noisy answers: their errors are smaller."
+    )
+    spine: Annotated[bool, Option()] = Field(default=True, description="Also optimize the geographic spine.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
-    each_alone: bool = Field(default=False, description="Charge this run even if its sibling run is refused.")
+    each_alone: Annotated[bool, Option()] = Field(
+        default=False, description="Charge and release the US or Puerto Rico even if the other is refused."
+    )
 
     @property
     def directory(self) -> DetailedRun:
         """The confidential directory of the run, which must have its id."""
+        from tasks.detailed_dhca.run import DetailedRun
+
         return DetailedRun(self.runs / str(self.run_id))
 
     @property
@@ -60,6 +76,8 @@ class DetailedDhcaSettings(RunSettings):
     @property
     def next_run(self) -> NextRun | None:
         """The sibling run, whose persons are read with these."""
+        from tasks.population_groups.shared_reading import NextRun
+
         sibling = self.sibling
         return NextRun(sibling.directory, sibling.jurisdiction) if sibling else None
 
@@ -76,6 +94,8 @@ class DetailedDhcaSettings(RunSettings):
     @property
     def shaping_options(self) -> dict[str, object]:
         """The options that shape a release; with the parameter files they make the configuration digest."""
+        from tasks.inputs.files import digest_file
+
         listed = self.coterminous_list
         try:
             digest = digest_file(listed) if listed else None
@@ -90,6 +110,8 @@ class DetailedDhcaSettings(RunSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the parameter files and the options. Raises Refused."""
+        from tasks.population_groups.parameters import configuration_digest, digest_parameters
+
         try:
             return configuration_digest(digest_parameters(self.params), self.shaping_options)
         except OSError as error:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from flows.execution.option import Argument, Option, flag
 from flows.execution.settings import Location, RunSettings
-from privacy.noise.laws import Definition
 from spine.geocodes import SpineKind
-from spine.settings import Jurisdiction
-from tasks.inputs.files import locate
-from tasks.inputs.marks import GRF_FILE, QUARTERS_FILE, TOTALS_FILE
-from tasks.inputs.spine_options import read_allocation, read_settings
+from spine.settings import Definition, Jurisdiction
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import (
-    SCHEMAS,
-    Design,
-    Estimator,
-    MeasurementLayout,
-    ProductName,
-    Tables,
-    check_allocation,
-    check_bureau_layout,
-    public_digests,
-    request_digest,
-)
+from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, ProductName, Rounding
+
+if TYPE_CHECKING:
+    from tasks.top_down.run import TopDownRun
+    from tasks.top_down.run_plan import Design, Tables
 
 FORMS = ("parquet", "txt")
 
@@ -37,39 +26,68 @@ class TopDownSettings(RunSettings):
     SYSTEM = "top-down"
     DATA = ("data", "geography", "quarters", "totals")
 
-    data: Location = Field(description="Folder of persons and units (.txt or .parquet), quarters.csv, states.csv.")
-    geography: Location | None = Field(
-        default=None, description="Block tables, as das spine reads them; GRF-C in DATA."
+    data: Annotated[Location, Argument("DATA")] = Field(
+        description="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."
     )
-    quarters: Location | None = Field(default=None, description="Declared living quarters by block; quarters.csv.")
-    totals: Location | None = Field(default=None, description="Declared population by state; states.csv.")
-    jurisdiction: Jurisdiction = Field(default="us", description="us or pr: the release goes to OUT/us or OUT/pr.")
-    spine: SpineKind = Field(default="optimized", description="conventional, aian or optimized.")
-    products: tuple[ProductName, ...] = Field(default=("persons", "units"), min_length=1)
-    definition: Definition = "zcdp"
+    geography: Annotated[Location | None, Option(show_default="DATA/GRF-C.txt")] = Field(
+        default=None, description="Block tables, as das spine reads them."
+    )
+    quarters: Annotated[Location | None, Option(show_default="DATA/quarters.csv")] = Field(
+        default=None, description="Declared living quarters by block."
+    )
+    totals: Annotated[Location | None, Option(show_default="DATA/states.csv")] = Field(
+        default=None, description="Declared population by state."
+    )
+    jurisdiction: Annotated[Jurisdiction, Option()] = Field(
+        default="us", description="US or Puerto Rico: the release goes to OUT/us or OUT/pr."
+    )
+    states: Annotated[tuple[int, ...], Option("--only-state")] = Field(
+        default=(), description="Only this state, by FIPS code; may be repeated."
+    )
+    products: Annotated[tuple[ProductName, ...], Option("--product", show_default="persons and units")] = Field(
+        default=("persons", "units"), min_length=1, description="Only this product; may be repeated."
+    )
+    spine: Annotated[SpineKind, Option()] = Field(default="optimized", description="The geographic spine.")
+    nation: Annotated[bool | None, Option("--us-level/--no-us-level", show_default="with all states")] = Field(
+        default=None, description="Measure the US level."
+    )
+    definition: Annotated[Definition, Option()] = Field(
+        default="zcdp", description="Discrete Gaussian or two-sided geometric noise."
+    )
     changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
-    persons_allocation: Location | None = Field(default=None, description="A JSON file; production's by default.")
-    units_allocation: Location | None = Field(default=None, description="A JSON file; production's by default.")
-    persons_budget: str | None = Field(default=None, description="Another rho or epsilon, an exact fraction.")
-    units_budget: str | None = Field(default=None, description="Another rho or epsilon, an exact fraction.")
-    states: tuple[int, ...] = Field(default=(), description="Only these states, by FIPS code.")
-    nation: bool | None = Field(default=None, description="Measure the US level; by default where all states are.")
-    estimator: Estimator = Field(
+    persons_budget: Annotated[str | None, Option()] = Field(
+        default=None, description="Another rho (puredp: epsilon), exact."
+    )
+    units_budget: Annotated[str | None, Option()] = Field(
+        default=None, description="Another rho (puredp: epsilon), exact."
+    )
+    persons_allocation: Annotated[Location | None, Option()] = Field(
+        default=None, description="JSON file of budget and shares; the production run's by default."
+    )
+    units_allocation: Annotated[Location | None, Option()] = Field(
+        default=None, description="JSON file of budget and shares; the production run's by default."
+    )
+    estimator: Annotated[Estimator, Option()] = Field(
         default="topdown",
         description="topdown: as the 2020 program; gls: least squares that also uses the measurements below a level.",
     )
-    rounding: Literal["program", "l1"] = "program"
-    microdata: Literal["parquet", "text"] = Field(
-        default="parquet", description="text: also as text, one row a record."
+    rounding: Annotated[Rounding, Option("--round")] = Field(
+        default="program", description="As the 2020 program, or to the least L1 distance."
     )
-    measurements: MeasurementLayout = Field(
+    microdata: Annotated[MicrodataForm, flag("--mdf-text", "text")] = Field(
+        default="parquet", description="text: write microdata as text as well, one row a record."
+    )
+    measurements: Annotated[MeasurementLayout, Option()] = Field(
         default="parquet",
-        description="Release the noisy measurements: parquet, our layout; nmf, the Census Bureau's; or none.",
+        description="Release the noisy measurements: parquet, das-flows' layout; nmf, that of the Census Bureau's "
+        "files; or none: once left out, they are gone for good.",
     )
 
     @property
     def directory(self) -> TopDownRun:
         """The confidential directory of the run, which must have its id."""
+        from tasks.top_down.run import TopDownRun
+
         return TopDownRun(self.runs / str(self.run_id))
 
     @property
@@ -80,6 +98,9 @@ class TopDownSettings(RunSettings):
     @property
     def tables(self) -> Tables:
         """The paths of the inputs."""
+        from tasks.inputs.marks import GRF_FILE, QUARTERS_FILE, TOTALS_FILE
+        from tasks.top_down.run_plan import Tables
+
         data = self.data.rstrip("/")
         return Tables(
             persons=_records(data, "persons") if "persons" in self.products else None,
@@ -92,6 +113,9 @@ class TopDownSettings(RunSettings):
 
     def design(self) -> Design:
         """Return the plan of the run. Raises Refused for choices that contradict each other."""
+        from tasks.inputs.spine_options import read_allocation, read_settings
+        from tasks.top_down.run_plan import SCHEMAS, Design, check_allocation, check_bureau_layout
+
         changes = self.changes | {"definition": self.definition}
         products = tuple(dict.fromkeys(self.products))
         settings = {
@@ -124,6 +148,8 @@ class TopDownSettings(RunSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
+        from tasks.top_down.run_plan import public_digests, request_digest
+
         try:
             return request_digest(self.design(), public_digests(self.tables))
         except OSError as error:
@@ -132,6 +158,8 @@ class TopDownSettings(RunSettings):
 
 def _records(data: str, name: str) -> str:
     """Return the file of a product's records: Parquet where there is one, else text."""
+    from tasks.inputs.files import locate
+
     filesystem, folder = locate(data)
     present = [f"{data}/{name}.{form}" for form in FORMS if filesystem.exists(f"{folder.rstrip('/')}/{name}.{form}")]
     return present[0] if present else f"{data}/{name}.txt"

@@ -8,16 +8,19 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 from math import floor, log10
-from typing import Any
-
-from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
+from typing import TYPE_CHECKING, Any
 
 from tasks.pages.words import count_title, level_title, query_title
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 @cache  # compile each template once
 def environment(package: str, folder: str) -> Environment:
     """Return the templates of a package's folder and those shared by all pages."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape  # which commands do without
+
     own, shared = PackageLoader(package, folder), PackageLoader("tasks.pages", ".")
     made = Environment(
         loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True

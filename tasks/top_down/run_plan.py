@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
@@ -22,13 +22,14 @@ from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.choices import ESTIMATORS as ESTIMATORS
+from tasks.top_down.choices import PRODUCTS as PRODUCTS
+from tasks.top_down.choices import Estimator as Estimator
+from tasks.top_down.choices import MeasurementLayout as MeasurementLayout
+from tasks.top_down.choices import MicrodataForm, Rounding
+from tasks.top_down.choices import ProductName as ProductName
 
 SPINES: tuple[SpineKind, ...] = get_args(SpineKind)
-Estimator = Literal["topdown", "gls"]
-ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
-MeasurementLayout = Literal["parquet", "nmf", "none"]  # of released measurements: our own, the Census Bureau's
-ProductName = Literal["persons", "units"]
-PRODUCTS: tuple[ProductName, ...] = ("persons", "units")
 SCHEMAS: dict[ProductName, Product] = {"persons": PERSONS, "units": UNITS}
 US = "US"  # the level above the states
 
@@ -52,8 +53,8 @@ class Design:
     states: tuple[int, ...] = ()
     nation: bool | None = None
     estimator: Estimator = "topdown"
-    rounding: Literal["program", "l1"] = "program"
-    microdata: Literal["parquet", "text"] = "parquet"
+    rounding: Rounding = "program"
+    microdata: MicrodataForm = "parquet"
     measurements: MeasurementLayout = "parquet"
     pl94: bool = False
     free: bool = False

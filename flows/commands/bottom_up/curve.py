@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.bottom_up.options import (
-    Clip,
-    DomainArgument,
-    Epsilons,
-    Method,
-    TableArgument,
-    Totals,
-    budgets,
-    short,
-)
-from flows.commands.fields import with_options
+from flows.commands.bottom_up.options import Epsilons, budgets, short
+from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import Curator, ExactOptions
+from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import refusing
 from tasks.pages.text_table import TextTable
@@ -28,19 +20,16 @@ from tasks.pages.text_table import TextTable
 if TYPE_CHECKING:
     from privacy.analyses.accuracy_curve import Point
 
+CHOSEN = ("table", "domain", "totals", "calibration", "clip")
 ERRORS = ("l1", "l2", "a1", "a2", "a1_half")
 
 
 @with_options
 def curve(
-    table: TableArgument = None,
-    domain: DomainArgument = None,
+    chosen: Annotated[Chosen, Settings(BottomUpSettings, CHOSEN, needed=False)],
     counts: Annotated[str | None, typer.Option(help="Counts instead of a table: `120,40,15,...`.")] = None,
     epsilon: Epsilons = None,
     replicates: Annotated[int, typer.Option(min=2, help="Simulated releases at each epsilon.")] = 20,
-    calibrate: Totals = None,
-    method: Method = "additive",
-    clip: Clip = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
     curator: Curator = False,
     form: FormatOption = Format.table,
@@ -59,12 +48,12 @@ def curve(
     epsilons = budgets(epsilon)
     if counts is not None:
         simulation, unit = simulate_counts(counts), "records"
-    elif table is None or domain is None:
+    elif "table" not in chosen or "domain" not in chosen:
         raise typer.BadParameter("TABLE and DOMAIN are needed, or --counts")
     else:
-        simulation, unit = simulate_table(table, domain, calibrate, options, curator=curator)
+        simulation, unit = simulate_table(chosen, options, curator=curator)
     with refusing():
-        simulation = replace(simulation, method=method, clip=clip)
+        simulation = replace(simulation, method=chosen["calibration"], clip=chosen["clip"])
         points = list(simulation.curve(epsilons, replicates))
     if plot:
         from flows.reports.bottom_up_chart import draw_curve

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from flows.commands.bottom_up.options import Clip, DomainArgument, Method, TableArgument, Totals
-from flows.commands.fields import with_options
+from flows.commands.fields import Chosen, Settings, check_needed, with_options
 from flows.commands.options import RunOptions
 from flows.commands.runner import FlowCommand, summary_lines
+from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import err
-
-if TYPE_CHECKING:
-    from flows.execution.bottom_up_settings import BottomUpSettings
-
-Tolerance = Annotated[
-    str, typer.Option(help="How far a published total may be from the data and still count as consistent.")
-]
 
 
 @with_options
 def run(
     context: typer.Context,
-    table: TableArgument = None,
-    domain: DomainArgument = None,
-    release: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Where the release goes, OUT/bottom-up.")
-    ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
-    ] = None,
-    marginal: Annotated[
-        list[str] | None, typer.Option(help="A marginal, `A,B,...`; may be repeated. Default: the total, each factor.")
-    ] = None,
-    calibrate: Totals = None,
-    method: Method = "additive",
-    tolerance: Tolerance = "0",
-    clip: Clip = False,
+    chosen: Annotated[Chosen, Settings(BottomUpSettings, needed=False)],
     *,
     options: RunOptions,
 ) -> None:
@@ -54,36 +32,16 @@ def run(
     """
     options.start_ahead("tasks.bottom_up.release")  # before these imports, which take a while
 
-    from flows.execution.bottom_up_settings import BottomUpSettings
     from flows.execution.settings import new_run_id
     from flows.reports.curator import spend_table
 
     def begin() -> list[BottomUpSettings]:
-        if table is None or domain is None or release is None or epsilon is None:
-            raise typer.BadParameter("TABLE, DOMAIN, OUT and --epsilon are needed, or --resume ID")
-        settings = options.new_settings(
-            BottomUpSettings,
-            options.run_id or new_run_id("bottom-up"),
-            release,
-            table=table,
-            domain=str(domain),
-            epsilon=epsilon,
-            totals=str(calibrate) if calibrate else None,
-            calibration=method,
-            tolerance=tolerance,
-            marginals=_marginals(marginal),
-            clip=clip,
-        )
+        check_needed(BottomUpSettings, chosen)
+        settings = options.new_settings(BottomUpSettings, options.run_id or new_run_id("bottom-up"), chosen)
         err.print(spend_table({settings.folder.upper(): settings.plan().mechanism.spend}))
         return [settings]
 
     COMMAND.run(context, options, begin)
-
-
-def _marginals(texts: Sequence[str] | None) -> tuple[tuple[str, ...], ...] | None:
-    if texts is None:
-        return None
-    return tuple(tuple(name.strip() for name in text.split(",") if name.strip()) for text in texts)
 
 
 def _details(_settings: BottomUpSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:

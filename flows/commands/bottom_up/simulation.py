@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +37,14 @@ def simulate_counts(text: str) -> Simulation:
 
 
 def simulate_table(
-    table: str,
-    domain_file: Path,
-    totals_file: Path | None,
+    chosen: Mapping[str, Any],
     options: ExactOptions,
     *,
     curator: bool,
 ) -> tuple[Simulation, str]:
     """Return a simulation on a table's exact histogram, calibrated if totals are given, and the unit of its counts.
+
+    chosen: settings of a bottom-up run, of which it takes table, domain and totals.
 
     Raises
     ------
@@ -50,9 +52,9 @@ def simulate_table(
         where the table is not synthetic and --i-am-the-curator is not given; where the ledger contradicts its mark or
         the absence of one; or as `tabulate` does.
     """
-    domain = read_domain(domain_file)
-    totals = read_totals(totals_file, domain) if totals_file else None
-    truth = _exact(table, domain, options, curator=curator)
+    domain = read_domain(Path(chosen["domain"]))
+    totals = read_totals(Path(chosen["totals"]), domain) if "totals" in chosen else None
+    truth = _exact(chosen["table"], domain, options, curator=curator)
     possible = domain.histogram.possible(np.arange(len(truth)))
     simulation = Simulation(truth[possible], domain.mechanism(Fraction(1)).sensitivity)
     if totals is not None:

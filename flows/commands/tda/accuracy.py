@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import with_options
+from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
-from flows.commands.tda.options import ROUND, DataArgument, Estimator, InputOptions, Kind, Rounding
+from flows.commands.tda.options import INPUTS
+from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err, labelled
 from tasks.lifecycle.new_folder import check_empty, new_folder
@@ -24,9 +26,14 @@ TRUTH = {  # what errors are against, by the mark of the data
 }
 
 
+# Enumerations, because an option that is repeated takes no literal.
+Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
+Estimator = StrEnum("Estimator", ["topdown", "gls"])
+
+
 @with_options
 def accuracy(
-    data: DataArgument,
+    chosen: Annotated[Chosen, Settings(TopDownSettings, (*INPUTS, "rounding"))],
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go.")],
     spine: Annotated[
         list[Kind] | None, typer.Option(help="Only this spine; may be repeated.", show_default="all")
@@ -35,7 +42,6 @@ def accuracy(
         list[Estimator] | None, typer.Option(help="Only this estimator; may be repeated.", show_default="both")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent runs on each spine.")] = 3,
-    rounding: Annotated[Rounding, ROUND] = "program",
     replicates: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +50,6 @@ def accuracy(
         ),
     ] = None,
     *,
-    inputs: InputOptions,
     options: ExactOptions,
 ) -> None:
     """Report the errors of counts on synthetic data, by level and kind of area. NOT PRIVATE.
@@ -63,7 +68,6 @@ def accuracy(
     """
     from flows.execution.repetitions import count_marked
     from flows.execution.settings import new_run_id
-    from flows.execution.top_down_settings import TopDownSettings
     from tasks.inputs.names import name_of_state, title_of_states
     from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
     from tasks.top_down.accuracy.report import write_report
@@ -76,14 +80,14 @@ def accuracy(
     kinds = (
         tuple(dict.fromkeys(kind.value for kind in spine)) if spine else SPINES if not replicates else ("optimized",)
     )
-    chosen = {name.value for name in estimator} if estimator else set(ESTIMATORS if not replicates else ("topdown",))
-    estimators = tuple(name for name in ESTIMATORS if name in chosen)
+    names = {name.value for name in estimator} if estimator else set(ESTIMATORS if not replicates else ("topdown",))
+    estimators = tuple(name for name in ESTIMATORS if name in names)
     if replicates:
         _check_replicates(replicates, kinds, estimators, seeds)
     base, by_spine, compared = new_run_id("tda-accuracy"), {}, None
     for kind in kinds:
-        own = {"data": data, **vars(inputs), "spine": kind, "rounding": rounding}
-        settings = options.new_settings(TopDownSettings, f"{base}-{kind}", place, **own)
+        own = chosen | {"out": str(place), "spine": kind}
+        settings = options.new_settings(TopDownSettings, f"{base}-{kind}", own)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
             mark = count_marked(settings, workers)["validate"].mark
@@ -97,7 +101,7 @@ def accuracy(
     errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
     coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
     target = targeted({kind: measured.target for kind, measured in by_spine.items()})
-    about = {"truth": TRUTH[mark], "States": states, "Data": str(data), "Seeds": str(seeds)}
+    about = {"truth": TRUTH[mark], "States": states, "Data": chosen["data"], "Seeds": str(seeds)}
     with new_folder(place, 0o700) as folder:
         shown = write_comparison(folder, compared) if compared else None
         tables = write_report(folder, errors, coverage, kinds, estimators, about, target, shown)

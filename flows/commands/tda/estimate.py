@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from flows.commands.fields import with_options
-from flows.commands.options import OUT, WorkOptions
-from flows.commands.tda.options import Estimator, Rounding, TextOption
+from flows.commands.fields import Chosen, Settings, with_options
+from flows.commands.options import WorkOptions
 from flows.commands.tda.published import FileOptions, write_published
+from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import show
 from tasks.lifecycle.errors import Refused
+
+CHANGES = ("estimator", "rounding", "microdata", "out")
+AS_RELEASED = "that of the release; else as the 2020 program"
 
 
 @with_options
@@ -24,23 +27,7 @@ def estimate(
             help="A release's folder measurements/, or the release; or the Census Bureau's noisy measurement files.",
         ),
     ],
-    release: Annotated[Path, OUT],
-    estimator: Annotated[
-        Estimator | None,
-        typer.Option(
-            help="The 2020 program's, or least squares with all measurements.",
-            show_default="that of the release; else topdown",
-        ),
-    ] = None,
-    rounding: Annotated[
-        Rounding | None,
-        typer.Option(
-            "--round",
-            help="As the 2020 program, or to the least L1 distance.",
-            show_default="that of the release; else program",
-        ),
-    ] = None,
-    mdf_text: TextOption = False,
+    changes: Annotated[Chosen, Settings(TopDownSettings, CHANGES, default=AS_RELEASED)],
     count: Annotated[
         Literal["pl94"] | None,
         typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="24 counts"),
@@ -68,17 +55,12 @@ def estimate(
     from tasks.top_down.published.estimate import write_estimate
     from tasks.top_down.published.places import find_published
 
-    if (count or free) and estimator is not Estimator.gls:
+    if (count or free) and changes.get("estimator") != "gls":
         raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
     if files.part_totals and free:
         raise Refused("--free leaves declared totals unused: leave out --part-totals")
-    changes: dict[str, Any] = {
-        **({} if estimator is None else {"estimator": estimator.value}),
-        **({} if rounding is None else {"rounding": rounding}),
-        **({"microdata": "text"} if mdf_text else {}),
-        **({"pl94": True} if count else {}),
-        **({"free": True} if free else {}),
-    }
+    release = Path(changes.pop("out"))
+    changes |= ({"pl94": True} if count else {}) | ({"free": True} if free else {})
     published = find_published(measurements, files.request, files.states or ())
     places = write_published(options, "Estimate", published, release, write_estimate, changes)
     named = [{"release": place, "report": place / "report.html"} for place in places]

@@ -9,7 +9,7 @@ import typer
 
 from flows.commands.fields import with_options
 from flows.commands.options import WorkOptions
-from flows.commands.spine import StateOption
+from flows.commands.tda.options import StateOption
 from flows.commands.tda.published import Geography, Totals, write_published
 from flows.reports.terminal import show
 

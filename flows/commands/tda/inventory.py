@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flows.commands.spine import StateOption
-from flows.reports.curator import findings_data, findings_table
+from flows.commands.tda.options import StateOption
 from flows.reports.terminal import Json, show
-from tasks.inputs.findings import Finding, gather, has_errors
 from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.inputs.findings import Finding
 
 
 def inventory(
@@ -28,6 +29,8 @@ def inventory(
 
     **Example:** `das tda inventory nmf/`
     """
+    from flows.reports.curator import findings_data
+    from tasks.inputs.findings import gather, has_errors
     from tasks.top_down.published.nmf.inventory import described, is_published_files, take_inventory
     from tasks.top_down.published.places import NO_FILES
 
@@ -42,6 +45,7 @@ def inventory(
 
 def _tables(rows: list[dict[str, Any]], findings: list[Finding]) -> RenderableType:
     """Return the inventory as a table, the schemas once each, and the findings."""
+    from flows.reports.curator import findings_table
     from tasks.top_down.release.nmf_layout import LEVELS
     from tasks.top_down.run_plan import US
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.marking import confirm_mark
-from flows.commands.spine import StateOption
+from flows.commands.tda.options import StateOption
 from flows.reports.terminal import Json, counting, show
 
 

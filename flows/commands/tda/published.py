@@ -12,7 +12,7 @@ import typer
 
 from flows.commands.findings import show_findings_of
 from flows.commands.options import WorkOptions
-from flows.commands.spine import StateOption
+from flows.commands.tda.options import StateOption
 from flows.reports.terminal import interruptible
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import with_options
-from flows.commands.options import OUT, RunOptions
+from flows.commands.fields import Chosen, Settings, check_needed, with_options
+from flows.commands.options import RunOptions
 from flows.commands.runner import FlowCommand, summary_lines
-from flows.commands.tda.options import ROUND, DataArgument, Estimator, InputOptions, Kind, Rounding, TextOption
 from flows.execution.systems import SYSTEMS
+from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import err
 
 if TYPE_CHECKING:
-    from flows.execution.top_down_settings import TopDownSettings
     from privacy.accounting.composition import Spend
     from tasks.top_down.run_plan import Design
 
@@ -24,36 +22,8 @@ if TYPE_CHECKING:
 @with_options
 def run(
     context: typer.Context,
-    data: DataArgument = None,
-    release: Annotated[Path | None, OUT] = None,
-    spine: Annotated[Kind, typer.Option(help="The geographic spine that is measured.")] = Kind.optimized,
-    us_level: Annotated[
-        bool | None, typer.Option("--us-level/--no-us-level", help="Measure the US.", show_default="with all states")
-    ] = None,
-    definition: Annotated[
-        Literal["zcdp", "puredp"], typer.Option(help="Discrete Gaussian or two-sided geometric noise.")
-    ] = "zcdp",
-    persons_budget: Annotated[str | None, typer.Option(help="Another rho (puredp: epsilon), exact.")] = None,
-    units_budget: Annotated[str | None, typer.Option(help="Another rho (puredp: epsilon), exact.")] = None,
-    persons_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
-    units_allocation: Annotated[str | None, typer.Option(help="JSON file of budget and shares.")] = None,
-    estimator: Annotated[
-        Estimator,
-        typer.Option(
-            help="topdown: as the 2020 program; gls: least squares that also uses the measurements below a level."
-        ),
-    ] = Estimator.topdown,
-    rounding: Annotated[Rounding, ROUND] = "program",
-    mdf_text: TextOption = False,
-    measurements: Annotated[
-        Literal["parquet", "nmf", "none"],
-        typer.Option(
-            help="Release the noisy measurements: parquet, das-flows' layout; nmf, that of the Census Bureau's files; "
-            "or none: once left out, they are gone for good."
-        ),
-    ] = "parquet",
+    chosen: Annotated[Chosen, Settings(TopDownSettings, needed=False)],
     *,
-    inputs: InputOptions,
     options: RunOptions,
 ) -> None:
     """Release a private database of persons and housing units by block.
@@ -71,30 +41,12 @@ def run(
     options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage_release")
 
     from flows.execution.settings import new_run_id
-    from flows.execution.top_down_settings import TopDownSettings
     from flows.reports.curator import spend_table
 
     def begin() -> list[TopDownSettings]:
-        if data is None or release is None:
-            raise typer.BadParameter("DATA and OUT are needed, or --resume ID")
-        settings = options.new_settings(
-            TopDownSettings,
-            options.run_id or new_run_id("tda", inputs.jurisdiction),
-            release,
-            data=data,
-            **vars(inputs),
-            spine=spine,
-            nation=us_level,
-            definition=definition,
-            persons_budget=persons_budget,
-            units_budget=units_budget,
-            persons_allocation=persons_allocation,
-            units_allocation=units_allocation,
-            estimator=estimator,
-            rounding=rounding,
-            microdata="text" if mdf_text else "parquet",
-            measurements=measurements,
-        )
+        check_needed(TopDownSettings, chosen)
+        run_id = options.run_id or new_run_id("tda", chosen["jurisdiction"])
+        settings = options.new_settings(TopDownSettings, run_id, chosen)
         spends = planned_spends(settings.design())
         table = spend_table(spends)
         if len(spends) > 1:

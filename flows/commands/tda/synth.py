@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.spine import JurisdictionOption, StateOption
+from flows.commands.tda.options import JurisdictionOption, StateOption
 from flows.reports.terminal import Json, counting, show
 
 

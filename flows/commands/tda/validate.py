@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from flows.commands.fields import with_options
+from typing import Annotated
+
+from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.findings import show_validation
 from flows.commands.inputs import validate_alone
 from flows.commands.options import WorkOptions
-from flows.commands.tda.options import DataArgument, InputOptions
+from flows.commands.tda.options import INPUTS
+from flows.execution.top_down_settings import TopDownSettings
 
 
 @with_options
-def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> None:
+def validate(inputs: Annotated[Chosen, Settings(TopDownSettings, INPUTS)], options: WorkOptions) -> None:
     """Check every row of every file, and records against declared counts.
 
     Exit with 1 if a run would be refused.
@@ -21,11 +24,10 @@ def validate(data: DataArgument, inputs: InputOptions, options: WorkOptions) -> 
     **Example:** `das tda validate data/`
     """
     from flows.execution.settings import new_run_id
-    from flows.execution.top_down_settings import TopDownSettings
     from tasks.top_down.input.validation import validate as validate_input
     from tasks.top_down.run import TopDownRun
 
-    settings = TopDownSettings.new(data=data, out=".", **vars(inputs))
+    settings = TopDownSettings.new(**inputs, out=".")
     run = TopDownRun(options.home / "runs" / new_run_id("tda-validate"))
     arguments = settings.tables, settings.design(), None
     _, findings, reports = validate_alone(options, run, "Validating", validate_input, *arguments)

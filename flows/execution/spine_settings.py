@@ -1,0 +1,94 @@
+"""The settings of a geographic spine: what one spine is made of, as the flow and the command have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.execution.cluster_settings import ClusterSettings
+from flows.execution.option import Argument, Option
+from flows.execution.settings import Location
+from spine.settings import Definition, Jurisdiction, Variant
+
+if TYPE_CHECKING:
+    from tasks.spine.prepare import Prepared
+
+
+def _changes(texts: list[str]) -> dict[str, str]:
+    """Return settings by name of NAME=VALUE. Raises ValueError."""
+    if wrong := [text for text in texts if "=" not in text]:
+        raise ValueError(f"--set {wrong[0]}: write NAME=VALUE")
+    return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _cluster(workers: int) -> ClusterSettings | None:
+    return ClusterSettings(workers=workers) if workers else None
+
+
+class SpineRun(BaseModel):
+    """What one spine is made of."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    geography: Annotated[Location, Argument("GEOGRAPHY")] = Field(
+        description="ri2020.pl.zip, ??geo2020.pl, BlockAssign_….zip, GRF-C.txt or a CSV; or a directory of them."
+    )
+    out: Annotated[Location, Argument("OUT", typed=Path)] = Field(
+        description="The directory to make; in a flow, {run} in it stands for the id of its run."
+    )
+    product: Annotated[Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"], Option("--settings")] = Field(
+        default="pl94-persons", description="The production run whose levels, OSEs and budget to take."
+    )
+    jurisdiction: Annotated[Jurisdiction, Option()] = Field(default="us", description="US or Puerto Rico.")
+    variant: Annotated[Variant, Option()] = Field(
+        default="production", description="Whose choice, where paper and production program differ."
+    )
+    changes: Annotated[dict[str, str], Option("--set", typed=list[str], read=_changes, metavar="NAME=VALUE")] = Field(
+        default_factory=dict, description="Change one setting; may be repeated."
+    )
+    columns: Annotated[str | None, Option()] = Field(
+        default=None, description="JSON file that names the table's columns."
+    )
+    allocation: Annotated[str | None, Option()] = Field(
+        default=None, description="JSON file of budget and shares; the production run's by default."
+    )
+    definition: Annotated[Definition, Option()] = Field(
+        default="zcdp", description="Which bypasses gain; puredp has no production budget: give one."
+    )
+    budget: Annotated[str | None, Option()] = Field(
+        default=None, description="Another rho (puredp: epsilon), an exact fraction."
+    )
+    states: Annotated[tuple[int, ...], Option("--only-state")] = Field(
+        default=(), description="Only this state, by FIPS code; may be repeated."
+    )
+    marginals: Annotated[tuple[str, ...], Option("--marginal")] = Field(
+        default=(), description="Report standard errors of its cells, as `hispanic*cenrace`."
+    )
+    county: Annotated[str | None, Option()] = Field(default=None, description="The county to draw, five digits.")
+    extra: Annotated[Location | None, Option()] = Field(
+        default=None, description="CSV by block: tabblk, primgeo, gq1..gq7 (facilities), hu, pop."
+    )
+    cluster: Annotated[ClusterSettings | None, Option("--workers", typed=int, read=_cluster, min=0)] = Field(
+        default=None, description="Dask workers on this machine, by state; none by default."
+    )
+
+    def prepared(self) -> Prepared:
+        """Read and check the blocks, and lay them out by state. Raises Refused."""
+        from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
+        from tasks.spine.prepare import prepare
+
+        changes = {"definition": self.definition} | self.changes
+        settings = read_settings(self.product, self.jurisdiction, self.variant, changes)
+        return prepare(
+            self.geography,
+            Path(self.out),
+            settings,
+            allocation=read_allocation(self.allocation, self.budget, settings),
+            columns=read_columns(self.columns),
+            states=self.states,
+            marginals=self.marginals,
+            county=self.county,
+            extra=self.extra,
+        )
