@@ -249,7 +249,8 @@ HERE = cast(Workers, Here())
 def new_run(folder: Path, name: str = "run-us") -> DetailedRun:
     """An empty run directory."""
     run = DetailedRun(folder / "runs" / name)
-    folder.chmod(0o700)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # others may not open the state
     run.create()
     return run
 
