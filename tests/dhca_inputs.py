@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess, Stage
+from flows.execution.systems import all_data_files
 from flows.execution.truth import release_truth
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
@@ -195,7 +196,12 @@ def read_inputs(params: Path, data: Path) -> Inputs:
 
 def check_mark(mark: Mark, data: Path) -> None:
     """Raise Refused unless the mark covers every data file of the directory as it is now."""
-    mark.check({name: file_digest(data / name) for name in data_files(data)})
+    mark.check({name: file_digest(data / name) for name in data_files(data, all_data_files())})
+
+
+def mark_synthetic(data: Path, **about: str) -> Mark:
+    """Mark all data files of a directory as synthetic."""
+    return write_mark(data, data_files(data, all_data_files()), generator="a test", version="1", **about)
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -332,7 +338,7 @@ def stage_here(
 ) -> tuple[DetailedRun, Path]:
     """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
     params, data = inputs.write(folder / name)
-    write_mark(data, generator="a test", version="1", seed=None)
+    mark_synthetic(data)
     options = {"coterminous": False, "coterminous_list": str(listed) if listed else None, **options}
     run, settings = new_run(folder, f"{name}-{jurisdiction}"), settings_here(folder, params, data, jurisdiction, name)
     (run / "secret").write_bytes(secret)

@@ -23,7 +23,7 @@ from typing import Any
 
 import dask
 import pytest
-from dhca_inputs import BUDGETS, HERE
+from dhca_inputs import BUDGETS, HERE, mark_synthetic
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
@@ -31,7 +31,7 @@ from flows.execution.settings import keep_settings
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.marks import MARK_FILE, write_mark
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, commit, finish_released
 from tasks.lifecycle.errors import Refused
@@ -144,7 +144,7 @@ def prepared(example: Path, folder: Path, run_id: str) -> tuple[DetailedDhcaSett
     """A run of Puerto Rico with a secret, on synthetic data, and the digest of the release that it gives."""
     real_data(example, folder)
     reconfigure(folder / "params", run_us=False)
-    write_mark(folder / "data", generator="a test", version="1", seed=None)
+    mark_synthetic(folder / "data")
     settings = settings_for(folder, run_id, account=None)
     aside = str(folder / "aside")
     place = go(with_secret(settings.model_copy(update={"state": aside, "out": aside})), HERE)

@@ -115,10 +115,11 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     from importlib.metadata import version
 
+    from flows.execution.systems import all_data_files
     from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
     from tasks.lifecycle.errors import Refused
 
-    names = [data.name] if data.is_file() else data_files(data)
+    names = [data.name] if data.is_file() else data_files(data, all_data_files())
     confirm_mark(
         f"{data} will be marked as synthetic ({', '.join(names)})",
         "synthetic",
@@ -132,7 +133,7 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
         if data.is_file():
             mark = mark_table(data, generator=by, version=of)
         else:
-            mark = write_mark(data, generator=by, version=of, seed=None)
+            mark = write_mark(data, names, generator=by, version=of)
     except OSError as error:
         raise Refused(f"{place} cannot be written: {error.strerror or error}") from error
     show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)

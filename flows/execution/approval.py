@@ -75,7 +75,7 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
     fullest = max(states, key=lambda state: charged.get(state, Fraction(0)))
     left = account.total - charged.get(fullest, Fraction(0))
     unit, total = UNITS[account.definition], format_amount(account.total)
-    (data,) = settings.model_dump(include={"data", "table"}).values()
+    data = getattr(settings, settings.DATA[0])
     lines = {
         "charge to each state": f"{unit} {format_amount(amount)}, not refunded",
         **{row.sentence: row.words for row in spend.rows()},

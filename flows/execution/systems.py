@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tasks.inputs.marks import DataFiles
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class System:
     settings before them.
     description: returns the Description of a release's tables, given its manifest.
     release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
+    data_files: the DataFiles of a folder of its inputs, for `das synth --mark`, if it reads one.
     page: opens a release for `das show`; by default the pages of its tables.
     """
 
@@ -35,6 +39,7 @@ class System:
     check: str
     description: str
     release_checks: str = ""
+    data_files: str = ""
     page: str = "flows.reports.show.tables.pages:TablePages"
 
     def part(self, name: str) -> Callable[..., Any]:
@@ -56,6 +61,7 @@ SYSTEMS = {
             check="flows.detailed_dhca:check",
             description="tasks.detailed_dhca.description:description",
             release_checks="tasks.detailed_dhca.check:checks",
+            data_files="tasks.detailed_dhca.person:DATA_FILES",
             page="flows.reports.show.detailed_dhca.pages:DetailedDhcaPages",
         ),
         System(
@@ -68,6 +74,7 @@ SYSTEMS = {
             check="flows.top_down:check",
             description="tasks.top_down.release.tables:description",
             release_checks="tasks.top_down.check.release:checks",
+            data_files="tasks.top_down.run_plan:DATA_FILES",
             page="flows.reports.show.top_down.pages:TopDownPages",
         ),
         System(
@@ -83,6 +90,11 @@ SYSTEMS = {
         ),
     )
 }
+
+
+def all_data_files() -> list[DataFiles]:
+    """Return the data files of every system that reads a folder of them."""
+    return [resolve_name(system.data_files) for system in SYSTEMS.values() if system.data_files]
 
 
 def released_by(title: str) -> System | None:

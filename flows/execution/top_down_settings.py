@@ -98,8 +98,8 @@ class TopDownSettings(RunSettings):
     @property
     def tables(self) -> Tables:
         """The paths of the inputs."""
-        from tasks.inputs.marks import GRF_FILE, QUARTERS_FILE, TOTALS_FILE
-        from tasks.top_down.run_plan import Tables
+        from tasks.inputs.marks import GRF_FILE
+        from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Tables
 
         data = self.data.rstrip("/")
         return Tables(

@@ -7,7 +7,7 @@ covers: a mark copied to other data, or data changed under a mark, is an error a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,20 @@ from tasks.lifecycle.files import atomic_path
 
 MARK_FILES: dict[MarkName, str] = {"SYNTHETIC": "SYNTHETIC.json", "PUBLIC": "PUBLIC.json"}
 MARK_FILE = MARK_FILES["SYNTHETIC"]
-PERSON_FILES = ("person-records.txt", "person-records.parquet")
 GRF_FILE = "GRF-C.txt"
-RECORD_FILES = ("persons.txt", "persons.parquet", "units.txt", "units.parquet")  # of the TopDown Algorithm
 MARKED_BY: dict[MarkName, str] = {
     "SYNTHETIC": "mark it (das synth --mark DATA)",
     "PUBLIC": "make the inputs again (das tda public)",
 }
-QUARTERS_FILE, TOTALS_FILE = "quarters.csv", "states.csv"
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The data files of a system in a folder: any of its `records`, all that it `needs`, and what it reads if there."""
+
+    records: tuple[str, ...]
+    needs: tuple[str, ...]
+    if_there: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,25 +114,6 @@ def read_mark(data: str | Path) -> Mark | None:
     return found[0] if found else None
 
 
-def write_mark(
-    data: Path,
-    *,
-    generator: str,
-    version: str,
-    seed: int | None,
-    digests: Mapping[str, str] | None = None,
-    source: str | None = None,
-) -> Mark:
-    """Mark the data files of the directory `data`; the digests are computed unless the writer of the files has them.
-
-    Raises Refused as `data_files` does.
-    """
-    names = data_files(data)
-    mark = Mark(generator, version, seed, digests or {name: file_digest(data / name) for name in names}, source)
-    save_mark(data, mark)
-    return mark
-
-
 def mark_table(table: Path, *, generator: str, version: str) -> Mark:
     """Mark a table of records, as of `das bottom-up`, by the mark of its folder; the mark goes on covering other files.
 
@@ -147,24 +134,23 @@ def save_mark(data: Path, mark: Mark) -> None:
         temporary.write_text(json.dumps(mark.facts, indent=2) + "\n", "utf-8")
 
 
-def data_files(data: Path) -> list[str]:
-    """Return the names of the data files in a directory.
+def write_mark(data: Path, names: Iterable[str], *, generator: str, version: str, source: str | None = None) -> Mark:
+    """Mark these files of the directory `data`."""
+    mark = Mark(generator, version, None, {name: file_digest(data / name) for name in names}, source)
+    save_mark(data, mark)
+    return mark
 
-    A directory with declared living quarters holds inputs of the TopDown Algorithm: records of persons, of units or
-    both, and the declared invariants; its geography may be elsewhere. Any other holds person records as text or
-    Parquet (or both), and GRF-C.txt.
 
-    Raises Refused when records, declared invariants or the geography are missing.
+def data_files(data: Path, systems: Sequence[DataFiles]) -> list[str]:
+    """Return the names of the data files in a directory, of every system that has records there.
+
+    Raises Refused where there are no records, or not what belongs to them.
     """
-    top_down = (data / QUARTERS_FILE).is_file()
-    names = RECORD_FILES if top_down else PERSON_FILES
-    records = [name for name in names if (data / name).is_file()]
-    if not records:
-        raise Refused(f"{data} holds no {'' if top_down else 'person '}records: {' or '.join(names)} is needed")
-    others = [QUARTERS_FILE, TOTALS_FILE] if top_down else [GRF_FILE]
-    for name in others:
-        if not (data / name).is_file():
-            raise Refused(f"{data} holds no {name}")
-    if top_down and (data / GRF_FILE).is_file():
-        others.append(GRF_FILE)
-    return [*records, *others]
+    here = [system for system in systems if any((data / name).is_file() for name in system.records)]
+    if not here:
+        records = (name for system in systems for name in system.records)
+        raise Refused(f"{data} holds no records: {' or '.join(records)} is needed")
+    if missing := [name for system in here for name in system.needs if not (data / name).is_file()]:
+        raise Refused(f"{data} holds no {missing[0]}")
+    names = dict.fromkeys(name for of in here for name in (*of.records, *of.needs, *of.if_there))
+    return [name for name in names if (data / name).is_file()]

@@ -6,7 +6,7 @@ finds itself validated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.reserve_budget import precheck_reservation
-from tasks.population_groups.run import Validated
+from tasks.population_groups.run import PublicInput, Validated
 from tasks.population_groups.shared_reading import NextRun
 from tasks.population_groups.validation import validate, validated_for_another
 
@@ -53,7 +53,12 @@ def _reasons(refusals: Mapping[Jurisdiction, str]) -> str:
 
 
 def validate_sibling(
-    sibling: NextRun, workers: Workers, params: str, data: str, charging: Charging
+    sibling: NextRun,
+    workers: Workers,
+    params: str,
+    data: str,
+    charging: Charging,
+    others: Sequence[PublicInput] = (),
 ) -> Validated | None:
     """Validate the sibling run, unless it is charged already, and check its account; charge nothing.
 
@@ -75,7 +80,8 @@ def validate_sibling(
         if (run / AUTHORIZATION).exists():
             return None
         done = run.validated_path.exists()
-        validated = run.validated if done else validate(run, workers, params, data, sibling.jurisdiction)
+        inputs = (workers, params, data, sibling.jurisdiction)
+        validated = run.validated if done else validate(run, *inputs, others=others)
         if validated is not None:
             validated_for_another(run)
             precheck_reservation(run, sibling.jurisdiction, charging)

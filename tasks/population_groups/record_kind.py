@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tasks.inputs.files import exists
 from tasks.inputs.findings import MISSING, Finding
-from tasks.inputs.marks import GRF_FILE
+from tasks.inputs.marks import DataFiles
 from tasks.inputs.record_fields import Field, code
 from tasks.inputs.records import RecordFile, open_records
 from tasks.population_groups.iterations import RACE_CODES
@@ -23,38 +23,38 @@ class RecordKind:
     """A kind of record: of a person, or of a household.
 
     product, noun: whose records they are, and what they are called, in messages and digests.
-    files: the names that their file may have in a data directory.
+    files: the names that their file may have in a data directory, and the files that it needs.
     fields: their columns: BLOCK_FIELDS, RACE_FIELDS, those that make the cell, and those that are only checked.
     cells: how many cells there are; a record is counted in one of them.
     """
 
     product: str
     noun: str
-    files: tuple[str, ...]
+    files: DataFiles
     fields: Mapping[str, Field]
     cells: int
 
     def find(self, data: str) -> str:
         """Return the path of the records in a data directory. Raises FileNotFoundError."""
-        for file in self.files:
+        for file in self.files.records:
             if exists(path := f"{data.rstrip('/')}/{file}"):
                 return path
-        raise FileNotFoundError(f"{data}: neither {' nor '.join(self.files)}")
+        raise FileNotFoundError(f"{data}: neither {' nor '.join(self.files.records)}")
 
     def missing_data(self, data: str) -> bool:
-        """Return whether the records or GRF-C do not exist."""
+        """Return whether the records, or files that they need, do not exist."""
         try:
             self.find(data)
         except FileNotFoundError:
             return True
-        return not exists(f"{data.rstrip('/')}/{GRF_FILE}")
+        return not all(exists(f"{data.rstrip('/')}/{file}") for file in self.files.needs)
 
     def open(self, data: str) -> tuple[RecordFile | None, list[Finding]]:
         """Open the records of a data directory; None where there are findings."""
         try:
             path = self.find(data)
         except FileNotFoundError:
-            return None, [Finding(self.files[0], MISSING)]
+            return None, [Finding(self.files.records[0], MISSING)]
         return open_records(path, tuple(self.fields))
 
 

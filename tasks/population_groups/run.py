@@ -10,7 +10,9 @@ noisy/LEVEL/STAGE/FIRST      what a stage makes of a piece of a level, by the pi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.accounting.journal import MarkName
+from tasks.inputs.files import digest_file
+from tasks.inputs.findings import Finding
 from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
@@ -35,7 +39,7 @@ class Validated:
     `input_digest` and `records_digests` (of the file of records, and of each state's records) are confidential:
     they go to the ledger, the first into key derivation too, and are never shown or stored outside the confidential
     directory. The rest is public. `mark` is the one that covers the files; tasks/lifecycle/reservation.py decides
-    what it is worth.
+    what it is worth. `other_digests`: of the run's further public inputs, by their names.
     """
 
     input_digest: str
@@ -43,6 +47,7 @@ class Validated:
     geography_digest: str
     mark: MarkName | None
     blocks: int
+    other_digests: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,3 +127,22 @@ class SafeTabRun(RunDirectory):
     def noisy_folder(self, level: Level, stage: str, first: int) -> Path:
         """Return the folder of a stage's output for the piece of a level that begins with region `first`."""
         return self / f"noisy/{level.slug}/{stage}/{first:06d}"
+
+
+@dataclass(frozen=True)
+class PublicInput:
+    """A public input besides parameters and GRF-C, such as published totals of groups.
+
+    name: in findings and digests. files: their paths, the same ones at every call.
+    read: check the files against the parameters and geography, save in the run's directory what its stages need, and
+    return findings; it is called again where a try was interrupted.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    read: Callable[[SafeTabRun, Parameters[Any], RegionMap], list[Finding]]
+
+    @property
+    def digest(self) -> str:
+        """One digest of all files. Raises OSError."""
+        return sha256(" ".join(map(digest_file, self.files)).encode()).hexdigest()

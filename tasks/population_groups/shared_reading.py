@@ -14,7 +14,7 @@ from typing import Any
 from spine.settings import Jurisdiction
 from tasks.inputs.files import identity
 from tasks.inputs.findings import Finding
-from tasks.inputs.marks import GRF_FILE, MARK_FILES
+from tasks.inputs.marks import MARK_FILES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import locked
@@ -43,7 +43,8 @@ class _Prepared:
 
 def data_files(run: SafeTabRun, data: str) -> list[str]:
     """Return the paths of the files that a run may read in its data directory."""
-    return [f"{data.rstrip('/')}/{file}" for file in (GRF_FILE, *run.KIND.files, *MARK_FILES.values())]
+    files = run.KIND.files
+    return [f"{data.rstrip('/')}/{file}" for file in (*files.needs, *files.records, *MARK_FILES.values())]
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from tasks.population_groups.encode import encode_chunk, read_report
 from tasks.population_groups.iterations import PARAMETER_FILES
 from tasks.population_groups.parameters import Parameters, digest_parameters, read_parameters
 from tasks.population_groups.record_kind import GroupRecords, RecordKind
-from tasks.population_groups.run import SafeTabRun, Validated
+from tasks.population_groups.run import PublicInput, SafeTabRun, Validated
 from tasks.population_groups.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
 
 _validated_here: set[Path] = set()  # directories validated in this process before their own run has begun
@@ -47,11 +47,13 @@ def validate(
     data: str,
     jurisdiction: Jurisdiction,
     next_run: NextRun | None = None,
+    others: Sequence[PublicInput] = (),
 ) -> Validated | None:
     """Validate the input of one jurisdiction and encode its records into the run directory.
 
     Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. The records
-    of `next_run`, over another jurisdiction of the same files, are encoded in the same reading.
+    of `next_run`, over another jurisdiction of the same files, are encoded in the same reading. `others` are checked
+    and digested too.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def validate(
         the message holds none of them.
     """
     if (run.validated_path).exists():
-        return _validated_before(run, workers, params, data)
+        return _validated_before(run, workers, params, data, others)
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     cached = cached_findings(run, parameters, data) if parameters else None
     if cached is None:  # left by an interrupted try: the files may have been corrected since
@@ -70,8 +72,9 @@ def validate(
     if jurisdiction not in parameters.configuration.jurisdictions:  # nothing vouches for its levels
         write_findings(run / "findings.json", gather(findings))
         return None
-    with unchanged(data_files(run, data)), locked_next_run(next_run) as waiting:
-        validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, cached, waiting)
+    files = [*data_files(run, data), *(file for other in others for file in other.files)]
+    with unchanged(files), locked_next_run(next_run) as waiting:
+        validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, cached, waiting, others)
     if validated is not None:
         save_object(run.validated_path, validated)
     return validated
@@ -91,6 +94,7 @@ def _validate_data(
     jurisdiction: Jurisdiction,
     cached: list[Finding] | None,
     next_run: NextRun | None,
+    others: Sequence[PublicInput],
 ) -> Validated | None:
     """Check and encode the data files, and digest them.
 
@@ -111,16 +115,17 @@ def _validate_data(
         _refuse(run, findings)
     if cached is None:
         _save(run, parameters, geography, records, data)
+    findings += [fault for other in others if geography for fault in other.read(run, parameters, geography)]
     chunks = records.chunks
-    others = (next_run.run,) if next_run and _prepare(next_run, parameters, data, parsed) else ()
+    also = (next_run.run,) if next_run and _prepare(next_run, parameters, data, parsed) else ()
     geography_digest = parsed.digest if parsed else None
     del parsed  # it is large
-    workers.map("validate", run, encode_chunk, [(number, *others) for number in range(chunks)])
+    workers.map("validate", run, encode_chunk, [(number, *also) for number in range(chunks)])
     records_digest, of_states, faults = _collect(run, workers, records, chunks, jurisdiction)
     findings += faults
     if geography is None or has_errors(findings):
         remove(run / "records")
-        _refuse(run, findings)
+        _refuse(run, findings, others)
     write_findings(run / "findings.json", gather(findings))
     geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     mark = read_mark(data)
@@ -132,6 +137,7 @@ def _validate_data(
         geography_digest=geography_digest,
         mark=mark.name if mark else None,
         blocks=len(geography.blocks),
+        other_digests={other.name: other.digest for other in others},
     )
 
 
@@ -162,7 +168,9 @@ def _input_digest(run: SafeTabRun, records: str, geography: str) -> str:
     return sha256(f"{run.KIND.noun} {records}\ngeography {geography}\n".encode()).hexdigest()
 
 
-def _validated_before(run: SafeTabRun, workers: Workers, params: str, data: str) -> Validated:
+def _validated_before(
+    run: SafeTabRun, workers: Workers, params: str, data: str, others: Sequence[PublicInput]
+) -> Validated:
     """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
     validated: Validated = run.validated
     if run.path in _validated_here:
@@ -173,6 +181,9 @@ def _validated_before(run: SafeTabRun, workers: Workers, params: str, data: str)
         with suppress(FileNotFoundError):
             if digest_parameters(params) != run.parameters.digests:
                 raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
+            digests_now = {other.name: other.digest for other in others}
+            if digests_now != validated.other_digests:
+                raise Refused(f"{', '.join(digests_now)} of run {run.id} changed; a new run spends budget again")
         records = digest_by_workers(run, workers, run.KIND.find(data))
         geography = digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     except FileNotFoundError:
@@ -201,11 +212,11 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
     return asked
 
 
-def _refuse(run: SafeTabRun, findings: Sequence[Finding]) -> NoReturn:
+def _refuse(run: SafeTabRun, findings: Sequence[Finding], others: Sequence[PublicInput] = ()) -> NoReturn:
     """Refuse a run, naming faults in public files and missing files."""
     gathered = gather(findings)
     write_findings(run / "findings.json", gathered)
-    named = in_public(gathered, (*PARAMETER_FILES, GRF_FILE))
+    named = in_public(gathered, (*PARAMETER_FILES, GRF_FILE, *(other.name for other in others)))
     raise Refused(f"the input does not pass validation{named}; the findings are in the curator's report of {run.id}")
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.inputs.marks import GRF_FILE, Mark, write_mark
+from tasks.inputs.marks import GRF_FILE, Mark, save_mark
 from tasks.lifecycle.digests import StreamDigest
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, grf_header, grf_rows
@@ -85,7 +85,9 @@ def write_data(
             done += count
             wrote(done)
     digests = {name: persons.digest.hexdigest(), GRF_FILE: grf.digest.hexdigest()}
-    return write_mark(data, generator=generator, version=version, seed=seed, digests=digests)
+    mark = Mark(generator, version, seed, digests)
+    save_mark(data, mark)
+    return mark
 
 
 @contextmanager

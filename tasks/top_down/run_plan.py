@@ -21,6 +21,7 @@ from spine.top_down.histogram import PERSONS, UNITS, Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
+from tasks.inputs.marks import GRF_FILE, DataFiles
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.choices import ESTIMATORS as ESTIMATORS
 from tasks.top_down.choices import PRODUCTS as PRODUCTS
@@ -32,6 +33,10 @@ from tasks.top_down.choices import ProductName as ProductName
 SPINES: tuple[SpineKind, ...] = get_args(SpineKind)
 SCHEMAS: dict[ProductName, Product] = {"persons": PERSONS, "units": UNITS}
 US = "US"  # the level above the states
+QUARTERS_FILE, TOTALS_FILE = "quarters.csv", "states.csv"
+DATA_FILES = DataFiles(
+    ("persons.txt", "persons.parquet", "units.txt", "units.parquet"), (QUARTERS_FILE, TOTALS_FILE), (GRF_FILE,)
+)
 
 
 @dataclass(frozen=True)

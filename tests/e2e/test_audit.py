@@ -13,12 +13,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from dhca_inputs import BUDGETS, HERE, Inputs, configuration, people
+from dhca_inputs import BUDGETS, HERE, Inputs, configuration, mark_synthetic, people
 from e2e_runs import ACCOUNT, das, directory, go, open_account, settings_for
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Account, Ledger
-from tasks.inputs.marks import write_mark
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, read_manifest
 from tasks.lifecycle.process import code_digest
@@ -70,7 +69,7 @@ def test_a_release_names_its_code_and_its_reservation(office: Office, capfd: pyt
     reserved = next(act for act in office.ledger.acts() if act["act"] == "reserved")
     assert (reserved["run"], reserved["code"]) == ("one-us", manifest["code"])
     Inputs(config=configuration(**TWO_LEVELS), persons=people(60, seed=2)).write(office.folder)
-    write_mark(office.folder / "data", generator="a test", version="1", seed=None)
+    mark_synthetic(office.folder / "data")
     synthetic = office.release("synthetic", account=None)
     assert "journal" not in read_manifest(synthetic)
     for release in (place, synthetic):

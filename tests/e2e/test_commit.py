@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from dhca_inputs import BUDGETS, HERE, Inputs, configuration, edit
+from dhca_inputs import BUDGETS, HERE, Inputs, configuration, edit, mark_synthetic
 from e2e_runs import (
     ACCOUNT,
     FEW_LEVELS,
@@ -35,7 +35,7 @@ from flows.detailed_dhca import check as detailed_check
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger, Row
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.marks import MARK_FILE, write_mark
+from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle import manifest, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
 from tasks.lifecycle.errors import Failed, Refused
@@ -431,7 +431,7 @@ def test_a_pure_dp_run_is_charged_to_a_rho_account_by_its_square(home: Home) -> 
 
 
 def test_a_mark_of_other_data_exempts_nothing(home: Home) -> None:
-    write_mark(home.folder / "data", generator="a test", version="1", seed=None)
+    mark_synthetic(home.folder / "data")
     other_persons(home, pytest.MonkeyPatch())
     with pytest.raises(Refused, match="is not the file that SYNTHETIC"):
         home.go()
@@ -440,7 +440,7 @@ def test_a_mark_of_other_data_exempts_nothing(home: Home) -> None:
 
 def test_data_that_was_run_under_a_mark_is_never_drawn_for_again(home: Home) -> None:
     mark = home.folder / "data" / MARK_FILE
-    write_mark(mark.parent, generator="a test", version="1", seed=None)
+    mark_synthetic(mark.parent)
     assert home.go() == home.place
     mark.unlink()
     again = home.settings.model_copy(update={"run_id": "again-us", "out": str(home.folder / "again")})

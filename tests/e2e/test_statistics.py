@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from dhca_inputs import Here
+from dhca_inputs import Here, mark_synthetic
 from e2e_runs import directory, go, reconfigure, settings_for
 from numpy.typing import NDArray
 from scipy import stats
 
 from tasks.detailed_dhca.details import AGES, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.marks import write_mark
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
@@ -117,7 +116,7 @@ def board(request: pytest.FixtureRequest, example: Path, tmp_path_factory: pytes
     column = header.split("|").index("TABTRACTCE")
     left = [person for person in persons if person.split("|")[column] not in EMPTIED]
     (folder / "data/person-records.txt").write_text("".join([header, *left]))
-    write_mark(folder / "data", generator="a test", version="1", seed=None)
+    mark_synthetic(folder / "data")
     settings = settings_for(folder, "run-us", account=None)
     go(settings, HERE, before="reserve budget")
     run, random, board = directory(settings), np.random.default_rng(2020), Board()

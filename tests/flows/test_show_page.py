@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from dhca_inputs import HERE, new_run, settings_here, truth_here
+from dhca_inputs import HERE, mark_synthetic, new_run, settings_here, truth_here
 from hypothesis import given
 from hypothesis import strategies as st
 from selenium.webdriver.common.by import By
@@ -28,7 +28,6 @@ from privacy.analyses.error_measures import Closeness, ErrorSums
 from tasks.detailed_dhca.accuracy.report import make_report
 from tasks.detailed_dhca.accuracy.report import write_report as write_accuracy
 from tasks.inputs.blocks.area_file import AreaFile
-from tasks.inputs.marks import write_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.accuracy.compare import COVERAGE, TARGET
@@ -96,7 +95,7 @@ def written(released, top_down_released, tmp_path_factory):
     write_errors(folder, errors, coverage, [*sums], ["topdown", "gls"], about, target)
     (folder / "areas.html").write_text(areas_page(answered(top_down_released, folder)))
     params, data = inputs().write(folder / "small")
-    write_mark(data, generator="a test", version="1", seed=None)
+    mark_synthetic(data)
     repeated(params, data, folder / "repeated", (folder / "board.svg").read_text())
     exact = truth_here(folder, params, data) / "report.html"
     files = (released / "report.html", top_down_released / "report.html", folder / "spine/spine.html")

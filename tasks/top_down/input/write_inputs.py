@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from spine.geocodes import digits
 from spine.geography import IntArray
 from tasks.inputs.arrow import text
-from tasks.inputs.marks import QUARTERS_FILE, TOTALS_FILE, Mark, save_mark
+from tasks.inputs.marks import Mark, save_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.input.records import COLUMNS, block_columns, person_columns, unit_columns
-from tasks.top_down.run_plan import ProductName
+from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, ProductName
 
 Form = Literal["text", "parquet"]
 DECLARED = pa.schema([("tabblk", pa.string()), *((kind, pa.int64()) for kind in QUARTERS)])

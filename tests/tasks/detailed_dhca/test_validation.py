@@ -30,6 +30,7 @@ from dhca_inputs import (
     configuration,
     cut_files,
     edit,
+    mark_synthetic,
     new_run,
     people,
     person,
@@ -45,13 +46,14 @@ from tasks.detailed_dhca.person import AGE23_BINS, PERSON
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs import fast_records
 from tasks.inputs.findings import Finding
-from tasks.inputs.marks import write_mark
+from tasks.inputs.grf_c import RegionMap
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.reservation import Charging
 from tasks.population_groups.encode import encoded_chunks
 from tasks.population_groups.reserve_budget import precheck_budget
+from tasks.population_groups.run import PublicInput, SafeTabRun
 from tasks.population_groups.validation import _input_digest, validate
 
 LEFT_OUT = "persons outside the states of US, left out"
@@ -578,7 +580,7 @@ def test_real_persons_are_never_encoded_under_a_mark_of_others(tmp_path: Path) -
     """Sixty persons are read; by the time that their file is digested, thirty synthetic ones lie there."""
     _, marked = Inputs(persons=people(30)).write(tmp_path / "synthetic")
     _as_parquet(marked, 1000)
-    write_mark(marked, generator="a test", version="1", seed=None)
+    mark_synthetic(marked)
     params, data = Inputs().write(tmp_path / "real")
     _as_parquet(data, 1000)
     shutil.copy(marked / "SYNTHETIC.json", data)
@@ -667,7 +669,7 @@ def test_a_part_of_a_file_is_that_part(
 
 def test_marked_data_is_marked_and_a_mark_never_covers_other_data(tmp_path: Path) -> None:
     params, data = good_inputs().write(tmp_path)
-    write_mark(data, generator="a test", version="1", seed=None)
+    mark_synthetic(data)
     validated, _ = validate_here(new_run(tmp_path, "marked"), params, data)
     assert validated is not None
     assert validated.mark == "SYNTHETIC"
@@ -692,3 +694,26 @@ def test_a_person_file_that_changes_under_a_validated_run_is_refused(tmp_path: P
     with pytest.raises(Refused, match="a new run spends budget again"):
         validate(run, HERE, str(params), str(data), "us")
     assert run.validated == first
+
+
+def test_a_further_public_input_is_checked_and_may_not_change(tmp_path: Path) -> None:
+    params, data = good_inputs().write(tmp_path)
+    totals = tmp_path / "totals.txt"
+    totals.write_text("bad")
+
+    def read(run: SafeTabRun, parameters: Any, geography: RegionMap) -> list[Finding]:
+        assert (len(geography.blocks), parameters.configuration.run_us) == (6, True)
+        return [Finding("totals", "the file is bad")] if totals.read_text() == "bad" else []
+
+    run = new_run(tmp_path)
+    inputs: Any = (run, HERE, str(params), str(data), "us", None, [PublicInput("totals", (str(totals),), read)])
+    with pytest.raises(Refused, match="; totals: the file is bad;"):
+        validate(*inputs)
+    totals.write_text("good")
+    validated = validate(*inputs)
+    assert validated is not None
+    assert set(validated.other_digests) == {"totals"}
+    assert validate(*inputs) == validated == run.validated
+    totals.write_text("better")
+    with pytest.raises(Refused, match="totals of run run changed"):
+        validate(*inputs)
