@@ -141,7 +141,7 @@ def test_wrong_usage_says_what_is_right(words: list[str], message: str) -> None:
         (["{blocks}", "{params}", "{params}"], "is not empty"),
         (["{blocks}", "{params}", "{blocks}/out"], "cannot be made: "),
         (["nation", "{out}", "--params", "{params}", "--states", "43"], "43 is not a state code"),
-        (["--mark", "{out}"], "holds no person records"),
+        (["--mark", "{out}"], "holds no records"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(words: list[str], message: str, example: Path, tmp_path: Path) -> None:

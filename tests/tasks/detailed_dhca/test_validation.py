@@ -715,5 +715,5 @@ def test_a_further_public_input_is_checked_and_may_not_change(tmp_path: Path) ->
     assert set(validated.other_digests) == {"totals"}
     assert validate(*inputs) == validated == run.validated
     totals.write_text("better")
-    with pytest.raises(Refused, match="totals of run run changed"):
+    with pytest.raises(Refused, match="totals of run run-us changed"):
         validate(*inputs)
