@@ -38,6 +38,22 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Recode:
+    """Groups of an axis's coordinates, which a query may ask in its place.
+
+    part: of each coordinate the number of its group, from 0, none left out. labels: what each group is.
+    """
+
+    name: str
+    axis: str
+    part: tuple[int, ...]
+    labels: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return max(self.part) + 1
+
+
+@dataclass(frozen=True)
 class Count:
     """A sum of cells.
 

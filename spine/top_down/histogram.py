@@ -10,11 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from spine.counts import Axis, Condition, Count, mask, matrix, sums
+from spine.counts import Axis, Condition, Count, Recode, mask, matrix, sums
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
 from spine.redistricting import (
     HHGQ,
+    INSTITUTIONS,
     NURSING,
     PERSON_AXES,
     PERSON_COUNTS,
@@ -34,7 +35,7 @@ class Product:
 
     counts: those that have a name. tables: the cells of the published tables, by table. type_axis: the axis of living
     quarters, whose coordinates a geounit may hold only if it has such quarters. zeros: structural zeros, the conditions
-    that no record meets.
+    that no record meets. recodes: groups of an axis's coordinates that queries ask in its place.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Product:
     tables: Mapping[str, tuple[Count, ...]]
     type_axis: str | None = None
     zeros: tuple[Condition, ...] = ()
+    recodes: tuple[Recode, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,6 +101,7 @@ PERSONS = Product(
     PERSON_TABLES,
     type_axis=HHGQ.name,
     zeros=({HHGQ.name: {NURSING}, VOTING_AGE.name: {UNDER_18}},),
+    recodes=(Recode("hhinstlevels", HHGQ.name, tuple(at for at, own in enumerate(INSTITUTIONS) for _ in own)),),
 )
 UNITS = Product("pl94-units", UNIT_AXES, WORKLOADS["pl94-units"], UNIT_COUNTS, UNIT_TABLES)
 
