@@ -1,0 +1,208 @@
+"""Least squares over the cells, codes and regions of tables that count the same rows.
+
+The true counts of a table obey, cell by cell: nation = sum of the states, all = sum of the codes (races). Tables that
+count the same rows in other cells have the same total for each code and region. Each count was measured with noise of
+its own, so the generalized least-squares estimate under these equalities is unbiased and has the least variance (Aitken
+1936); it is a function of noisy counts alone.
+
+States are measured alike. So the estimate splits into two small systems over the cells and codes of one region: x_s
+from the answers of a state alone, and the nation's T from the sum of the states and its own answers. A state's is then
+x_s + (T - sum of x_s) / S, with covariance V (1 - 1/S) + V_T / S^2: the deviations from the states' mean are
+independent of it, and the nation says nothing about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Noisy counts and their variance: counts regions x codes x cells; regions x 1 x cells of all codes together."""
+
+    counts: NDArray[np.int64]
+    variance: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """The answers about one table.
+
+    codes, together: of each state by code, and of all codes together; of a table that has no codes only `together`.
+    nation: the same of the nation.
+    """
+
+    codes: Answers | None = None
+    together: Answers | None = None
+    nation_codes: Answers | None = None
+    nation_together: Answers | None = None
+
+    @property
+    def finest(self) -> Answers | None:
+        """Its answers about states, by code if it has codes."""
+        return self.codes or self.together
+
+    @property
+    def by_code(self) -> bool:
+        """Whether it has codes."""
+        return self.codes is not None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The estimate of one table: whole numbers, states x codes x cells, whose sums all hold.
+
+    The variances are those of a cell's estimate before rounding, by (region type, code or all): `state codes`,
+    `state all`, `nation codes`, `nation all`; those of the sum of all cells are in totals.
+    """
+
+    counts: NDArray[np.int64]
+    variances: Mapping[str, NDArray[np.float64]]
+    totals: Mapping[str, float]
+
+
+def estimate(tables: Mapping[str, Table], codes: int) -> dict[str, Estimate]:
+    """Estimate tables that count the same rows: their totals agree, for each code that two of them have.
+
+    Every table must have answers about states, by code if it has codes.
+    """
+    group = _Group(tables, codes)
+    states, nation = group.solve()
+    whole = group.rounded(states, nation)
+    of_state = group.covariance_of_states()
+    return {
+        name: Estimate(whole[name], *group.variances(name, of_state, group.covariance_of_nation)) for name in tables
+    }
+
+
+class _Group:
+    """The linear system of linked tables, over the unknown counts of one region: the cells of all tables."""
+
+    def __init__(self, tables: Mapping[str, Table], codes: int) -> None:
+        self.tables, self.codes = tables, codes
+        self.shapes = {name: self._shape(table) for name, table in tables.items()}
+        ends = np.cumsum([0, *(rows * cells for rows, cells in self.shapes.values())])
+        self.places = {name: slice(*ends[at : at + 2]) for at, name in enumerate(tables)}
+        self.size = int(ends[-1])
+        self.basis = self._basis()
+        self.states = max(len(table.finest.counts) for table in tables.values() if table.finest)
+        information, said = self._information(("codes", "together"))
+        self._inverse = np.linalg.pinv(information, hermitian=True)
+        self._said = said
+        of_nation, self._said_of_nation = self._information(("nation_codes", "nation_together"))
+        self._inverse_of_nation = np.linalg.pinv(information / self.states + of_nation, hermitian=True)
+
+    def _shape(self, table: Table) -> tuple[int, int]:
+        assert table.finest is not None
+        return (self.codes if table.by_code else 1), table.finest.counts.shape[2]
+
+    def functional(self, name: str, *, code: int | None, cell: int | None) -> Numbers:
+        """Return the row that picks a cell of a code; None sums over all."""
+        rows, cells = self.shapes[name]
+        mask = np.zeros((rows, cells))
+        mask[slice(None) if code is None else code, slice(None) if cell is None else cell] = 1
+        row = np.zeros(self.size)
+        row[self.places[name]] = mask.ravel()
+        return row
+
+    def _basis(self) -> Numbers:
+        """Return an orthonormal basis of the counts with equal totals: unknowns x free unknowns."""
+        with_codes = [name for name, table in self.tables.items() if table.by_code]
+        first = (with_codes or list(self.tables))[0]
+        equations = []
+        for name, table in self.tables.items():
+            if name != first:
+                shared = range(self.codes) if table.by_code and self.tables[first].by_code else (None,)
+                for code in shared:
+                    one, other = (self.functional(each, code=code, cell=None) for each in (first, name))
+                    equations.append(one - other)
+        if not equations:
+            return np.eye(self.size)
+        _, sizes, rows = np.linalg.svd(np.array(equations))
+        return np.asarray(rows[int((sizes > 1e-9).sum()) :].T)
+
+    def _information(self, names: Sequence[str]) -> tuple[Numbers, Numbers]:
+        """Return the information of the answers about one region, and what they say: regions x free unknowns."""
+        information, said = np.zeros((self.size, self.size)), np.zeros((1, self.size))
+        for name, table in self.tables.items():
+            for kind in names:
+                answers: Answers | None = getattr(table, kind)
+                if answers is None:
+                    continue
+                regions, rows, cells = answers.counts.shape
+                by_code = rows == self.shapes[name][0]
+                picked = [
+                    self.functional(name, code=code if by_code else None, cell=cell)
+                    for code in range(rows)
+                    for cell in range(cells)
+                ]
+                design = np.array(picked)
+                information += design.T @ design / answers.variance
+                said = said + answers.counts.reshape(regions, -1) @ design / answers.variance
+        return self.basis.T @ information @ self.basis, said @ self.basis
+
+    def solve(self) -> tuple[Numbers, Numbers]:
+        """Return the estimates: of each state, states x unknowns, and of the nation."""
+        alone = self._said @ self._inverse
+        nation = (self._said.sum(axis=0) / self.states + self._said_of_nation[0]) @ self._inverse_of_nation
+        states = alone + (nation - alone.sum(axis=0)) / self.states
+        return states @ self.basis.T, nation @ self.basis.T
+
+    def covariance_of_states(self) -> Numbers:
+        """Return the covariance of one state's estimates."""
+        free = self._inverse * (1 - 1 / self.states) + self._inverse_of_nation / self.states**2
+        return np.asarray(self.basis @ free @ self.basis.T)
+
+    @property
+    def covariance_of_nation(self) -> Numbers:
+        """The covariance of the nation's estimates."""
+        return np.asarray(self.basis @ self._inverse_of_nation @ self.basis.T)
+
+    def variances(
+        self, name: str, of_state: Numbers, of_nation: Numbers
+    ) -> tuple[dict[str, Numbers], dict[str, float]]:
+        """Return the variances of a table's cells and totals. Codes are measured alike: the first stands for all."""
+        cells: dict[str, Numbers] = {}
+        totals: dict[str, float] = {}
+        for region, covariance in (("state", of_state), ("nation", of_nation)):
+            for words, code in (("codes", 0), ("all", None)):
+                rows = [self.functional(name, code=code, cell=cell) for cell in range(self.shapes[name][1])]
+                cells[f"{region} {words}"] = np.array([row @ covariance @ row for row in rows])
+                total = self.functional(name, code=code, cell=None)
+                totals[f"{region} {words}"] = float(total @ covariance @ total)
+        return cells, totals
+
+    def rounded(self, states: Numbers, nation: Numbers) -> dict[str, NDArray[np.int64]]:
+        """Return whole numbers near the estimates, states x codes x cells by table, in which all sums hold.
+
+        One pass down the tree of totals (nation, codes, states), then each total over the cells of every table.
+        """
+        first = next((name for name, table in self.tables.items() if table.by_code), next(iter(self.tables)))
+        rows, cells = self.shapes[first]
+        of_states = states[:, self.places[first]].reshape(-1, rows, cells).sum(axis=2)
+        of_nation = nation[self.places[first]].reshape(rows, cells).sum(axis=1)
+        by_code = share_out(of_nation, np.rint(of_nation.sum()).astype(np.int64))
+        totals = share_out(of_states.T, by_code).T
+        whole = {}
+        for name, (codes, width) in self.shapes.items():
+            fractions = states[:, self.places[name]].reshape(-1, codes, width)
+            whole[name] = share_out(fractions, totals if codes == rows else totals.sum(axis=1, keepdims=True))
+        return whole
+
+
+def share_out(fractions: Numbers, totals: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return whole numbers near fractions whose sums along the last axis are `totals`, by largest remainders."""
+    excess = (totals - fractions.sum(axis=-1))[..., None] / fractions.shape[-1]
+    moved = fractions + excess
+    low = np.floor(moved)
+    missing = np.rint(totals - low.sum(axis=-1)).astype(np.int64)[..., None]
+    order = np.argsort(low - moved, axis=-1, kind="stable")
+    rank = np.argsort(order, axis=-1, kind="stable")
+    shared: NDArray[np.int64] = low.astype(np.int64) + (rank < missing)
+    return shared

@@ -1,0 +1,159 @@
+"""Exact confidence sets of a ratio of two counts, from their noisy counts and the laws of their noise.
+
+With N = n + X and D = d + Y, X and Y independent, N - r D = X - r Y for r = n / d, whatever n and d are. So
+
+    C = { r : P(|X - r Y| >= |N - r D|) > alpha }
+
+covers n / d with probability 1 - alpha at least, and covers every r where d = 0. No normal law is assumed, and no
+denominator is too weak. For normal laws C is Fieller's set (Fieller 1954).
+
+The hull of C within a range is returned on a grid, rounded outwards: a step of the grid is left out only where a bound
+that holds for every r in it proves that none is in C. r and the counts are whole numbers of grid steps, so comparisons
+are exact; sums of probabilities are floats, whose error SLACK covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.estimation.densities import Density, moment, values
+
+GRID = 1000  # steps of a ratio's unit
+COARSE = 64  # steps that are looked at together first
+SLACK = 1e-9  # of a sum of probabilities
+AT_ONCE = 1 << 18  # numbers of one pass
+
+Said = Literal["set", "all", "none"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The hull of a confidence set within the possible ratios.
+
+    said: `all` where no possible ratio is excluded, `none` where all are; then low = high is the nearest possible one.
+    """
+
+    low: Fraction
+    high: Fraction
+    said: Said = "set"
+
+
+@dataclass(frozen=True)
+class NoisyRatio:
+    """Two noisy counts with the densities of their noise, and the range [low, high] of possible ratios."""
+
+    numerator: int
+    denominator: int
+    of_numerator: Density
+    of_denominator: Density
+    low: int
+    high: int
+
+    def interval(self, alpha: Fraction) -> Interval:
+        """Return the hull of the set that covers the ratio with probability 1 - alpha at least."""
+        first, last = self.low * GRID, self.high * GRID
+        start = self._find(first, last, float(alpha), forwards=True)
+        if start is None:
+            below = self.numerator < self.low * self.denominator if self.denominator > 0 else self.numerator <= 0
+            nearest = self.low if below else self.high
+            return Interval(Fraction(nearest), Fraction(nearest), "none")
+        end = self._find(first, last, float(alpha), forwards=False)
+        assert end is not None
+        everything = start == first and end + 1 == last
+        return Interval(Fraction(start, GRID), Fraction(end + 1, GRID), "all" if everything else "set")
+
+    def chance(self, ratio: Fraction) -> float:
+        """Return P(|X - r Y| >= |N - r D|), for r in steps of the grid."""
+        return float(self._bound(np.array([int(ratio * GRID)]), 0)[0])
+
+    def _find(self, first: int, last: int, alpha: float, *, forwards: bool) -> int | None:
+        """Return the first, or the last, step from `first` to `last` - 1 that may hold a ratio of the set."""
+        starts = np.arange(first, last, COARSE)
+        starts = starts[self._near(starts, COARSE, alpha)]
+        for start in self._may_hold(starts if forwards else starts[::-1], COARSE, alpha):
+            steps = np.arange(start, min(start + COARSE, last))
+            found = next(self._may_hold(steps if forwards else steps[::-1], 1, alpha), None)
+            if found is not None:
+                return found
+        return None
+
+    def _may_hold(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
+        """Yield, in order, the starts of spans of the grid that may hold a ratio of the set."""
+        batch = max(1, AT_ONCE // len(self.of_denominator))
+        for at in range(0, len(starts), batch):
+            part = starts[at : at + batch]
+            yield from part[self._bound(part, width) > alpha - SLACK].tolist()
+
+    def _least(self, starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+        """Return the least |N - r D| over each span, in 1 / GRID."""
+        ends = [GRID * self.numerator - (starts + at) * self.denominator for at in (0, width)]
+        crossed = np.sign(ends[0]) * np.sign(ends[1]) <= 0
+        least: NDArray[np.int64] = np.where(crossed, 0, np.minimum(np.abs(ends[0]), np.abs(ends[1])))
+        return least
+
+    def _near(self, starts: NDArray[np.int64], width: int, alpha: float) -> NDArray[np.bool_]:
+        """Return which spans Chebyshev's inequality does not exclude."""
+        widest = ((starts + width) / GRID) ** 2 * self._variances[1] + self._variances[0]
+        near: NDArray[np.bool_] = (self._least(starts, width) / GRID) ** 2 * (alpha - SLACK) <= widest
+        return near
+
+    def _bound(self, starts: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+        """Return a bound on P(|X - r Y| >= |N - r D|) over all r in each span; for width 0 the probability itself.
+
+        For r in [a, b] it implies max(|X - a Y|, |X - b Y|) >= the least |N - r D|, as |X - r Y| is convex in r.
+        """
+        y = values(self.of_denominator)
+        ends = [np.multiply.outer(starts + at, y) for at in (0, width)]
+        least = self._least(starts, width)[:, None]
+        above = (np.minimum(*ends) + least - 1) // GRID  # the largest x with GRID x < r y + least
+        below = (np.maximum(*ends) - least) // GRID  # the largest x with GRID x <= r y - least
+        within = np.maximum(self._cumulated(above) - self._cumulated(below), 0) @ self.of_denominator
+        bound: NDArray[np.float64] = np.where(least[:, 0] == 0, 1.0, 1 - within)
+        return bound
+
+    def _cumulated(self, x: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return P(X <= x)."""
+        reach = len(self.of_numerator) // 2
+        found: NDArray[np.float64] = self._sums[np.clip(x + reach + 1, 0, 2 * reach + 1)]
+        return found
+
+    @cached_property
+    def _sums(self) -> NDArray[np.float64]:
+        return np.concatenate([[0.0], np.cumsum(self.of_numerator)])
+
+    @cached_property
+    def _variances(self) -> tuple[float, float]:
+        return moment(self.of_numerator), moment(self.of_denominator)
+
+
+def normal_interval(
+    numerator: float, denominator: float, variances: tuple[float, float], quantile: float, low: float, high: float
+) -> tuple[float, float]:
+    """Return the hull of Fieller's set for normal errors that are independent, within [low, high].
+
+    (D^2 - z^2 v_D) r^2 - 2 N D r + N^2 - z^2 v_N <= 0. An empty set is the nearest possible ratio.
+    """
+    of_numerator, of_denominator = variances
+    a = denominator**2 - quantile**2 * of_denominator
+    b = numerator * denominator
+    c = numerator**2 - quantile**2 * of_numerator
+    inside: Callable[[float], bool] = lambda r: a * r * r - 2 * b * r + c <= 0  # noqa: E731
+    discriminant = b * b - a * c
+    if a == 0 or discriminant < 0:
+        roots: list[float] = [c / (2 * b)] if a == 0 and b else []
+    else:
+        roots = sorted((b + sign * sqrt(discriminant)) / a for sign in (-1, 1))
+    points = [end for end in (low, high) if inside(end)] + [root for root in roots if low <= root <= high]
+    if points:
+        return min(points), max(points)
+    ratio = numerator / denominator if denominator > 0 else inf
+    nearest = low if ratio < low else high
+    return nearest, nearest

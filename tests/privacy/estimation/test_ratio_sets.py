@@ -1,0 +1,94 @@
+"""Confidence sets of ratios: coverage by exact sums, membership by direct sums, Fieller and the delta method."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from privacy.estimation.densities import density, density_of_sum, values
+from privacy.estimation.ratio_sets import GRID, NoisyRatio, normal_interval
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+
+ALPHA = Fraction(1, 10)
+LAWS = (DiscreteGaussian(Fraction(4)), TwoSidedGeometric(Fraction(3, 2)))
+RNG = np.random.default_rng(36)
+
+
+def noisy(law: Law, numerator: int, denominator: int, draws: int = 1) -> NoisyRatio:
+    return NoisyRatio(numerator, denominator, density_of_sum(law, draws), density(law), 0, 10)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("n", "d"), [(0, 0), (0, 5), (11, 5), (100, 40), (25_000, 10_000)])
+def test_coverage_by_exact_sums(law: Law, n: int, d: int) -> None:
+    """P(the true ratio is in the set), summed over both noises; d = 0: it must be for every ratio."""
+    x, y = density(law), density(law)
+    ratio = Fraction(n, d) if d else Fraction(5, 2)
+    covered = 0.0
+    n = n if d else 0
+    for noise_x, chance_x in zip(values(x).tolist(), x.tolist(), strict=True):
+        for noise_y, chance_y in zip(values(y).tolist(), y.tolist(), strict=True):
+            if chance_x * chance_y > 1e-9:
+                found = noisy(law, n + noise_x, d + noise_y)
+                covered += chance_x * chance_y * (found.chance(ratio) > float(ALPHA))
+    assert covered >= 0.9 - 1e-6
+    assert covered <= 0.98  # not by being trivial
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_interval_holds_every_ratio_of_the_set_and_little_more(law: Law) -> None:
+    for numerator, denominator in RNG.integers(-10, 120, (25, 2)).tolist():
+        found = noisy(law, numerator, denominator, draws=2)
+        interval = found.interval(ALPHA)
+        inside = [step for step in range(0, 10 * GRID + 1, 7) if found.chance(Fraction(step, GRID)) > 0.1]
+        if inside:
+            assert interval.low <= Fraction(min(inside), GRID)
+            assert interval.high >= Fraction(max(inside), GRID)
+        if interval.said == "set":
+            slack = Fraction(8 + 7, GRID) if denominator > 20 else Fraction(1, 4)
+            assert inside
+            assert Fraction(min(inside), GRID) - interval.low <= slack
+            assert interval.high - Fraction(max(inside), GRID) <= slack
+
+
+def test_said_in_words() -> None:
+    law = DiscreteGaussian(Fraction(4))
+    assert noisy(law, 3, 1).interval(ALPHA).said == "all"
+    none = noisy(law, 5000, 100).interval(ALPHA)
+    assert (none.said, none.low, none.high) == ("none", 10, 10)
+    assert noisy(law, -5000, 100).interval(ALPHA).high == 0
+
+
+def test_intervals_of_the_production_laws() -> None:
+    """Delta method at D = 240,000, a state: +-.0023; at D = 5,000, a race of a state: +-.041."""
+    for variance, units, denominator, half in ((14782, 14815, 240_000, 0.0023), (1709, 1709, 5000, 0.041)):
+        x, y = density_of_sum(DiscreteGaussian(Fraction(variance)), 2), density(DiscreteGaussian(Fraction(units)))
+        numerator = int(2.549 * denominator)
+        found = NoisyRatio(numerator, denominator, x, y, 1, 10).interval(ALPHA)
+        assert float(found.high - found.low) / 2 == pytest.approx(half, abs=0.0015)
+        fieller = normal_interval(numerator, denominator, (2 * variance, units), 1.645, 1, 10)
+        assert [float(found.low), float(found.high)] == pytest.approx(fieller, abs=0.002)
+
+
+def test_fieller_at_weak_denominators() -> None:
+    x, y = density_of_sum(DiscreteGaussian(Fraction(1709)), 2), density(DiscreteGaussian(Fraction(1709)))
+    for numerator, denominator in ((250, 150), (600, 260), (900, 130)):
+        found = NoisyRatio(numerator, denominator, x, y, 1, 10).interval(ALPHA)
+        fieller = normal_interval(numerator, denominator, (2 * 1709, 1709), 1.6449, 1, 10)
+        assert [float(found.low), float(found.high)] == pytest.approx(fieller, abs=0.02)
+    assert normal_interval(10, 1, (100, 100), 1.645, 1, 10) == (1, 10)
+    assert normal_interval(10_000, 100, (1, 1), 1.645, 1, 10) == (10, 10)
+
+
+def test_coverage_by_simulation_where_the_delta_method_fails() -> None:
+    """d = 40 with a deviation of 41: the delta method covers .85; the set its .9, its ends never false."""
+    law = DiscreteGaussian(Fraction(1709))
+    x, y = density(law), density(law)
+    inside = 0
+    for noise in RNG.choice(values(x), (300, 2), p=x / x.sum()).tolist():
+        found = NoisyRatio(100 + noise[0], 40 + noise[1], x, y, 0, 10).interval(ALPHA)
+        inside += found.low <= Fraction(5, 2) <= found.high
+    assert inside / 300 >= 0.9 - 3 * sqrt(0.09 / 300)
