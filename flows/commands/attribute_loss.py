@@ -29,6 +29,13 @@ Sets = Annotated[
     list[str] | None, typer.Option("--attributes", help="A set of attributes, `A,B,...`; may be repeated.")
 ]
 Delta = Annotated[str | None, typer.Option(help="Show the epsilon of (epsilon, delta)-DP at this delta, not rho.")]
+Attacker = Annotated[
+    bool,
+    typer.Option(
+        "--attacker",
+        help="Show how often an attacker who knows all else is right, at most, of 100, with 5 false alarms in 100.",
+    ),
+]
 
 
 def dhc_a(
@@ -40,6 +47,7 @@ def dhc_a(
         str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
     ] = "anywhere",
     delta: Delta = None,
+    attacker: Attacker = False,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +68,7 @@ def dhc_a(
     if crossed not in CROSSED:
         raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
     read = read_parameters(parameters, Configuration)
-    unit = scale(read.configuration.privacy_defn, delta, places=4)
+    unit = scale(read.configuration.privacy_defn, delta, places=4, attacker=attacker)
     columns = attribute_sets(
         attributes or ["Age", "Sex", "Race", "Ethnicity", "Block", "Race,Ethnicity", "Age,Race"], ATTRIBUTES
     )
@@ -111,6 +119,7 @@ def s_dhc(
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
     delta: Delta = None,
+    attacker: Attacker = False,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
@@ -132,11 +141,11 @@ def s_dhc(
 
     if method not in ("deck", "tight"):
         raise Refused(f"unknown method {method!r}: deck or tight")
-    unit = scale("zcdp", delta, places=3)
+    unit = scale("zcdp", delta, places=3, attacker=attacker)
     tables, source = _budgets(budgets)
     persons = [described(values) for values in descriptions(person or [], people)] or list(PEOPLE)
     columns = attribute_sets(attributes, ATTRIBUTES) or SECRETS
-    on_page = budgets == "deck" and method == "deck" and not attributes and delta is None
+    on_page = budgets == "deck" and method == "deck" and not attributes and delta is None and not attacker
     losses = [
         Loss(
             person=member.name,

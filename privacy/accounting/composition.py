@@ -91,10 +91,26 @@ class SpendRow:
         return f"{self.measure} {float(self.figure):g}", f"{ceil(self.epsilon * 1000) / 1000:.3f}"
 
     @property
+    def attacker(self) -> tuple[str, str]:
+        """The bounds of `privacy.accounting.attacker`, rounded up: right answers of 100, and what 1 % becomes."""
+        from privacy.accounting.attacker import belief, detection  # scipy, for those who need it
+
+        if self.figure is None:
+            return "", ""
+        definition: Definition = "zcdp" if self.measure == "rho" else "puredp"
+        figure = float(self.figure)
+        return _of_100(detection(definition, figure)), _of_100(belief(definition, figure)) + "%"
+
+    @property
     def words(self) -> str:
         """The figure on one line."""
         figure, at_delta = self.cells
         return f"{figure}, epsilon {at_delta} at delta {self.delta:g}" if at_delta and self.measure == "rho" else figure
+
+
+def _of_100(share: float) -> str:
+    """Return a bound in hundredths, rounded up; what cannot be told from all of them is 100."""
+    return f"{min(100.0, ceil(share * 1000) / 10):g}"
 
 
 @dataclass(frozen=True)

@@ -197,3 +197,13 @@ def test_production_parameters_and_a_person_by_codes(das, das_data):
     assert loss["two"]["(COUNTY, 1)"] == pytest.approx(2 * each["(COUNTY, 1)"])  # European alone, and in combination
     code, _, err = das("dhc-a", params, "--person", "name=A,codes=1090 77,ethnicity=1000")
     assert (code, "unknown race or ethnicity codes 77" in err) == (1, True)
+
+
+def test_losses_as_what_an_attacker_gets_right(das):
+    """Of 100, with 5 false alarms in 100; what is not touched stays at 5."""
+    _, text, _ = das("s-dhc", "--attacker", "--format", "csv")
+    alice = rows(text)[0]
+    assert (alice["Race-Ethnicity"], alice["Age"], alice["Exact Household"]) == ("5.0", "36.2", "68.2")
+    code, _, said = das("s-dhc", "--attacker", "--delta", "1e-10")
+    assert code == 1
+    assert "--delta or --attacker" in said
