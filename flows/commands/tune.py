@@ -42,6 +42,7 @@ def tune(
         typer.Option(metavar="QUESTION", help="Print the least budget of a level that gives a statistic its margin."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
+    xlsx: Annotated[Path | None, typer.Option(help="Write a workbook with live formulas.")] = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +78,11 @@ def tune(
     if html is not None:
         from flows.reports.tuning.page import page
 
-        _write(html, page(plan))
+        _write(html, page(plan).encode())
+    if xlsx is not None:
+        from flows.reports.tuning.workbook import workbook
+
+        _write(xlsx, workbook(plan))
     if solve is not None:
         return _solve(plan, solve, as_json=as_json)
     answered = answers(plan)
@@ -94,9 +99,9 @@ def _solve(plan: BudgetPlan, text: str, *, as_json: bool) -> None:
         err.print(sentence(solved))
 
 
-def _write(path: Path, content: str) -> None:
+def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_text(content, "utf-8")
+        path.write_bytes(content)
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}") from None
     err.print(f"wrote {path}")

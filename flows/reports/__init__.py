@@ -1,1 +1,1 @@
-"""What a person looks at: terminal tables, charts, the tuning page."""
+"""What a person looks at: terminal tables, charts, the tuning page and its workbook."""

@@ -8,6 +8,7 @@ import json
 from fractions import Fraction
 from functools import partial
 
+import openpyxl
 import pytest
 from dhca_inputs import Inputs, configuration, write_config
 
@@ -148,12 +149,13 @@ def test_stabilities_of_the_parameter_files_stay_until_the_multiplicity_is_set(d
     assert {row["stability"] for row in json_of(das, params, "--race-codes", 5)["levels"]} == {6}
 
 
-def test_it_writes_a_page(das, tmp_path):
-    page = tmp_path / "tune.html"
-    code, _, err = das("--level", "County, Detailed=.159", "--html", page)
+def test_it_writes_a_page_and_a_workbook(das, tmp_path):
+    page, book = tmp_path / "tune.html", tmp_path / "tune.xlsx"
+    code, _, err = das("--level", "County, Detailed=.159", "--html", page, "--xlsx", book)
     assert code == 0
     assert "tune.html" in err
     assert "County, Detailed" in page.read_text()
+    assert openpyxl.load_workbook(book).sheetnames[:3] == ["Tune", "Suppression", "Trade-off"]
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The two faces of `das tune`: terminal tables and an offline page."""
+"""The three faces of `das tune`: terminal tables, an offline page, a workbook with live formulas."""

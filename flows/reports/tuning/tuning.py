@@ -1,4 +1,4 @@
-"""The answers of `das tune` for its tables; the page computes its own."""
+"""The answers of `das tune` for its tables; the page and the workbook compute their own."""
 
 from __future__ import annotations
 
