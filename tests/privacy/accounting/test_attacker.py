@@ -22,9 +22,11 @@ def test_no_test_of_gaussian_noise_detects_more_than_the_bound(rho, false_alarms
 def test_randomized_response_reaches_the_bound_of_pure_dp(epsilon, false_alarms):
     """Its best test says yes at a yes (chance e/(1 + e)) and, with the rest of the false alarms, at a no."""
     yes = exp(epsilon) / (1 + exp(epsilon))
-    right = false_alarms / (1 - yes) * yes if false_alarms <= 1 - yes else yes + (1 - yes) * (
-        false_alarms - (1 - yes)
-    ) / yes
+    right = (
+        false_alarms / (1 - yes) * yes
+        if false_alarms <= 1 - yes
+        else yes + (1 - yes) * (false_alarms - (1 - yes)) / yes
+    )
     assert detection("puredp", epsilon, false_alarms) == pytest.approx(right)
 
 
