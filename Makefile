@@ -1,17 +1,35 @@
 # Everything a newcomer needs: `make run` shows the system working, `make test` proves it.
 PYTHON ?= python3.11
 BIN := .venv/bin
+LOCKED := --no-deps --require-hashes --requirement requirements.lock
+ITSELF := --no-deps --no-build-isolation --editable .
+define COMPILE_ROUNDING
+import pathlib, sys, tasks.lifecycle.process
+tasks.lifecycle.process.keep_kernels(pathlib.Path(sys.argv[1]))
+import spine.top_down.rounding
+spine.top_down.rounding.compile_rounding()
+endef
+export COMPILE_ROUNDING
 
 .PHONY: setup run test test-slow test-long lint docs lock vendor clean
 
 setup: .venv/.installed
 
-.venv/.installed: requirements.lock pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@echo "compiling kernels, by a first run: half a minute"
-	@folder=$$(mktemp -d) && XDG_STATE_HOME=$$folder $(BIN)/das demo $$folder/out > $$folder/said 2>&1 || cat $$folder/said; rm -rf $$folder
+# uv installs in seconds what takes pip more than a minute, and finds Python 3.11. Where there is no uv, pip brings the locked
+# one; where uv finds no packages (it does not read pip's configuration), pip installs them. The run proves the installation
+# and compiles the kernels it meets; those of the rounding, which come last, are compiled meanwhile.
+.venv/.installed: requirements.lock uv-requirements.lock pyproject.toml
+	@echo "installing packages: seconds, or a minute where all must be downloaded"
+	@uv --version >/dev/null 2>&1 || [ -x build/uv/bin/uv ] || { python3 -m venv build/uv && build/uv/bin/python -m pip \
+	  install --quiet --disable-pip-version-check --require-hashes --requirement uv-requirements.lock; }
+	@uv=$$(uv --version >/dev/null 2>&1 && echo uv || echo build/uv/bin/uv); export VIRTUAL_ENV=$(CURDIR)/.venv; \
+	$$uv venv --quiet --allow-existing --python $(PYTHON) .venv && \
+	  $$uv pip install --quiet $(LOCKED) && $$uv pip install --quiet $(ITSELF) || { \
+	  echo "uv could not install them: trying pip, two minutes"; $(PYTHON) -m venv .venv && \
+	  $(BIN)/python -m pip install --quiet $(LOCKED) && $(BIN)/python -m pip install --quiet $(ITSELF); }
+	@echo "compiling kernels, in two processes, and a first run: half a minute"
+	@folder=$$(mktemp -d); export XDG_STATE_HOME=$$folder; $(BIN)/python -c "$$COMPILE_ROUNDING" $$folder > $$folder/compiled 2>&1 & \
+	$(BIN)/das demo $$folder/out > $$folder/ran 2>&1 && wait $$! || cat $$folder/compiled $$folder/ran; rm -rf $$folder
 	@touch $@
 
 run: setup
@@ -47,6 +65,7 @@ LOCK := uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit
 lock:
 	$(LOCK) --extra dev --output-file requirements.lock
 	$(LOCK) --extra solvers --constraint requirements.lock --output-file deploy/requirements.lock
+	echo uv | uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --output-file uv-requirements.lock -
 
 # The browser library that tests use (axe-core), at the version and hash of package-lock.json. Needs npm.
 vendor:
