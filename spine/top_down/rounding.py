@@ -297,6 +297,6 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> tu
 
 
 def compile_rounding() -> None:
-    """Compile `rounded` for what estimates give it. It shares no kernel with the least squares, so two processes can."""
+    """Compile `rounded` for what estimates give it: it shares no kernel with the least squares of another process."""
     one = np.zeros((1, 1), np.int64)
     rounded(np.zeros((1, 1)), Parent(one[0], one[0], one[0], one == 0, one, one), True, False)
