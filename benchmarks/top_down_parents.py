@@ -30,7 +30,7 @@ from spine.geography import Geography, geocode16, gq_pattern
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.settings import settings_for
-from spine.top_down import PERSONS, Plan, TrueHistograms, descend, invariants, reference, solve_parent
+from spine.top_down import PASSES, PERSONS, Plan, TrueHistograms, descend, redistricting_bounds, reference, solve_parent
 from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import ChildAnswers
 from spine.top_down.parent_problem import ParentProblem
@@ -175,14 +175,17 @@ def large() -> None:
     sizes = np.where(parts % 2, 20_000, 60_000)
     nation = state(top, sizes, parts // 2, 1)
     totals = dict(enumerate(np.bincount(parts // 2, nation.persons.totals()).tolist()))
-    estimated(Plan(PERSONS, top, alloc, invariants(top, nation.quarters, totals, parts // 2)), nation.persons)
+    estimated(
+        Plan(PERSONS, top, alloc, redistricting_bounds(PERSONS, top, nation.quarters, totals, parts // 2), PASSES),
+        nation.persons,
+    )
     tracts = np.arange(1000)
     starts = (tracts[:1], tracts[:1], tracts)
     county = Spine(("State", "County", "Tract"), tracts, starts, starts, 1)
     county = county.with_shares({level: alloc.levels[level] for level in county.levels})
     truth = state(county, np.full(1000, 3900), tracts, 1)
-    declared = invariants(county, truth.quarters, {STATE: truth.total()}, np.full(1000, STATE))
-    estimated(Plan(PERSONS, county, alloc, declared), truth.persons)
+    declared = redistricting_bounds(PERSONS, county, truth.quarters, {STATE: truth.total()}, np.full(1000, STATE))
+    estimated(Plan(PERSONS, county, alloc, declared, PASSES), truth.persons)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, combinations, pairwise
 from math import comb
 
-from spine.counts import Axis, Count
+from spine.counts import Axis, Count, Recode
 
 HOUSEHOLD, NURSING = 0, 3  # of hhgq: 0 in a household, 1..7 the major group-quarters types
 UNDER_18, ADULT = 0, 1  # of votingage
@@ -54,7 +54,13 @@ CENRACE = Axis(
 PERSON_AXES = (HHGQ, VOTING_AGE, HISPANIC, CENRACE)
 UNIT_AXES = (Axis("h1", "occupancy", ("vacant", "occupied"), "HH_STATUS", ("2", "1")),)
 TYPES = len(HHGQ)
-INSTITUTIONS = (range(1), range(1, 5), range(5, TYPES))  # hhinstlevels: households, institutional, noninstitutional
+INSTITUTIONS = (range(1), range(1, 5), range(5, TYPES))  # households, institutional, noninstitutional
+HHINSTLEVELS = Recode(
+    "hhinstlevels",
+    HHGQ.name,
+    tuple(part for part, types in enumerate(INSTITUTIONS) for _ in types),
+    ("households", "institutional group quarters", "noninstitutional group quarters"),
+)
 
 Where = dict[str, frozenset[int]]
 _ADULTS: Where = {"votingage": frozenset({ADULT})}

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from spine.allocations import Allocation
 from spine.counts import sizes
-from spine.redistricting import HHGQ, INSTITUTIONS, PERSON_AXES, UNIT_AXES
+from spine.redistricting import HHGQ, HHINSTLEVELS, INSTITUTIONS, PERSON_AXES, UNIT_AXES
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -49,7 +49,7 @@ class Workload:
 
 # The redistricting histograms: persons, with hhinstlevels = {0}, {1-4}, {5-7}; units, with H1 alone.
 WORKLOADS = {
-    "pl94-persons": Workload(sizes(PERSON_AXES), HHGQ.name, tuple(map(len, INSTITUTIONS)), "hhinstlevels"),
+    "pl94-persons": Workload(sizes(PERSON_AXES), HHGQ.name, tuple(map(len, INSTITUTIONS)), HHINSTLEVELS.name),
     "pl94-units": Workload(sizes(UNIT_AXES)),
 }
 

@@ -14,6 +14,7 @@ from spine.allocations import Allocation
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.top_down import (
+    PASSES,
     PERSONS,
     UNITS,
     Estimates,
@@ -28,8 +29,8 @@ from spine.top_down import (
     estimate_children,
     estimate_roots,
     exact_answers,
-    invariants,
     query_group,
+    redistricting_bounds,
     solve_parent,
     summed,
 )
@@ -172,8 +173,10 @@ def small_state(seed: int, parts: int = 1) -> State:
 def plan_of(state: State, alloc: Allocation | None = None, product: Product = PERSONS, **options: object) -> Plan:
     """The plan of estimating a state."""
     alloc = alloc or allocation("pl94-persons", "us")
-    declared = invariants(state.spine, state.quarters, {STATE: state.total()}, np.full(state.spine.blocks, STATE))
-    return Plan(product, state.spine, alloc, declared, **options)  # type: ignore[arg-type]
+    declared = redistricting_bounds(
+        product, state.spine, state.quarters, {STATE: state.total()}, np.full(state.spine.blocks, STATE)
+    )
+    return Plan(product, state.spine, alloc, declared, PASSES, **options)  # type: ignore[arg-type]
 
 
 def nation(seed: int) -> tuple[Plan, TrueHistograms]:
@@ -187,8 +190,8 @@ def nation(seed: int) -> tuple[Plan, TrueHistograms]:
     quarters[3, 0] = 2
     codes = np.array([1, 1, 2, 2, 4])
     totals = np.bincount(codes, people.persons.totals(), minlength=5)
-    declared = invariants(spine, quarters, dict(enumerate(totals.tolist())), codes)
-    return Plan(PERSONS, spine, alloc, declared), people.persons
+    declared = redistricting_bounds(PERSONS, spine, quarters, dict(enumerate(totals.tolist())), codes)
+    return Plan(PERSONS, spine, alloc, declared, PASSES), people.persons
 
 
 def pure(epsilon: Fraction) -> Allocation:
@@ -275,12 +278,12 @@ def units_of(case: State) -> tuple[Plan, TrueHistograms]:
 
 def check(plan: Plan, estimated: list[Estimates], persons: TrueHistograms) -> None:
     """Every invariant on every level, and every parent the sum of its children."""
-    declared, spine = plan.invariants, plan.spine
+    declared, spine = plan.bounds, plan.spine
     assert same(estimated[1:], summed(estimated[-1], spine)[1:])
     for level, estimates in enumerate(estimated):
         assert len(estimates) == len(spine.starts[level])
         assert (estimates.count > 0).all()
-        by_type = np.zeros((len(estimates), 8), np.int64)
+        by_type = np.zeros((len(estimates), len(declared.least)), np.int64)
         np.add.at(by_type, (estimates.row, plan.product.types[estimates.cell]), estimates.count)
         assert (by_type[~declared.allowed(level)] == 0).all()
         assert (by_type >= declared.lower_bound(level)).all()

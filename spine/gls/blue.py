@@ -15,14 +15,13 @@ from spine.gls import information as tree
 from spine.gls.information import Information
 from spine.gls.siblings import STATES, Blue, SiblingSums, times
 from spine.gls.upward import combine_units, unit_estimates
-from spine.top_down.histogram import UNITS
 from spine.top_down.plan import Plan
 from spine.workload import FloatArray
 
 
 def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatArray]:
     """Return z and V of geounits without their parents."""
-    if plan.product is UNITS:
+    if plan.closed_form:
         z, variance = unit_estimates(information.linear, information.precision)
         return z.reshape(-1, 1, 1, 1), variance.reshape(-1, 1, 1, 1)
     return tree.estimates(plan, information)
@@ -31,7 +30,7 @@ def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatAr
 def first_children(plan: Plan, level: int, first: int, last: int) -> IntArray:
     """Return the (last - first + 1,) first child of each geounit first, ..., last: of a level, or of whole states."""
     if level == STATES:
-        state = plan.invariants.state_of
+        state = plan.bounds.lowest_totals.group
         return np.searchsorted(state, np.arange(first, last + 1))
     return plan.first_child[level][first : last + 1]
 
@@ -44,7 +43,7 @@ def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Inf
     first_child = first_children(plan, level, first, last)
     first_child = first_child - first_child[0]
     number = np.diff(first_child)
-    if plan.product is UNITS:
+    if plan.closed_form:
         combined = combine_units(first_child, information.linear, information.precision)
         b, below = (array.reshape(-1, 1, 1, 1) for array in combined)
     else:
@@ -70,9 +69,9 @@ def _runs(chosen: BoolArray) -> list[tuple[int, int]]:
 def blue_nation(plan: Plan, information: Information) -> Blue:
     """Return the nation's estimate from its information; its total is the sum of the declared ones."""
     z, variance = estimates(plan, information)
-    if plan.product is UNITS or plan.free:
+    if plan.closed_form or plan.free:
         return Blue(information.level, 0, z, variance)
-    return Blue(information.level, 0, *tree.declared_total(z, variance, plan.invariants.state_totals.sum()))
+    return Blue(information.level, 0, *tree.declared_total(z, variance, plan.bounds.lowest_totals.values.sum()))
 
 
 def blue_states(plan: Plan, information: Information, nation: Blue | None = None) -> Blue:
@@ -81,10 +80,10 @@ def blue_states(plan: Plan, information: Information, nation: Blue | None = None
     information: of all their parts. nation: where it is above them.
     """
     z, variance = estimates(plan, information)
-    first = first_children(plan, STATES, 0, len(plan.invariants.state_totals))[:-1]
+    first = first_children(plan, STATES, 0, len(plan.bounds.lowest_totals.values))[:-1]
     z, variance = np.add.reduceat(z, first), np.add.reduceat(variance, first)
-    if plan.product is not UNITS and not plan.free:
-        z, variance = tree.declared_total(z, variance, plan.invariants.state_totals)
+    if not plan.closed_form and not plan.free:
+        z, variance = tree.declared_total(z, variance, plan.bounds.lowest_totals.values)
     if nation is None:
         return Blue(STATES, 0, z, variance)
     below = np.array([np.linalg.pinv(part, hermitian=True, rcond=1e-12) for part in variance.sum(axis=0)])

@@ -14,7 +14,7 @@ import numpy as np
 
 from spine.counts import Count, mask
 from spine.gls.grid import grid, signed
-from spine.top_down.histogram import UNITS, Product
+from spine.top_down.histogram import Product
 from spine.workload import FloatArray
 
 
@@ -54,7 +54,7 @@ class Columns:
 def columns(product: Product, counts: Sequence[Count]) -> Columns:
     """Return these counts of a product as columns."""
     names = tuple(count.name for count in counts)
-    if product is UNITS:  # the one unknown is the number of occupied units: the total is declared
+    if product.cells == 2:  # the one unknown is the number of occupied units: the total is declared
         return Columns(names, np.ones((len(names), 1)), np.ones((1, len(names), 1)))
     sizes = grid(product)
     _, signs, races = sizes.shape

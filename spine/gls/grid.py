@@ -67,6 +67,8 @@ class Grid:
 def grid(product: Product) -> Grid:
     """Return the grid of a product with types of living quarters; ValueError where its axes do not split so."""
     workload = product.workload
+    if workload is None:
+        raise ValueError(f"{product.name}: least squares over the tree needs query groups that commute")
     first, *axes = workload.axes
     sizes = tuple(workload.axes[axis] for axis in axes)
     if first != workload.grouped or set(sizes[:-1]) != {2}:
@@ -76,7 +78,8 @@ def grid(product: Product) -> Grid:
 
 def precision_of_queries(product: Product, queries: list[str]) -> FloatArray:
     """Return the (queries, components, types, types) precision that one query group of weight 1 adds."""
-    workload, sizes = product.workload, grid(product)
+    sizes, workload = grid(product), product.workload
+    assert workload is not None
     axes = [axis for axis in workload.axes if axis != workload.grouped]
     group = np.repeat(np.arange(len(workload.groups)), workload.groups)
     alike, same = np.equal.outer(group, group).astype(float), np.eye(sizes.types)

@@ -226,8 +226,8 @@ def from_children(
 
 def allowed_types(plan: Plan, level: int, first: int, last: int) -> BoolArray:
     """Return (geounits, types) whether a geounit has living quarters of a type; every type in blocks of a free plan."""
-    allowed = np.ascontiguousarray(plan.invariants.allowed(level)[first:last])
-    return np.ones_like(allowed) if plan.free and plan.spine.levels[level] == "Block" else allowed
+    allowed = np.ascontiguousarray(plan.bounds.allowed(level)[first:last])
+    return np.ones_like(allowed) if plan.free and plan.is_leaf(level) else allowed
 
 
 def only_allowed(plan: Plan, given: Information) -> Information:
@@ -253,7 +253,7 @@ def combine_states(plan: Plan, given: Information) -> Information:
     either, and the nation's own total adds nothing: it is the sum of the declared ones.
     """
     z, variance = estimates(plan, given)
-    state, declared = plan.invariants.state_of, plan.invariants.state_totals
+    state, declared = plan.bounds.lowest_totals.group, plan.bounds.lowest_totals.values
     number = len(declared)
     zs, spread = np.zeros((number, *z.shape[1:])), np.zeros((number, *variance.shape[1:]))
     np.add.at(zs, state, z)

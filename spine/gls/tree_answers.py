@@ -18,7 +18,7 @@ from spine.gls.kernel import coordinates, least_squares
 from spine.gls.upward import pass_up
 from spine.top_down.least_squares import Parent, Solution
 from spine.top_down.own_answers import OwnAnswers, Siblings
-from spine.top_down.plan import Plan, has_total_pass
+from spine.top_down.plan import Plan
 from spine.workload import FloatArray
 
 LEFT = 0.99  # of the total's precision that may be taken out of P: the rest must stay positive definite
@@ -116,11 +116,11 @@ class TreeAnswers(OwnAnswers):
 
     def siblings(self, level: int, first: int, last: int) -> Siblings:
         """Return the information of the geounits first, ..., last - 1 of a level, or the answers of blocks."""
-        if not has_total_pass(self.plan.spine.levels[level]):
+        if self.plan.is_leaf(level):
             return super().siblings(level, first, last)
         return informed(self.plan, self.information(level, first, last))
 
-    def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+    def second(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
         """Return the targets of occupied units and their weights, arbitrary where there are no units."""
         information = self.information(level, first, last)
         weight = np.where(information.precision > 0, information.precision, 1.0)

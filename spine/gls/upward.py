@@ -22,7 +22,6 @@ from spine.gls.information import (
     own_information,
 )
 from spine.top_down import units
-from spine.top_down.histogram import UNITS
 from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
 from spine.top_down.queries import DETAILED
@@ -79,10 +78,10 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
     level = children.level - 1
     plan.check_measured(level, first, last)
     first_child = plan.first_child[level][first : last + 1] - children.first
-    if plan.product is UNITS:
+    if plan.closed_form:
         linear, precision = combine_units(first_child, children.linear, children.precision)
         below = Information(level, first, linear, precision)
-    elif plan.spine.levels[level] == "US" and not plan.free:
+    elif plan.bounds.totals[children.level] is not None and not plan.free:
         below = combine_states(plan, children)
     else:
         below = combine_children(plan, first, first_child, children)
@@ -122,8 +121,8 @@ def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -
     shares = spine.shares[level][first:last]
     weight = np.ascontiguousarray(weights(plan.allocation, name, queries, shares, spine.denominator))
     given = measure(level, first, last).answers if shares.any() else {}
-    if plan.product is UNITS:
-        hu = plan.invariants.housing_units(level)[first:last]
+    if plan.closed_form:
+        hu = plan.bounds.number(level)[first:last]
         precision = 2 * weight[0] * (hu > 0)  # of (hu - y0 + y1) / 2
         target: FloatArray = units.targets(hu, given[DETAILED]) if given else np.zeros(len(hu))
         return Information(level, first, precision * target, precision)

@@ -5,14 +5,14 @@ executed it. From the top of the spine down, each parent's histogram is divided 
 squares on the children's noisy answers under the parent's counts and the invariants, then a rounding to integers.
 
 The contract
-    Estimation reads three things, all noisy or public: a `Plan` (spine with shares, allocation, declared invariants),
+    Estimation reads three things, all noisy or public: a `Plan` (spine with shares, allocation, declared bounds),
     `OwnAnswers`, which ask a callable `measure(level, first, last) -> NoisyAnswers`, and the estimates of the parents.
     No argument can carry an exact count of records: `TrueHistograms` and `exact_answers` are for measuring, and nothing
     here takes them. Everything is deterministic: the same answers give the same estimates, bit by bit, in any order or
     partition of the work (no fused or reordered floating-point operations are compiled).
 
 The steps, each returning `Estimates` of a range of geounits and a `Solve` for each parent solved
-    estimate_roots(plan, answers)               the top level: the nation, or the parts of each state of a forest
+    estimate_roots(plan, answers)               the top level: one root, or a forest of roots with declared totals
     estimate_children(plan, parents, answers)   one level down, for the children of a range of parents
 
     answers = OwnAnswers(plan, measure) are the program's: a parent is divided by its children's own noisy answers.
@@ -20,6 +20,7 @@ The steps, each returning `Estimates` of a range of geounits and a `Solve` for e
 
 Reading it together with the paper
     plan            which query groups each pass asks       queries, measurements   query groups and their variances
+    bounds          what is declared                        redistricting           the products of 2020
     descend         the passes of a parent, level by level  own_answers             the objective of a parent
     parent_problem  its constraints                        least_squares, totals   its kernels: last pass and pass 0
     solve_parent    what if a solver fails
@@ -45,11 +46,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spine.top_down.histogram import PERSONS, UNITS, Estimates, Product, TrueHistograms, joined, summed
-from spine.top_down.invariants import Invariants, invariants
+from spine.top_down.bounds import Bounds, Totals, sum_bounds
+from spine.top_down.histogram import Estimates, Product, TrueHistograms, joined, summed
 from spine.top_down.measurements import Measure, NoisyAnswers
-from spine.top_down.plan import Plan, Rounding
+from spine.top_down.plan import Passes, Plan, Rounding
 from spine.top_down.queries import exact_answers, query_group
+from spine.top_down.redistricting import PASSES, PERSONS, UNITS, redistricting_bounds
 
 if TYPE_CHECKING:
     from spine.top_down.descend import EstimationError, Solve, estimate_children, estimate_roots
@@ -69,24 +71,28 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "PASSES",
     "PERSONS",
     "UNITS",
+    "Bounds",
     "Estimates",
     "EstimationError",
-    "Invariants",
     "Measure",
     "NoisyAnswers",
     "OwnAnswers",
+    "Passes",
     "Plan",
     "Product",
     "Rounding",
     "Solve",
+    "Totals",
     "TrueHistograms",
     "estimate_children",
     "estimate_roots",
     "exact_answers",
-    "invariants",
     "joined",
     "query_group",
+    "redistricting_bounds",
+    "sum_bounds",
     "summed",
 ]

@@ -11,16 +11,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from spine.geography import IntArray
-from spine.redistricting import OCCUPIED
 from spine.top_down import totals, units
-from spine.top_down.histogram import UNITS, Estimates, joined
+from spine.top_down.bounds import Totals
+from spine.top_down.histogram import Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.own_answers import OwnAnswers, Siblings
 from spine.top_down.parent_problem import ParentProblem
-from spine.top_down.plan import Plan, has_total_pass
+from spine.top_down.plan import Plan
 from spine.top_down.solve_parent import EstimationError, Solver, solve, to_integers
-
-BAND = 0.1  # persons: how far a child's total in the last pass may be from that of pass 0
 
 
 class Solve(NamedTuple):
@@ -50,31 +48,38 @@ class Solve(NamedTuple):
 
 
 def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
-    """Estimate the top level of the spine: each state's parts (or the nation) sum to the declared total."""
+    """Estimate the top level of the spine: the roots of each group sum to its declared total.
+
+    Where no total is declared, the only root's is the least-squares solution's, rounded.
+    """
     number = len(plan.spine.starts[0])
-    if plan.product is UNITS:
-        hu, target = plan.invariants.housing_units(0), answers.occupied(0, 0, number)[0]
-        return units.estimates(0, 0, hu, np.rint(np.clip(target, 0, hu)).astype(np.int64)), []
-    siblings = answers.siblings(0, 0, number)
-    state, declared = np.zeros(number, np.int64), plan.invariants.state_totals.sum(keepdims=True)
-    if plan.spine.levels[0] == "State":
-        state, declared = plan.invariants.state_of, plan.invariants.state_totals
+    if plan.closed_form:
+        fixed, target = plan.bounds.number(0), answers.second(0, 0, number)[0]
+        return units.estimates(0, 0, fixed, np.rint(np.clip(target, 0, fixed)).astype(np.int64)), []
+    siblings, declared = answers.siblings(0, 0, number), plan.bounds.totals[0]
+    if declared is None:
+        if number > 1:
+            raise ValueError(
+                f"the level {plan.spine.levels[0]} has {number} geounits, and no total of them is declared"
+            )
+        estimates, solves = _root(plan, 0, None, 0, siblings)
+        return estimates, solves
     total = np.zeros(number, np.int64)
-    for s, of_state in enumerate(declared.tolist()):
-        parts = np.flatnonzero(state == s)
-        total[parts] = _root_totals(plan, parts, of_state, siblings)
-    roots = [_root(plan, root, int(total[root]), int(state[root]), siblings) for root in range(number)]
+    for at, value in enumerate(declared.values.tolist()):
+        parts = np.flatnonzero(declared.group == at)
+        total[parts] = _root_totals(plan, parts, value, siblings)
+    roots = [_root(plan, root, int(total[root]), int(declared.group[root]), siblings) for root in range(number)]
     return joined([estimates for estimates, _ in roots]), [made for _, solved in roots for made in solved]
 
 
 def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings) -> IntArray:
-    """Return the totals of a state's parts: next to their noisy totals, summing to the declared one."""
+    """Return the totals of a group of roots: next to their noisy totals, summing to the declared one."""
     if len(parts) == 1:
         return np.array([declared])
     if not len(siblings.total):
-        raise ValueError(f"the level {plan.spine.levels[0]} has states of several parts: it must ask the total")
-    lower_bound = plan.invariants.lower_bound(0)[parts].sum(axis=1)
-    any_allowed = np.array([np.any(plan.invariants.allowed(0)[parts], axis=1)])
+        raise ValueError(f"the level {plan.spine.levels[0]} has totals of several geounits: it must ask the total")
+    lower_bound = plan.bounds.lower_bound(0)[parts].sum(axis=1)
+    any_allowed = np.array([np.any(plan.bounds.allowed(0)[parts], axis=1)])
     weight, supply = siblings.total_weight[parts], np.array([float(declared)])
     nearest = totals.totals(
         siblings.total[parts], weight / weight.max(), any_allowed, lower_bound[None].astype(float), supply
@@ -82,15 +87,16 @@ def _root_totals(plan: Plan, parts: IntArray, declared: int, siblings: Siblings)
     return totals.to_integers(nearest, lower_bound, declared)
 
 
-def _root(plan: Plan, root: int, total: int, state: int, siblings: Siblings) -> tuple[Estimates, list[Solve]]:
-    """Estimate one geounit without a parent, its total known."""
-    allowed = plan.invariants.allowed(0)[root]
+def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblings) -> tuple[Estimates, list[Solve]]:
+    """Estimate one geounit without a parent; total: where it is known."""
+    allowed = plan.bounds.allowed(0)[root]
     cells = np.flatnonzero(plan.product.possible & allowed[plan.product.types])
     if total == 0 or not len(cells):
         return _estimates(0, root, np.zeros((0, 1), np.int64), cells[:0]), []
     problem = _problem(plan, 0, (root, root + 1), siblings, cells, NO_INTEGERS)
-    problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
-    x, made = _solve(plan, 0, state, problem)
+    if total is not None:
+        problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
+    x, made = _solve(plan, 0, group, problem)
     return _estimates(0, root, x, cells), [made]
 
 
@@ -98,7 +104,7 @@ def estimate_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> tu
     """Estimate the children of a range of parents: they sum to their parent, cell by cell, and meet the invariants."""
     level = parents.level + 1
     plan.check_measured(parents.level, parents.first, parents.last)
-    if plan.product is UNITS:
+    if plan.closed_form:
         return _units_of_children(plan, parents, answers), []
     estimates: list[Estimates] = []
     solves: list[Solve] = []
@@ -128,21 +134,25 @@ def _parent(
     counts: IntArray,
 ) -> tuple[IntArray, Solve]:
     """Solve one parent: pass 0 for the children's totals, the last pass within their bands, rounding."""
-    name = plan.spine.levels[level]
-    problem = _problem(plan, level, children, siblings, cells, counts)
-    if not has_total_pass(name):
+    problem, declared = _problem(plan, level, children, siblings, cells, counts), plan.bounds.totals[level]
+    if declared is None and not plan.has_total_pass(level):
         return _solve(plan, level, parent, problem)
+    if declared is not None:
+        groups, group = np.unique(declared.group[slice(*children)], return_inverse=True)
+        declared = Totals(group, declared.values[groups])
+        if len(groups) == len(group) and not len(siblings.total):
+            return _solve(plan, level, parent, problem.with_totals(declared.values.astype(float)))
     if not len(siblings.total):
-        raise ValueError(f"the level {name} must ask the total: its children's totals are estimated first")
-    by_type = np.bincount(problem.parent.quarters_type, counts).astype(float)
+        raise ValueError(f"the level {plan.spine.levels[level]} must ask the total, which is estimated first")
+    by_type = np.bincount(problem.parent.quarters_type, problem.parent.counts).astype(float)
     at = slice(children[0] - siblings.first, children[1] - siblings.first)
     total, weight = siblings.total[at], siblings.total_weight[at]
     pass_0 = total, weight / weight.max(), problem.parent.allowed, problem.parent.lower_bound.astype(float), by_type
-    if name != "State":
-        return _solve(plan, level, parent, problem.with_totals(totals.totals(*pass_0), BAND))
-    state, declared = plan.invariants.state_of, plan.invariants.state_totals
-    by_state = totals.totals_in_groups(*pass_0, state, declared)
-    return _solve(plan, level, parent, problem.with_totals(by_state, state=state, state_totals=declared))
+    if declared is None:
+        return _solve(plan, level, parent, problem.with_totals(totals.totals(*pass_0), plan.passes.band))
+    by_group = totals.totals_in_groups(*pass_0, declared.group, declared.values)
+    problem = problem.with_totals(by_group, state=declared.group, state_totals=declared.values)
+    return _solve(plan, level, parent, problem)
 
 
 def _problem(
@@ -153,30 +163,34 @@ def _problem(
     counts: the parent's, empty at a root.
     """
     types, quarters_type = np.unique(plan.product.types[cells], return_inverse=True)
-    of_children = slice(*children)
-    cells = np.array(cells, np.int64)  # a copy: what was read from a file may be read-only, another type to numba
+    of_children, by_type = slice(*children), np.argsort(quarters_type, kind="stable")
+    # Copies: what was read from a file may be read-only, another type to numba.
+    cells, counts = np.array(cells[by_type], np.int64), np.array(counts[by_type[: len(counts)]], np.int64)
     constraints = Parent(
         cells=cells,
-        quarters_type=quarters_type,
-        counts=np.array(counts, np.int64),
-        allowed=np.ascontiguousarray(plan.invariants.allowed(level)[of_children, types].T),
-        lower_bound=np.ascontiguousarray(plan.invariants.lower_bound(level)[of_children, types].T),
+        quarters_type=quarters_type[by_type],
+        counts=counts,
+        allowed=np.ascontiguousarray(plan.bounds.allowed(level)[of_children, types].T),
+        lower_bound=np.ascontiguousarray(plan.bounds.lower_bound(level)[of_children, types].T),
         nested=np.ascontiguousarray(plan.nested[:, cells]),
+        cell_weight=plan.passes.cell_weight,
     )
     return ParentProblem(siblings.objective(*children, cells), constraints)
 
 
 def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:
-    """Solve the least squares of one parent and round it."""
-    total_first = has_total_pass(plan.spine.levels[level]) and level > 0
+    """Solve the least squares of one parent and round it; the counts are in the order of ascending cells."""
     start = process_time()
     x, iterations, solver, violation = solve(problem)
     middle = process_time()
-    whole, by = to_integers(problem, x, total_first, plan.rounding == "l1")
+    if not len(problem.parent.counts) and not len(problem.parent.total):  # a root without a declared total
+        total = max(np.rint(x.sum()), problem.parent.lower_bound.sum())
+        problem = problem.with_totals(np.array([total]), total=np.array([int(total)]))
+    whole, by = to_integers(problem, x, plan.has_total_pass(level), plan.rounding == "l1")
     end = process_time()
     cells, children = x.shape
     made = Solve(level, parent, children, cells, iterations, solver, violation, by, middle - start, end - middle)
-    return whole, made
+    return whole[np.argsort(problem.parent.cells)], made
 
 
 def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimates:
@@ -187,14 +201,14 @@ def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimate
 
 
 def _units_of_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> Estimates:
-    """Estimate H1 of the children of a range of parents."""
+    """Estimate two cells of the children of a range of parents, their sums fixed."""
     level = parents.level + 1
     first, last = plan.children_of(parents.level, parents.first, parents.last)
-    hu = plan.invariants.housing_units(level)[first:last].copy()
-    occupied = parents.dense(plan.product.cells)[:, OCCUPIED]
+    fixed = plan.bounds.number(level)[first:last].copy()
+    second = parents.dense(plan.product.cells)[:, 1]
     first_child = plan.first_child[parents.level][parents.first : parents.last + 1] - first
-    occupied = units.children(occupied, first_child, hu, *answers.occupied(level, first, last))
-    return units.estimates(level, first, hu, occupied)
+    second = units.children(second, first_child, fixed, *answers.second(level, first, last))
+    return units.estimates(level, first, fixed, second)
 
 
 __all__ = ["EstimationError", "Solve", "estimate_children", "estimate_roots"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TypeVar
@@ -13,39 +13,28 @@ import numpy as np
 from spine.counts import Axis, Condition, Count, Recode, mask, matrix, sums
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
-from spine.redistricting import (
-    HHGQ,
-    INSTITUTIONS,
-    NURSING,
-    PERSON_AXES,
-    PERSON_COUNTS,
-    PERSON_TABLES,
-    UNDER_18,
-    UNIT_AXES,
-    UNIT_COUNTS,
-    UNIT_TABLES,
-    VOTING_AGE,
-)
-from spine.workload import WORKLOADS, Workload
+from spine.workload import Workload
+
+DETAILED, TOTAL = "detailed", "total"  # query groups that every histogram has
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """The schema of a histogram: its axes, their query groups, and what is counted of its cells.
+    """The schema of a histogram: its axes and their groups, which queries ask, and what is counted of its cells.
 
-    counts: those that have a name. tables: the cells of the published tables, by table. type_axis: the axis of living
-    quarters, whose coordinates a geounit may hold only if it has such quarters. zeros: structural zeros, the conditions
-    that no record meets. recodes: groups of an axis's coordinates that queries ask in its place.
+    counts: those that have a name. tables: the cells of the published tables, by table. bounded: the query whose
+    coordinates part the cells by what is declared of a geounit (`bounds.Bounds`); by default all cells are one part.
+    zeros: structural zeros, the conditions that no record meets. workload: for `spine.gls`, None where it has none.
     """
 
     name: str
     axes: tuple[Axis, ...]
-    workload: Workload
     counts: tuple[Count, ...]
-    tables: Mapping[str, tuple[Count, ...]]
-    type_axis: str | None = None
-    zeros: tuple[Condition, ...] = ()
+    tables: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
     recodes: tuple[Recode, ...] = ()
+    bounded: str = TOTAL
+    zeros: tuple[Condition, ...] = ()
+    workload: Workload | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,12 +49,38 @@ class Product:
     @cached_property
     def coordinates(self) -> dict[str, IntArray]:
         """Return for each axis the (cells,) coordinate of every cell."""
-        return dict(zip(self.workload.axes, np.indices(self.shape).reshape(len(self.shape), -1), strict=True))
+        at = np.indices(self.shape).reshape(len(self.shape), -1)
+        return {axis.name: own for axis, own in zip(self.axes, at, strict=True)}
+
+    def partition(self, query: str) -> tuple[IntArray, int]:
+        """Return the (cells,) coordinate of a query that each cell is counted in, and the number of coordinates.
+
+        query: `total`, `detailed`, or axes and recodes joined by *, at most one an axis. Coordinates are in C order of
+        the axes as the histogram has them. ValueError for an axis that is not there.
+        """
+        axes, recodes = {axis.name: axis for axis in self.axes}, {recode.name: recode for recode in self.recodes}
+        asked = (
+            [] if query == TOTAL else list(axes) if query == DETAILED else [each.strip() for each in query.split("*")]
+        )
+        if unknown := [each for each in asked if each not in axes and each not in recodes]:
+            raise ValueError(f"query group {query} asks {unknown[0]}: the axes are {', '.join([*axes, *recodes])}")
+        by_axis = {recodes[each].axis if each in recodes else each: each for each in asked}
+        if len(by_axis) < len(asked):
+            raise ValueError(f"query group {query} asks an axis twice")
+        coordinate, width = np.zeros(self.cells, np.int64), 1
+        for axis in axes:
+            if (each := by_axis.get(axis)) is None:
+                continue
+            value, size = self.coordinates[axis], len(axes[axis])
+            if each in recodes:
+                value, size = np.array(recodes[each].part)[value], len(recodes[each])
+            coordinate, width = coordinate * size + value, width * size
+        return coordinate, width
 
     @cached_property
     def types(self) -> IntArray:
-        """Return the (cells,) type of living quarters of every cell; all 0 without such an axis."""
-        return self.coordinates[self.type_axis] if self.type_axis else np.zeros(self.cells, np.int64)
+        """Return the (cells,) part of every cell by what is declared: its type of living quarters."""
+        return self.partition(self.bounded)[0]
 
     @cached_property
     def possible(self) -> BoolArray:
@@ -91,19 +106,6 @@ class Product:
     def cells_like(self, count: Count) -> list[str]:
         """Return the names of the cells of tables that count the same."""
         return [cell.name for table in self.tables.values() for cell in table if cell.where == count.where]
-
-
-PERSONS = Product(
-    "pl94-persons",
-    PERSON_AXES,
-    WORKLOADS["pl94-persons"],
-    PERSON_COUNTS,
-    PERSON_TABLES,
-    type_axis=HHGQ.name,
-    zeros=({HHGQ.name: {NURSING}, VOTING_AGE.name: {UNDER_18}},),
-    recodes=(Recode("hhinstlevels", HHGQ.name, tuple(at for at, own in enumerate(INSTITUTIONS) for _ in own)),),
-)
-UNITS = Product("pl94-units", UNIT_AXES, WORKLOADS["pl94-units"], UNIT_COUNTS, UNIT_TABLES)
 
 
 H = TypeVar("H", bound="Histograms")

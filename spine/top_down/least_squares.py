@@ -251,7 +251,7 @@ class Parent(NamedTuple):
     counts: (n,) the parent's, empty at a root. allowed, lower_bound: (types, children). nested: (groups, n) coordinate
     of each cell in the nested query groups whose sums the integers keep close to, coarse to fine. low, high:
     (children,) bands of the totals. total: (1,) of all children at a root. state, state_totals: (children,) and
-    (states,), where the children's totals are declared for groups of them.
+    (states,), where the children's totals are declared for groups of them. cell_weight: of the cells in the rounding.
     """
 
     cells: IntArray
@@ -265,6 +265,7 @@ class Parent(NamedTuple):
     total: IntArray = NO_INTEGERS
     state: IntArray = NO_INTEGERS
     state_totals: IntArray = NO_INTEGERS
+    cell_weight: int = 1
 
 
 class Solution(NamedTuple):

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 
 from spine.geography import BoolArray, IntArray
 from spine.top_down import units
-from spine.top_down.histogram import UNITS
 from spine.top_down.least_squares import Parent, Solution, least_squares
 from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
@@ -108,13 +107,12 @@ class OwnAnswers:
             return Siblings(first, np.zeros(0), np.zeros(0), objective)
         return Siblings(first, np.asarray(given[TOTAL], float)[:, 0], weigh([TOTAL])[0], objective)
 
-    def occupied(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return the targets of occupied units of the geounits first, ..., last - 1 of a level, and their weights."""
+    def second(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Return the targets of the second of two cells (occupied units) of some geounits, and their weights."""
         plan = self.plan
-        assert plan.product is UNITS
         batches = [(at, min(at + plan.rows, last)) for at in range(first, last, plan.rows)]
         answers = [self.measure(level, *batch).answers[DETAILED] for batch in batches]
-        units_ = plan.invariants.housing_units(level)[first:last]
+        fixed = plan.bounds.number(level)[first:last]
         # An only child may have the share 0: it is copied.
         weight = np.maximum(plan.spine.shares[level][first:last], 1) / plan.spine.denominator
-        return units.targets(units_, np.concatenate(answers)), weight
+        return units.targets(fixed, np.concatenate(answers)), weight

@@ -1,9 +1,4 @@
-"""The public inputs of an estimation: product, spine with shares, allocation, invariants, and the order of its passes.
-
-The passes are those of the redistricting run (Strategy1b_ST_CTY_TR_BG_isoTot_Ordering_dsepJune3 of the production
-program): on all levels except the blocks the children's totals are estimated first (pass 0), and the other query groups
-within a band around them (last pass).
-"""
+"""The public inputs of an estimation: product, spine with shares, allocation, bounds, and the order of its passes."""
 
 from __future__ import annotations
 
@@ -17,35 +12,46 @@ import numpy as np
 from spine.allocations import Allocation
 from spine.geography import IntArray
 from spine.hierarchy import Spine
+from spine.top_down.bounds import Bounds
 from spine.top_down.histogram import Product
-from spine.top_down.invariants import Invariants
 from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, query_group, query_hierarchy
 
 Rounding = Literal["program", "l1"]
-# Nested sums whose rounded values the rounding keeps close to, coarse to fine; the cells themselves come last.
-ROUNDED = ("hhgq", "hhgq*hispanic", "hhgq*hispanic*cenrace")
+MOST_PARTS = 12  # of the bounded partition: pass 0 looks at every set of them
 
 
-def has_total_pass(level: str) -> bool:
-    """Return whether the totals of a level's geounits have a pass of their own: everywhere except at the blocks."""
-    return level != "Block"
+@dataclass(frozen=True)
+class Passes:
+    """How the children of a level are estimated.
+
+    total_first: the levels whose totals have a pass of their own (pass 0): the other query groups are then estimated
+    within `band` records around them (last pass), and rounding keeps them before all else. rounded: the nested query
+    groups whose rounded sums the rounding keeps close to, coarse to fine; the cells themselves come last, with their
+    weight.
+    """
+
+    total_first: frozenset[str] = frozenset()
+    rounded: tuple[str, ...] = ()
+    band: float = 0.1
+    cell_weight: int = 1
 
 
 @dataclass(frozen=True)
 class Plan:
     """The public inputs of an estimation.
 
-    product: PERSONS or UNITS. spine: with its shares; its top level is one root or a forest of states' parts.
-    allocation: budget and shares alpha, for (at least) the spine's levels. invariants: declared, on the spine's levels.
-    rounding: the production program's objective, or the L1 distance to the least-squares solution at every query.
-    rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
-    free: whether estimates by `spine.gls` leave the declared totals and the zeros of blocks unused.
+    spine: with its shares; its top level is one root or a forest whose roots have declared totals. allocation: budget
+    and shares alpha, for (at least) the spine's levels; the last of its levels is the leaves'. bounds: declared, on the
+    spine's levels. rounding: the production program's objective, or the L1 distance to the least-squares solution at
+    every query. rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
+    free: whether estimates by `spine.gls` leave the declared totals and the zeros of leaves unused.
     """
 
     product: Product
     spine: Spine
     allocation: Allocation
-    invariants: Invariants
+    bounds: Bounds
+    passes: Passes
     rounding: Rounding = "program"
     rows: int = 512
     free: bool = False
@@ -54,11 +60,30 @@ class Plan:
         for name in self.spine.levels:
             if DETAILED not in self.allocation.queries[name]:
                 raise ValueError(f"level {name} does not ask the detailed query: its cells would not be determined")
+        if not self.closed_form and len(self.bounds.least) > MOST_PARTS:
+            raise ValueError(f"{self.product.bounded} has {len(self.bounds.least)} parts, more than {MOST_PARTS}")
+        if not self.closed_form and self.bounds.least.any() and self.passes.rounded[:1] != (self.product.bounded,):
+            raise ValueError(f"counts of {self.product.bounded} are declared: it must be the first that is rounded")
+
+    @property
+    def closed_form(self) -> bool:
+        """Return whether each geounit has one unknown: two cells, and a fixed number of records (`units`)."""
+        return self.product.cells == 2 and self.bounds.fixed
+
+    def is_leaf(self, level: int) -> bool:
+        """Return whether a level is that of the leaves of the whole hierarchy, of which a spine may be a part."""
+        return self.spine.levels[level] == [*self.allocation.levels][-1]
+
+    def has_total_pass(self, level: int) -> bool:
+        """Return whether the totals of a level's geounits have a pass of their own; those of roots never have."""
+        return level > 0 and self.spine.levels[level] in self.passes.total_first
 
     @cached_property
     def nested(self) -> IntArray:
         """Return the (sums, cells) coordinates of the sums that rounding keeps close to, coarse to fine."""
-        return np.array([query_group(self.product, name).coordinate for name in ROUNDED])
+        return np.array([query_group(self.product, name).coordinate for name in self.passes.rounded]).reshape(
+            -1, self.product.cells
+        )
 
     @cached_property
     def first_child(self) -> tuple[IntArray, ...]:
@@ -73,10 +98,12 @@ class Plan:
     def last_pass(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
         """Return for each level the query groups of the last pass, widest first, and their hierarchy.
 
-        The total is among them at the blocks only; at the roots and the states it is declared or has its own pass.
+        The total is not among them where it is declared or has its own pass.
         """
-        levels = enumerate(self.spine.levels)
-        return tuple(self._hierarchy(name, without_total=has_total_pass(name) or not level) for level, name in levels)
+        return tuple(
+            self._hierarchy(name, without_total=self.has_total_pass(level) or self.bounds.totals[level] is not None)
+            for level, name in enumerate(self.spine.levels)
+        )
 
     @cached_property
     def all_queries(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.geography import IntArray
+from spine.top_down.histogram import DETAILED as DETAILED
+from spine.top_down.histogram import TOTAL as TOTAL
 from spine.top_down.histogram import Product, TrueHistograms
-
-DETAILED, TOTAL = "detailed", "total"
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,8 @@ class QueryHierarchy(NamedTuple):
 
 @lru_cache(maxsize=256)
 def query_group(product: Product, name: str) -> QueryGroup:
-    """Return the query group of that name: `total`, `detailed`, or axes and recodes joined by *, at most one an axis.
-
-    Coordinates are in C order of the axes as the histogram has them. ValueError for an axis that is not there.
-    """
-    axes, recodes = {axis.name: axis for axis in product.axes}, {recode.name: recode for recode in product.recodes}
-    asked = [] if name == TOTAL else list(axes) if name == DETAILED else [each.strip() for each in name.split("*")]
-    if unknown := [each for each in asked if each not in axes and each not in recodes]:
-        raise ValueError(f"query group {name} asks {unknown[0]}: the axes are {', '.join([*axes, *recodes])}")
-    by_axis = {recodes[each].axis if each in recodes else each: each for each in asked}
-    if len(by_axis) < len(asked):
-        raise ValueError(f"query group {name} asks an axis twice")
-    coordinate, width = np.zeros(product.cells, np.int64), 1
-    for axis in axes:
-        if (each := by_axis.get(axis)) is None:
-            continue
-        value, size = product.coordinates[axis], len(axes[axis])
-        if each in recodes:
-            value, size = np.array(recodes[each].part)[value], len(recodes[each])
-        coordinate, width = coordinate * size + value, width * size
+    """Return the query group of that name; ValueError for an axis that is not there: see `Product.partition`."""
+    coordinate, width = product.partition(name)
     coordinate.flags.writeable = False
     return QueryGroup(name, coordinate, width)
 

@@ -14,7 +14,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from spine.geography import IntArray
 from spine.top_down.parent_problem import ParentProblem
-from spine.top_down.rounding import CELL_WEIGHT, floors
+from spine.top_down.rounding import floors
 from spine.workload import FloatArray
 
 QPSolver = Literal["piqp", "clarabel"]
@@ -107,9 +107,9 @@ def rounding_program(
     each = sp.eye_array(children)
     counts = p.counts - whole.sum(axis=1) if len(p.counts) else np.full(n, children)
     live = (problem.allowed_cells & (counts > 0)[:, None]).ravel()
-    cell_cost = np.where(fraction > 0.5, -CELL_WEIGHT, CELL_WEIGHT).ravel()
+    cell_cost = np.where(fraction > 0.5, -p.cell_weight, p.cell_weight).ravel()
     amount = int(p.total[0] - whole.sum()) if len(p.total) else int(counts.sum())
-    first_weight = 1 + 2 * (len(p.nested) + CELL_WEIGHT) * amount if total_first else 1
+    first_weight = 1 + 2 * (len(p.nested) + p.cell_weight) * amount if total_first else 1
     sums = [np.ones((1, n)), *(_sums(np.unique(nested, return_inverse=True)[1]) for nested in p.nested)]
     matrix = sp.csr_array(sp.vstack([sp.kron(part, each) for part in sums]))
     target = np.rint(np.concatenate([(part @ fraction).ravel() for part in sums]))

@@ -1,13 +1,13 @@
 """Rounding: integers next to the least-squares solution, as close as can be to its nested sums.
 
     f = floor(x), b in {0, 1}, sum over children of b = what the parent has left, facilities' lower bounds met by f + b,
-    min  sum over children [ w |sum b - t| + sum over nested query groups |Q b - round(Q frac)| + 2 |b - round(frac)| ]
+    min  sum over children [ w |sum b - t| + sum over nested query groups |Q b - round(Q frac)| + v |b - round(frac)| ]
 
-with frac = x - f and round half to even: the production program's objective as it is executed. The option `l1` takes
-the distances to frac itself. Sums nest in each child, cells meet in the parent: both are laminar, so this is a
-minimum-cost flow  source -> (state) -> child -> hhgq -> hhgq*hispanic -> hhgq*hispanic*cenrace -> cell -> sink
-with convex piecewise linear costs, and an integral optimum exists whenever x violates the parent's by less than one
-person altogether (every cut is an inequality between integers: Hoffman's theorem).
+with frac = x - f, v the cells' weight, and round half to even: the production program's objective as it is executed.
+The option `l1` takes the distances to frac itself. Sums nest in each child, cells meet in the parent: both are laminar,
+so this is a minimum-cost flow  source -> (state) -> child -> hhgq -> hhgq*hispanic -> hhgq*hispanic*cenrace -> cell ->
+sink  with convex piecewise linear costs, and an integral optimum exists whenever x violates the parent's by less than
+one person altogether (every cut is an inequality between integers: Hoffman's theorem).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from spine.workload import FloatArray
 
 SNAP = 1e-7  # fractions below are 0
 UNIT = 1 << 6  # costs of the option l1 are rounded to multiples of 1 / UNIT: few distances, few phases of the flow
-CELL_WEIGHT = 2  # hhgq*votingage*hispanic*cenrace and detailed are the same cells: they count twice
 
 
 @compiled
@@ -247,9 +246,9 @@ def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: No
                     above = nodes.children + c
                     if groups:
                         above = nodes.first[groups - 1] + nodes.number[groups - 1, i] * children + c
-                    cost = CELL_WEIGHT * (-UNIT if rest.fraction[i, c] > 0.5 else UNIT)
+                    cost = parent.cell_weight * (-UNIT if rest.fraction[i, c] > 0.5 else UNIT)
                     if exact:
-                        cost = CELL_WEIGHT * int(np.rint(UNIT * (1.0 - 2.0 * rest.fraction[i, c])))
+                        cost = parent.cell_weight * int(np.rint(UNIT * (1.0 - 2.0 * rest.fraction[i, c])))
                     at = one_arc(arcs, at, above, nodes.first[groups] + rest.live[i], 1, cost)
     for i in range(cells):
         if rest.live[i] >= 0:
@@ -279,8 +278,8 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> tu
         np.empty(most_arcs, np.int64),
         nodes.sink + 1,
     )
-    total_weight = 1 + 2 * (groups + CELL_WEIGHT) * rest.amount if total_first else 1
-    costs = Costs(total_weight, UNIT * (total_weight + groups + CELL_WEIGHT + 1) * 1000, exact)
+    total_weight = 1 + 2 * (groups + parent.cell_weight) * rest.amount if total_first else 1
+    costs = Costs(total_weight, UNIT * (total_weight + groups + parent.cell_weight + 1) * 1000, exact)
     at = child_arcs(arcs, parent, rest, nodes, costs)
     cells_from = sum_arcs(arcs, at, parent, rest, nodes, costs)
     end = cell_arcs(arcs, cells_from, parent, rest, nodes, exact)

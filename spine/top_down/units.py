@@ -1,4 +1,4 @@
-"""H1, occupied and vacant housing units: one unknown a geounit, in closed form.
+"""Two cells whose sum is declared, as vacant and occupied housing units: one unknown a geounit, in closed form.
 
 The number of housing units is invariant, so of (vacant, occupied) one is left: with noisy answers y0, y1 of equal
 variance the best target for occupied is (hu - y0 + y1) / 2, of weight proportional to the share. The children of a
@@ -11,7 +11,6 @@ import numpy as np
 
 from spine.compiled import compiled
 from spine.geography import IntArray
-from spine.redistricting import OCCUPIED, VACANT
 from spine.top_down.histogram import Estimates, from_entries
 from spine.workload import FloatArray
 
@@ -24,7 +23,7 @@ def targets(units: IntArray, answers: IntArray) -> FloatArray:
 def estimates(level: int, first: int, units: IntArray, occupied: IntArray) -> Estimates:
     """Return the histograms of geounits from their (geounits,) housing units, all and occupied."""
     row = np.repeat(np.arange(len(units)), 2)
-    cell = np.tile(np.array([VACANT, OCCUPIED]), len(units))
+    cell = np.tile(np.arange(2), len(units))
     count = np.column_stack([units - occupied, occupied]).ravel()
     return from_entries(Estimates, level, first, row, cell, count, len(units))
 

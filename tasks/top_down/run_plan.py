@@ -17,8 +17,9 @@ from spine.geocodes import SpineKind
 from spine.noise import parameter, record_cost
 from spine.production import allocation
 from spine.settings import Jurisdiction, SpineSettings
-from spine.top_down.histogram import PERSONS, UNITS, Product
+from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
+from spine.top_down.redistricting import PERSONS, UNITS
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
 from tasks.inputs.marks import GRF_FILE, DataFiles

@@ -19,7 +19,7 @@ from spine.bypass import bypass
 from spine.geocodes import geocodes, largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
-from spine.top_down import Invariants, invariants
+from spine.top_down import PASSES, Bounds, redistricting_bounds
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
@@ -155,12 +155,12 @@ def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[in
         totals, of_block = blocks.totals, blocks.geography.state[spine.order]
         if product == "persons" and blocks.part_totals:  # each part is held to its total, as a state is
             totals, of_block = dict(enumerate(blocks.part_totals)), spine.geounit_of_block(0)
-        declared = invariants(spine, blocks.quarters[spine.order], totals, of_block)
+        declared = redistricting_bounds(SCHEMAS[product], spine, blocks.quarters[spine.order], totals, of_block)
     allocation = design.allocations[product]
-    return Plan(SCHEMAS[product], spine, allocation, declared, design.rounding, ROWS, design.free)
+    return Plan(SCHEMAS[product], spine, allocation, declared, PASSES, design.rounding, ROWS, design.free)
 
 
-def _nation(source: Source, product: ProductName) -> tuple[Spine, Invariants]:
+def _nation(source: Source, product: ProductName) -> tuple[Spine, Bounds]:
     """Return the nation over the states' parts, which take the place of a spine's blocks."""
     states = summaries(source, product)
     parts = np.concatenate([state.shares for state in states])
@@ -176,7 +176,8 @@ def _nation(source: Source, product: ProductName) -> tuple[Spine, Invariants]:
     root = np.array([int(source.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
-    return spine, invariants(spine, np.concatenate([state.quarters for state in states]), totals, np.array(codes))
+    quarters = np.concatenate([state.quarters for state in states])
+    return spine, redistricting_bounds(SCHEMAS[product], spine, quarters, totals, np.array(codes))
 
 
 def codes_of(source: Source, product: ProductName, state: str) -> list[NDArray[np.uint8]]:

@@ -22,7 +22,7 @@ from spine.geocodes import digits
 from spine.geography import Geography, IntArray
 from spine.redistricting import NURSING, TYPES
 from spine.settings import Jurisdiction, SpineSettings, settings_for
-from spine.top_down.histogram import PERSONS
+from spine.top_down.redistricting import PERSONS
 from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import short_codes

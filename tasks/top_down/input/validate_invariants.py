@@ -9,7 +9,8 @@ import numpy as np
 
 from spine.geography import BoolArray, IntArray, geoid15
 from spine.redistricting import HOUSEHOLD, OCCUPIED, TYPES, VACANT
-from spine.top_down.histogram import PERSONS, TrueHistograms, from_entries
+from spine.top_down.histogram import TrueHistograms, from_entries
+from spine.top_down.redistricting import PERSONS
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, save_object, unless_done

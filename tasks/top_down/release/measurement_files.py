@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spine.geography import IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down.queries import DETAILED
-from spine.workload import FloatArray, Workload
+from spine.workload import WORKLOADS, FloatArray, Workload
 from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import release_file
 from tasks.lifecycle.workers import Workers
@@ -138,7 +138,7 @@ class Geounits:
     @property
     def workload(self) -> Workload:
         """Return the axes of the product's histogram."""
-        return self.measuring.plan.product.workload
+        return WORKLOADS[self.measuring.plan.product.name]
 
     def take(self, at: IntArray) -> Geounits:
         """Return some of the geounits."""
@@ -222,16 +222,16 @@ def _answers(geounits: Geounits, queries: list[str]) -> Iterator[Batch]:
 def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, folder: Path) -> None:
     """Write what is declared of geounits: bounds by their living quarters, and totals."""
     declared, product, jurisdiction = (
-        geounits.measuring.plan.invariants,
+        geounits.measuring.plan.bounds,
         geounits.product,
         geounits.source.design.jurisdiction,
     )
-    quarters = declared.quarters[geounits.number][geounits.rows]
+    quarters = declared.counts[geounits.number][geounits.rows]
     facilities, total = quarters.copy(), quarters[:, [HOUSEHOLD]]
     facilities[:, HOUSEHOLD] = 0
     names = list(CONSTRAINTS[product])
     if product == "persons":  # the declared population is that of the root; of the states' parts none is declared
-        total = np.full((len(quarters), 1), declared.state_totals.sum())
+        total = np.full((len(quarters), 1), declared.lowest_totals.values.sum())
         if geounits.level != (US if jurisdiction == "us" else LEVELS[0]):
             names.remove(TOTAL)
     values = {LOWER: facilities, UPPER: UNITS_OF_BOUND * quarters, NO_MINORS: 0 * total, TOTAL: total}

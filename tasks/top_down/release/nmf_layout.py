@@ -21,6 +21,7 @@ from spine.geography import IntArray
 from spine.production import allocation
 from spine.redistricting import TYPES
 from spine.settings import Jurisdiction
+from spine.workload import WORKLOADS
 from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, ProductName
 
@@ -49,7 +50,7 @@ def data_set_name(jurisdiction: Jurisdiction, product: ProductName) -> str:
 
 def shapes(product: ProductName) -> dict[str, tuple[int, ...]]:
     """Return the shape of each query's values: 1 for an axis that is summed over."""
-    workload = SCHEMAS[product].workload
+    workload = WORKLOADS[SCHEMAS[product].name]
     found = {}
     for query in QUERIES[product]:
         kept, grouping = workload.keeps(query)

@@ -63,7 +63,7 @@ def write_nation(run: Source, product: ProductName, staged: Path) -> None:
     codes, name = np.zeros((1, 0), np.uint8), f"{product}/{US}/{US}.parquet"
     _write_histograms(staged, name, codes, nation)
     write_margins(run, product, US, US, staged, name, codes, nation)
-    _write_quarters(staged, name, codes, plan_of(run, product, US).invariants.quarters[0])
+    _write_quarters(staged, name, codes, plan_of(run, product, US).bounds.counts[0])
 
 
 def write_state(run: Source, product: ProductName, state: str, staged: Path) -> None:
@@ -73,7 +73,7 @@ def write_state(run: Source, product: ProductName, state: str, staged: Path) -> 
         estimates = load_estimates(run, product, state, level)
         name = f"{product}/{level}/{state}.parquet"
         _write_histograms(staged, name, codes, estimates)
-        _write_quarters(staged, name, codes, plan.invariants.quarters[number])
+        _write_quarters(staged, name, codes, plan.bounds.counts[number])
         write_margins(run, product, state, level, staged, name, codes, estimates)
     blocks = by_geocode(run, product, state, estimates)
     write_microdata(run, product, state, blocks, staged)

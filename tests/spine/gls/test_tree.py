@@ -33,6 +33,7 @@ from spine.top_down import (
     PERSONS,
     Measure,
     Plan,
+    Totals,
     TrueHistograms,
     descend,
     estimate_children,
@@ -91,7 +92,7 @@ def test_the_two_passes_are_the_dense_solution() -> None:
     """Estimates, and variances of totals and cells, of every geounit: the normal equations, 1,500 unknowns a part."""
     plan, measure, _ = six_blocks(1)
     result, by_level = passes(plan, measure)
-    allowed = plan.invariants.allowed(2)
+    allowed = plan.bounds.allowed(2)
     unknown = np.flatnonzero(allowed[:, PERSONS.types].ravel())
     block, cell = unknown // 2016, unknown % 2016
     hessian, linear = np.zeros((len(unknown), len(unknown))), np.zeros(len(unknown))
@@ -106,7 +107,7 @@ def test_the_two_passes_are_the_dense_solution() -> None:
             linear += weight * answers[query].ravel()[at]
     inverse, ones = np.linalg.inv(hessian), np.ones(len(unknown))
     along, x = inverse @ ones, inverse @ linear
-    x += along * (plan.invariants.state_totals.sum() - x.sum()) / along.sum()
+    x += along * (plan.bounds.lowest_totals.values.sum() - x.sum()) / along.sum()
     inverse -= np.outer(along, along) / along.sum()
     for level, blue in enumerate(by_level):
         geounit = plan.spine.geounit_of_block(level)[block]
@@ -159,7 +160,7 @@ def entities(
 def test_children_sum_to_their_parent_and_only_children_are_theirs(seed: int) -> None:
     plan, measure, _ = six_blocks(seed)
     _, by_level = passes(plan, measure)
-    assert by_level[0].totals()[0].sum() == pytest.approx(plan.invariants.state_totals.sum(), abs=1e-9)
+    assert by_level[0].totals()[0].sum() == pytest.approx(plan.bounds.lowest_totals.values.sum(), abs=1e-9)
     for level in (1, 2):
         sums = np.zeros_like(by_level[level - 1].x)
         np.add.at(sums, plan.spine.parents[level], by_level[level].x)
@@ -173,8 +174,8 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
     plan, measure, _ = six_blocks(3)
     spine = replace(plan.spine, shares=(np.array([5, 4]), np.array([3, 2, 4, 6]), np.array([2, 3, 1, 1, 2, 2])))
     spine = replace(spine, starts=(np.array([0]), *spine.starts[1:]), shares=(np.array([5]), *spine.shares[1:]))
-    full = replace(plan.invariants, quarters=tuple(np.ones((len(s), 8), np.int64) for s in spine.starts))
-    plan = replace(plan, spine=spine, invariants=full)
+    full = replace(plan.bounds, counts=tuple(np.ones((len(s), 8), np.int64) for s in spine.starts))
+    plan = replace(plan, spine=spine, bounds=full)
     result = [*pass_up(plan, measure, 0, 0, 1), pass_up(plan, measure, 2, 0, 6)[0]]
     by_level = [Blue(0, 0, *estimates(plan, result[0]))]
     for information in result[1:]:
@@ -239,7 +240,7 @@ def test_with_nothing_below_the_kernel_is_the_program_s() -> None:
         shares = plan.spine.shares[level][first:last]
         weight = weights(plan.allocation, plan.spine.levels[level], queries, shares, plan.spine.denominator)
         answers = np.concatenate([np.asarray(given.answers[query], float) for query in queries], axis=1)
-        allowed = plan.invariants.allowed(level)[first:last]
+        allowed = plan.bounds.allowed(level)[first:last]
         weight = np.ascontiguousarray(weight)
         own = own_information(PERSONS, level, first, queries, hierarchy, answers, weight, allowed)
         general = descend._problem(plan, level, (first, last), informed(plan, own), cells, counts)
@@ -268,19 +269,20 @@ def test_standard_errors_hold() -> None:
 def crowded(seed: int) -> tuple[Plan, Measure]:
     """Some 5,000 persons in every cell that may be: nothing comes near 0."""
     plan, _, _ = six_blocks(seed)
-    allowed = plan.invariants.allowed(2)[:, PERSONS.types] & PERSONS.possible
+    allowed = plan.bounds.allowed(2)[:, PERSONS.types] & PERSONS.possible
     row, cell = np.nonzero(allowed)
     count = np.random.default_rng(seed).poisson(5000, len(row))
     persons = from_entries(TrueHistograms, 2, 0, row, cell, count, 6)
-    declared = replace(plan.invariants, state_totals=np.array([count.sum()]))
-    return replace(plan, invariants=declared), measuring(plan, persons, seed)
+    totals = Totals(plan.bounds.lowest_totals.group, np.array([count.sum()]))
+    plan = replace(plan, bounds=replace(plan.bounds, totals=(totals, *plan.bounds.totals[1:])))
+    return plan, measuring(plan, persons, seed)
 
 
 def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the parent's integers, in one pass: the children's least squares before they are rounded."""
     monkeypatch.setattr(tree_answers, "LEFT", 0.0)  # the total stays in P
-    monkeypatch.setattr(descend, "BAND", 1e9)
     plan, measure = crowded(7)
+    plan = replace(plan, passes=replace(plan.passes, band=1e9))
     solved = [(problem, x) for problem, _, x in above_blocks(plan, measure) if len(problem.parent.counts)]
     result = [*pass_up(plan, measure, 0, 0, 2), pass_up(plan, measure, 2, 0, 6)[0]]
     assert len(solved) == 2  # the parts of the state, of two tracts each

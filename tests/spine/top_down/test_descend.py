@@ -44,17 +44,18 @@ from spine.top_down import (
     TrueHistograms,
     estimate_children,
     estimate_roots,
-    invariants,
     joined,
     least_squares,
     own_answers,
+    redistricting_bounds,
     reference,
     solve_parent,
     summed,
 )
-from spine.top_down.histogram import PERSONS, from_entries
+from spine.top_down.histogram import from_entries
 from spine.top_down.least_squares import Solution
 from spine.top_down.measurements import inverse_variance
+from spine.top_down.redistricting import PERSONS
 
 both = pytest.mark.parametrize("estimator", [OwnAnswers, TreeAnswers])
 
@@ -133,8 +134,8 @@ def test_under_a_nation_every_state_has_its_declared_total(seed: int, estimator:
     exact, _ = everything(plan, measuring(plan, persons, None), estimator)
     np.testing.assert_array_equal(exact[1].dense(2016), persons.dense(2016))
     estimates, _ = checked(plan, persons, seed, estimator)
-    totals = np.bincount(plan.invariants.state_of, estimates[1].totals())
-    np.testing.assert_array_equal(totals, plan.invariants.state_totals)
+    totals = np.bincount(plan.bounds.lowest_totals.group, estimates[1].totals())
+    np.testing.assert_array_equal(totals, plan.bounds.lowest_totals.values)
 
 
 @both
@@ -285,7 +286,7 @@ def test_a_huge_budget_by_variance_alone_is_the_truth() -> None:
 def test_state_code_must_be_declared() -> None:
     case = small_state(1)
     with pytest.raises(ValueError, match="no total population is declared for state 44"):
-        invariants(case.spine, case.quarters, {45: 1}, np.full(case.spine.blocks, STATE))
+        redistricting_bounds(PERSONS, case.spine, case.quarters, {45: 1}, np.full(case.spine.blocks, STATE))
 
 
 def test_parents_read_from_a_file_are_the_same_problem() -> None:

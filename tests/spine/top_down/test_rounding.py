@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from spine.top_down import reference
+from spine.top_down import PASSES, reference
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
 from spine.top_down.parent_problem import ParentProblem
-from spine.top_down.rounding import CELL_WEIGHT, floors
+from spine.top_down.rounding import floors
 from spine.top_down.solve_parent import broken_rule, to_integers
 
 Parents = list[tuple[bool, ParentProblem, np.ndarray]]
@@ -26,7 +26,7 @@ def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: 
     b = whole - f
     counts = problem.parent.counts - f.sum(axis=1) if len(problem.parent.counts) else np.full(len(f), 1)
     amount = int(problem.parent.total[0] - f.sum()) if len(problem.parent.total) else int(counts.sum())
-    weight = 1 + 2 * (len(problem.parent.nested) + CELL_WEIGHT) * amount if total_first else 1
+    weight = 1 + 2 * (len(problem.parent.nested) + PASSES.cell_weight) * amount if total_first else 1
     total = float(weight * np.abs(b.sum(axis=0) - np.rint(fraction.sum(axis=0))).sum())
     for coordinate in problem.parent.nested:
         rows = np.unique(coordinate, return_inverse=True)[1]
@@ -34,7 +34,7 @@ def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: 
         np.add.at(sums[0], rows, b)
         np.add.at(sums[1], rows, fraction)
         total += np.abs(sums[0] - np.rint(sums[1])).sum()
-    return total + CELL_WEIGHT * float(np.abs(b - (fraction > 0.5)).sum())
+    return total + PASSES.cell_weight * float(np.abs(b - (fraction > 0.5)).sum())
 
 
 def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple[float, float]:
@@ -57,7 +57,7 @@ def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple
     assert optimum.status == 0, optimum.message
     cells = optimum.x[: x.size]
     _, fraction = floors(x, problem.parent.allowed, problem.parent.quarters_type)
-    return optimum.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
+    return optimum.fun + PASSES.cell_weight * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
 
 
 def test_the_flow_is_as_cheap_as_the_linear_program(parents: Parents) -> None:
@@ -108,7 +108,7 @@ def test_l1_is_as_close_as_any_choice_and_the_program_s_is_not(
 def distance(problem: ParentProblem, fraction: np.ndarray, b: np.ndarray) -> float:
     """L1 distance of b to the fractions at the children's totals, the nested sums and twice the cells."""
     away = b - fraction
-    total = np.abs(away.sum(axis=0)).sum() + CELL_WEIGHT * np.abs(away).sum()
+    total = np.abs(away.sum(axis=0)).sum() + PASSES.cell_weight * np.abs(away).sum()
     for coordinate in problem.parent.nested:
         rows = np.unique(coordinate, return_inverse=True)[1]
         sums = np.zeros((rows.max() + 1, b.shape[1]))
@@ -134,7 +134,8 @@ def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) ->
         [cells // 252, cells // 252 * 2 + cells // 63 % 2, (cells // 252 * 2 + cells // 63 % 2) * 63 + cells % 63]
     )
     allowed = np.ones((kind.max() + 1, children), bool)
-    problem = ParentProblem(None, Parent(cells, kind, counts, allowed, least, nested))  # type: ignore[arg-type]
+    parent = Parent(cells, kind, counts, allowed, least, nested, cell_weight=PASSES.cell_weight)
+    problem = ParentProblem(None, parent)  # type: ignore[arg-type]
     whole, by = to_integers(problem, x, total_first, exact=False)
     assert by == "flow"
     best, _ = best_cost(problem, x, total_first)

@@ -53,6 +53,6 @@ def test_units_of_a_state(parts: int) -> None:
     found, solves = everything(plan, measuring(plan, truth, 3))
     assert solves == []
     for level, estimates in enumerate(found):
-        np.testing.assert_array_equal(estimates.totals(), plan.invariants.housing_units(level))
+        np.testing.assert_array_equal(estimates.totals(), plan.bounds.number(level))
         np.testing.assert_array_equal(estimates.dense(2), summed(found[-1], plan.spine)[level].dense(2))
     assert not np.array_equal(found[-1].dense(2), truth.dense(2))

@@ -27,7 +27,7 @@ from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.information import Information
 from spine.gls.siblings import SiblingSums
 from spine.hierarchy import Spine
-from spine.top_down import PERSONS, NoisyAnswers, exact_answers, invariants, query_group, summed
+from spine.top_down import PERSONS, NoisyAnswers, exact_answers, query_group, redistricting_bounds, summed
 from spine.top_down.measurements import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
@@ -289,9 +289,11 @@ def test_the_us_level_would_change_little() -> None:
     us = np.array([int(plan.allocation.levels[US] * spine.denominator)])
     shares = (us, np.repeat(spine.shares[0], states))
     nation = Spine((US, "State"), numbers, (numbers[:1], numbers), shares, spine.denominator)
-    quarters = np.repeat(plan.invariants.quarters[0], states, axis=0)
-    declared = invariants(nation, quarters, dict.fromkeys(numbers.tolist(), Drawn.state.total()), numbers)
-    above_states = replace(plan, spine=nation, invariants=declared)
+    quarters = np.repeat(plan.bounds.counts[0], states, axis=0)
+    declared = redistricting_bounds(
+        plan.product, nation, quarters, dict.fromkeys(numbers.tolist(), Drawn.state.total()), numbers
+    )
+    above_states = replace(plan, spine=nation, bounds=declared)
     of_states = Information(1, 0, *(np.repeat(array, states, axis=0) for array in (top.linear, top.precision)))
 
     def measure(level: int, first: int, last: int) -> NoisyAnswers:

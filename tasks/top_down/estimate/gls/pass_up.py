@@ -67,7 +67,7 @@ def up_to_parts(source: Source, product: ProductName, state: str) -> None:
         tract = plan.spine.levels.index("Tract")
         tracts = load_information(source, product, state, "Tract", 0, len(plan.spine.starts[tract]))
         passed = engine.pass_up_above(plan, answers, tracts, keep)
-        keep(STATES, 0, len(plan.invariants.state_totals), passed[0])
+        keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
         keep_whole(tree_folder(source, state) / product, plan, passed[0])
         for information in reversed(passed[:tract]):
             save_information(source, product, state, plan, information)

@@ -138,8 +138,11 @@ def _by_kind(plan: Plan, first: int, given: SiblingSums) -> dict[str, np.ndarray
     """Return the variances of blocks by kind; blocks of one kind have the same."""
     rows = slice(first, first + len(given.parent))
     share = plan.spine.shares[-1][rows]
-    bits = (plan.invariants.allowed(len(plan.spine.levels) - 1)[rows] << np.arange(8)).sum(axis=1)
-    _, example, kind = np.unique((share * 256 + bits) * 2 + given.is_only_child, return_index=True, return_inverse=True)
+    allowed = plan.bounds.allowed(len(plan.spine.levels) - 1)[rows]
+    bits = (allowed << np.arange(allowed.shape[1])).sum(axis=1)
+    _, example, kind = np.unique(
+        ((share << allowed.shape[1]) + bits) * 2 + given.is_only_child, return_index=True, return_inverse=True
+    )
     return {"kind": kind.ravel().astype(np.int32), "variance_of_kind": given.variance[example]}
 
 

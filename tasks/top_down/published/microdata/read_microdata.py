@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from spine.geography import IntArray
 from spine.redistricting import TYPES
-from spine.top_down.histogram import PERSONS
+from spine.top_down.redistricting import PERSONS
 from tasks.inputs.block_codes import STATE_UNIT
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
