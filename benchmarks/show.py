@@ -31,7 +31,7 @@ from measure import DAS, arguments
 from tasks.detailed_dhca.details import WIDTHS
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.tables import CountMargins, t1_tables, t2_tables
-from tasks.inputs.points import POINTS_FILE
+from tasks.inputs.points import POINTS
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import drafts
 from tasks.population_groups.domain import Domain
@@ -197,7 +197,7 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
             (*_, code), (_, tract, other) = group("county").split("/"), group("tract").split("/")
             yield "typing error", f"?view=find&q={draw.choice(MISSPELT)}".replace(" ", "+")
             yield "map of counties", f"?view=map/{code}&type=COUNTY"
-            if (release / POINTS_FILE).exists():
+            if (release / POINTS.file).exists():
                 yield "map of a state's tracts", f"?view=map/{other}&type=TRACT&in=STATE/{tract[:2]}"
             for form in ("csv", "xlsx"):
                 yield f"all counties, {form}", f"?view=ages/{code}&type=COUNTY&format={form}"

@@ -13,7 +13,7 @@ from tasks.bottom_up.measure import PLAN, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
-from tasks.inputs.names import NAMES_FILE
+from tasks.inputs.names import NAMES
 from tasks.inputs.public_regions import are_kept, keep_regions
 from tasks.lifecycle.files import save_object
 
@@ -28,7 +28,7 @@ def stages(run: Runner[BottomUpSettings]) -> Path:
     """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
     settings, workers, plan = run.settings, run.workers, run.settings.plan()
     save_object(run.directory / PLAN, plan)
-    names = Path(settings.domain).with_name(NAMES_FILE)
+    names = Path(settings.domain).with_name(NAMES.file)
     if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
         keep_regions(run.directory, str(names))
     tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)

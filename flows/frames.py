@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from spine.counts import sums
-from tasks.inputs.names import Names, names_of_2020, names_of_release
+from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.inputs.regions import NATION, Region
 from tasks.lifecycle.datapackage import PACKAGE_FILE, Resource, read_package, slug
 from tasks.lifecycle.description import Column
@@ -61,7 +61,7 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     if not chosen:
         raise Refused(f"{folder} has no table of published counts")
     try:
-        names = {Region("USA", NATION): "United States", **names_of_2020(), **names_of_release(folder, named)}
+        names = {Region("USA", NATION): "United States", **names_of_2020(), **NAMES.of_release(folder, named)}
         parts = [part for table in chosen for part in _parts(folder, tables, table, names)]
         frame = pd.concat(parts, ignore_index=True)
     except Refused:

@@ -43,7 +43,7 @@ from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
 from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import read_text, why
-from tasks.inputs.names import DIGITS, is_region
+from tasks.inputs.region_files import DIGITS, is_region
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 

@@ -15,8 +15,8 @@ from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
-from tasks.inputs.names import check_names
-from tasks.inputs.points import check_points
+from tasks.inputs.names import NAMES
+from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.manifest import noise_law
 from tasks.lifecycle.received import path_in
@@ -37,8 +37,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if not exact:
             yield _check_laws(name, level, manifest["spent"]["definition"])
         yield from _check_tables(release, manifest, name)
-    yield from check_names(release, manifest["files"])
-    yield from check_points(release, manifest["files"])
+    yield from NAMES.check(release, manifest["files"])
+    yield from POINTS.check(release, manifest["files"])
 
 
 def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:

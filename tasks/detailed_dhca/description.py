@@ -11,7 +11,8 @@ from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import SEXES, WIDTHS
 from tasks.detailed_dhca.person import LAST_AGE
-from tasks.inputs.public_regions import KEY, NAMES_TABLE, POINTS_TABLE, REGION
+from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE, REGION
+from tasks.inputs.region_files import KEY
 from tasks.lifecycle.description import Column, Description, Noise, Reference, Table
 from tasks.lifecycle.manifest import noise_law
 from tasks.population_groups.iterations import ITERATION_KINDS

@@ -10,14 +10,11 @@ A value that is no number of degrees is left out: no run depends on a point.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
-from importlib.resources import files
+from functools import cache
 from math import isfinite
 from pathlib import Path
-from sys import intern
 from typing import Any
 
 import numpy as np
@@ -28,18 +25,13 @@ import pyarrow.csv
 
 from spine.geography import BadGeography
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.blocks.files import block_files, list_files
+from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import recognize
 from tasks.inputs.files import open_file
-from tasks.inputs.marks import GRF_FILE
-from tasks.inputs.names import GAZETTEERS, LONGEST_LINE, is_region, read_rows
+from tasks.inputs.region_files import RegionFile
 from tasks.inputs.regions import Region
-from tasks.lifecycle.check import Check
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.received import NotOfRelease, read_in
 
-POINTS_FILE = "points.csv"
-POINT_COLUMNS = ("REGION_TYPE", "REGION_ID", "LATITUDE", "LONGITUDE")
 LATITUDES = ("INTPTLAT", "INTPTLAT20", "LATITUDE", "LAT")
 LONGITUDES = ("INTPTLON", "INTPTLON20", "INTPTLONG", "LONGITUDE", "LON")
 BEYOND = 48.0  # degrees north of which a longitude east of 170 is the end of the Aleutians
@@ -50,82 +42,43 @@ Points = dict[Region, Point]
 @cache
 def points_of_2020() -> Points:
     """Return a point in each state and county of 2020, Puerto Rico's included, except two new ones in Alaska."""
-    return dict(_of_lines(files("tasks.inputs").joinpath("points_2020.csv").read_text("utf-8").splitlines()))
+    return POINTS.of_2020("points_2020.csv")
 
 
 def points_in(geography: str) -> Points:
     """Return the points of regions in a geography by path or URL, as far as it has them; files next to it go first."""
-    folder, _, file = geography.rstrip("/").rpartition("/")
     points: Points = {}
     with suppress(OSError, Refused, BadGeography, pa.ArrowInvalid):  # the stage that needs the file reports its faults
         for path in block_files(geography):
             points |= _of_blocks(path)
-    with suppress(OSError, Refused):
-        for path in sorted(list_files(folder if file == GRF_FILE else geography) or ()):
-            name = path.partition("::")[0].rsplit("/", 1)[-1].lower()
-            if name == POINTS_FILE or re.fullmatch(r"\d{4}_gaz_\w+\.txt", name):
-                with open_file(path) as stream:
-                    raw = iter(partial(stream.readline, LONGEST_LINE), b"")
-                    lines = (line.decode("utf-8", "replace") for line in raw)
-                    points |= dict(_of_own_file(lines) if name == POINTS_FILE else _of_gazetteer(name, lines))
+    with suppress(Refused):
+        points |= POINTS.in_geography(geography)
     return points
 
 
 def write_points(out: Path, points: Mapping[Region, Point], regions: Callable[[Region], bool]) -> None:
     """Write OUT/points.csv: the points of some regions, sorted; no file without a point."""
-    kept = sorted((region, at) for region, at in points.items() if regions(region))
-    rows = [f"{region.type}|{region.id}|{at[0]:.5f}|{at[1]:.5f}\n" for region, at in kept]
-    if rows:
-        (out / POINTS_FILE).write_text("|".join(POINT_COLUMNS) + "\n" + "".join(rows))
+    if any(map(regions, points)):
+        POINTS.write_release(out, points, regions)
 
 
-def points_of_release(release: Path, named: Collection[str]) -> Points:
-    """Return the points that a release has, whose manifest names these files. Raises NotOfRelease for another table."""
-    if POINTS_FILE not in named:
-        return {}
-    lines = read_in(release, POINTS_FILE).decode("utf-8", "replace").split("\n")
-    if lines[0] != "|".join(POINT_COLUMNS):
-        raise NotOfRelease(f"{POINTS_FILE} has other columns than {', '.join(POINT_COLUMNS)}")
-    return dict(_of_lines(lines))
-
-
-def check_points(release: Path, named: Collection[str]) -> Iterator[Check]:
-    """Check that each line of a release's points is one region with its degrees."""
-    if POINTS_FILE in named:
-        lines = read_in(release, POINTS_FILE).decode("utf-8", "replace").splitlines()[1:]
-        wrong = len(lines) - len(points_of_release(release, named))
-        faults = (f"{wrong:,} lines are not a region's only line, with latitude and longitude",) if wrong else ()
-        yield Check("points of regions", f"{len(lines) - wrong:,} regions", faults)
-
-
-def _of_own_file(lines: Iterator[str]) -> Iterator[tuple[Region, Point]]:
-    """Yield the points of a file with the columns of a release's; another file of its name may hold anything."""
-    if next(lines, "").rstrip("\r\n") == "|".join(POINT_COLUMNS):
-        yield from _of_lines(lines)
-
-
-def _of_lines(lines: Iterable[str]) -> Iterator[tuple[Region, Point]]:
-    for line in lines:
-        kind, code, latitude, longitude, *_ = [*line.strip().split("|"), "", "", ""]
-        if is_region(kind, code) and (at := _degrees(latitude, longitude)):
-            yield Region(intern(kind), code), at
-
-
-def _degrees(latitude: str, longitude: str) -> Point | None:
+def _degrees(texts: Sequence[str]) -> Point | None:
     try:
-        at = float(latitude), float(longitude)
+        latitude, longitude = map(float, texts)
     except ValueError:
         return None
-    return at if all(map(isfinite, at)) and abs(at[0]) <= 90 and abs(at[1]) <= 180 else None
+    fit = isfinite(latitude) and isfinite(longitude) and abs(latitude) <= 90 and abs(longitude) <= 180
+    return (latitude, longitude) if fit else None
 
 
-def _of_gazetteer(name: str, lines: Iterator[str]) -> Iterator[tuple[Region, Point]]:
-    kind = next((found for word, found in GAZETTEERS.items() if word in name), "")
-    for row in read_rows(lines)[1]:
-        code = row.get("GEOID", "").removesuffix("R")
-        at = _degrees(row.get("INTPTLAT", ""), row.get("INTPTLONG", ""))
-        if at and is_region(kind, code):
-            yield Region.named(kind, code), at
+POINTS = RegionFile(
+    "points.csv",
+    ("LATITUDE", "LONGITUDE"),
+    ("points", "latitude and longitude"),
+    ("INTPTLAT", "INTPTLONG"),
+    _degrees,
+    lambda at: f"{at[0]:.5f}|{at[1]:.5f}",
+)
 
 
 # -- block tables -----------------------------------------------------------------------------------------------------

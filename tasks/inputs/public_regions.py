@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tasks.inputs.names import NAMES_FILE, Names, names_in, write_names
-from tasks.inputs.points import POINTS_FILE, Points, points_in, write_points
+from tasks.inputs.names import NAMES, Names, write_names
+from tasks.inputs.points import POINTS, Points, points_in, write_points
+from tasks.inputs.region_files import KEY
 from tasks.inputs.regions import Region
 from tasks.lifecycle.description import Column, Table
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 
-NAMES, POINTS = "prepared/names", "prepared/points"
+NAMES_KEPT, POINTS_KEPT = "prepared/names", "prepared/points"
 REGION_TYPES = {
     "USA": "the nation: the states of the run",
     "STATE": "state",
@@ -26,7 +27,6 @@ REGION_TYPES = {
     "PR-TRACT": "census tract of Puerto Rico",
     "PR-PLACE": "place of Puerto Rico",
 }
-KEY = ("REGION_TYPE", "REGION_ID")
 REGION = (
     Column("REGION_TYPE", "code", "the kind of region", REGION_TYPES, title="Type of region", frame="region_type"),
     Column(
@@ -42,7 +42,7 @@ REGION = (
 NAMES_TABLE = Table(
     "Names of regions",
     (*REGION, Column("NAME", "text", "the name of the region", role="name")),
-    text=NAMES_FILE,
+    text=NAMES.file,
     key=KEY,
 )
 POINTS_TABLE = Table(
@@ -52,28 +52,28 @@ POINTS_TABLE = Table(
         Column("LATITUDE", "degrees", "of a point of the region", type="number", role="latitude"),
         Column("LONGITUDE", "degrees", "of the same point, east of Greenwich", type="number", role="longitude"),
     ),
-    text=POINTS_FILE,
+    text=POINTS.file,
     key=KEY,
 )
 
 
 def keep_regions(run: RunDirectory, geography: str) -> None:
     """Keep the names and points that a geography, by path or URL, has of its regions."""
-    save_object(run / NAMES, names_in(geography))
-    save_object(run / POINTS, points_in(geography))
+    save_object(run / NAMES_KEPT, NAMES.in_geography(geography))
+    save_object(run / POINTS_KEPT, points_in(geography))
 
 
 def are_kept(run: RunDirectory) -> bool:
     """Return whether a run has kept names and points already."""
-    return (run / POINTS).exists()  # the last
+    return (run / POINTS_KEPT).exists()  # the last
 
 
 def kept_names(run: RunDirectory) -> Names:
     """Return the names that a run has kept; none of measurements of which only the codes are published."""
-    return load_object(run / NAMES, Names) if (run / NAMES).exists() else {}
+    return load_object(run / NAMES_KEPT, Names) if (run / NAMES_KEPT).exists() else {}
 
 
 def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool]) -> None:
     """Write names.csv and points.csv of some regions into OUT."""
     write_names(out, kept_names(run), regions)
-    write_points(out, load_object(run / POINTS, Points) if (run / POINTS).exists() else {}, regions)
+    write_points(out, load_object(run / POINTS_KEPT, Points) if (run / POINTS_KEPT).exists() else {}, regions)

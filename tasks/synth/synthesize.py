@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tasks.inputs.marks import Mark
-from tasks.inputs.names import Names, names_in, write_names
+from tasks.inputs.names import NAMES, Names, write_names
 from tasks.inputs.points import Points, points_in, write_points
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import new_folder
@@ -102,7 +102,7 @@ def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, sh
     None: groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
     Raises Refused, Failed.
     """
-    land = replace(_land(read_blocks(table)), names=names_in(str(table)), points=points_in(str(table)))
+    land = replace(_land(read_blocks(table)), names=NAMES.in_geography(str(table)), points=points_in(str(table)))
     return _make("das synth", land, params, out, options, read_shares(shares, params))
 
 

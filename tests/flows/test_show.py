@@ -37,7 +37,7 @@ from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum
-from tasks.inputs.names import check_names
+from tasks.inputs.names import NAMES
 from tasks.lifecycle.errors import Refused
 from tasks.pages.csv_text import as_csv
 from tasks.population_groups.levels import Level
@@ -259,7 +259,7 @@ def test_a_release_has_the_names_of_2020_and_those_that_its_geography_has(releas
     copy = Path(shutil.copytree(released, tmp_path / "copy"))
     with (copy / "names.csv").open("a") as file:
         file.write("COUNTY|01001|Elsewhere\n")
-    (found,) = check_names(copy, {"names.csv": ""})
+    (found,) = NAMES.check(copy, {"names.csv": ""})
     assert found.faults == ("1 lines are not a region's only line, with a name",)
     assert json.loads(das(copy, "--json"))["changed"] == ["names.csv was changed"]
 

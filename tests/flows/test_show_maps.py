@@ -28,7 +28,7 @@ from flows.reports.show.maps.places import Places
 from flows.reports.show.release_pages import NotThere
 from flows.reports.show.top_down.maps import SUBJECTS, geounit_map
 from flows.reports.show.top_down.tables import tables_of
-from tasks.inputs.points import POINTS_FILE, points_in, points_of_2020, points_of_release, write_points
+from tasks.inputs.points import POINTS, points_in, points_of_2020, write_points
 from tasks.inputs.regions import Region
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -55,7 +55,7 @@ def placed(released: Path, tmp_path_factory: pytest.TempPathFactory):
     tracts = [Region(*one) for one in regions if one[0] == "TRACT"]
     write_points(release, {key: (30 + 0.01 * at, -90 + at % 7) for at, key in enumerate(tracts)}, lambda key: True)
     manifest = json.loads((release / "manifest.json").read_text())
-    manifest["files"][POINTS_FILE] = file_digest(release / POINTS_FILE)
+    manifest["files"][POINTS.file] = file_digest(release / POINTS.file)
     (release / "manifest.json").write_text(json.dumps(manifest))
     return open_release(release)
 
@@ -70,10 +70,10 @@ def test_a_region_has_the_mean_of_its_blocks_points(tmp_path):
     assert Region("PR-COUNTY", "72001") in points
     assert {Region("TRACT", "44007000200"), Region("AIANNH", "2415")}.isdisjoint(points)
     write_points(tmp_path, points, lambda key: key.type != "PLACE")
-    kept = points_of_release(tmp_path, [POINTS_FILE])
+    kept = POINTS.of_release(tmp_path, [POINTS.file])
     assert kept == {key: pytest.approx(at, abs=1e-5) for key, at in points.items() if key.type != "PLACE"}
-    assert points_of_release(tmp_path, []) == {}
-    (tmp_path / POINTS_FILE).unlink()
+    assert POINTS.of_release(tmp_path, []) == {}
+    (tmp_path / POINTS.file).unlink()
     (tmp_path / "GRF-C.txt").write_text(GRF_C.replace("INTPTLAT", "ELSE"))
     assert points_in(str(tmp_path)) == {}
 

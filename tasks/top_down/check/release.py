@@ -14,8 +14,8 @@ from typing import Any
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
-from tasks.inputs.names import check_names
-from tasks.inputs.points import check_points
+from tasks.inputs.names import NAMES
+from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_spend
 from tasks.lifecycle.manifest import noise_law
 from tasks.top_down.check.counts import check_counts, check_margins, check_measurements
@@ -40,8 +40,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             yield from check_measurement_files(release, manifest, product)
         if "margins" in entry:
             yield from check_margins(release, manifest, product)
-    yield from check_names(release, manifest["files"])
-    yield from check_points(release, manifest["files"])
+    yield from NAMES.check(release, manifest["files"])
+    yield from POINTS.check(release, manifest["files"])
 
 
 def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:

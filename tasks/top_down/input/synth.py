@@ -28,7 +28,7 @@ from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.marks import GRF_FILE
-from tasks.inputs.names import names_in, write_names
+from tasks.inputs.names import NAMES, write_names
 from tasks.inputs.points import points_in, write_points
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.lifecycle.staging import PIPES
@@ -121,7 +121,7 @@ def synthesize(
     codes = tuple(f"{state:02d}" for state in np.unique(geography.state).tolist())
     with new_folder(out) as folder:
         _write_geography(folder / GRF_FILE, geography)
-        if given := names_in(source):
+        if given := NAMES.in_geography(source):
             write_names(folder, given, given.__contains__)
         points = points_in(source)
         write_points(folder, points, points.__contains__)

@@ -16,17 +16,13 @@ from hypothesis import strategies as st
 from tasks.inputs.blocks.columns import PL94
 from tasks.inputs.names import (
     CODE_LISTS,
-    DIGITS,
-    GAZETTEERS,
     HEADER_LEVELS,
-    NAME_COLUMNS,
-    NAMES_FILE,
-    names_in,
+    NAMES,
     names_of_2020,
-    names_of_release,
     write_names,
 )
-from tasks.inputs.points import POINT_COLUMNS, POINTS_FILE, points_in
+from tasks.inputs.points import POINTS, points_in
+from tasks.inputs.region_files import DIGITS, GAZETTEERS
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 from tasks.synth.tallies import tallies
@@ -74,33 +70,37 @@ def test_names_come_from_headers_gazetteers_and_lists(tmp_path):
         (tmp_path / "gazetteers" / name).write_text(text)
     with zipfile.ZipFile(tmp_path / "2020_Gaz_place_national.zip", "w") as archive:
         archive.writestr("2020_Gaz_place_national.txt", "USPS\tGEOID\tNAME\nAL\t0100124\tAbbeville city\n")
-    assert names_in(str(tmp_path / "gazetteers/GRF-C.txt")) == {
+    assert NAMES.in_geography(str(tmp_path / "gazetteers/GRF-C.txt")) == {
         Region("COUSUB", "0900104720"): "Bethel town",
         Region("AIANNH", "2430"): "Navajo Nation Reservation",
         Region("PLACE", "0100124"): "Abbeville city",
         Region("COUNTY", "44007"): "Providence County",
     }
-    assert names_in(str(tmp_path / "gazetteers/2020_Gaz_tracts_national.txt")) == {}
+    assert NAMES.in_geography(str(tmp_path / "gazetteers/2020_Gaz_tracts_national.txt")) == {}
     expected = {
         Region("COUNTY", "01001"): "Autauga County",
         Region("PLACE", "0100500"): "Añasco",
         Region("AIANNH", "0007"): "A Reservation",
         Region("PR-COUNTY", "72001"): "Adjuntas Municipio",
     }
-    assert names_in(str(tmp_path / "algeo2020.pl")) == names_in(str(tmp_path / "al2020.pl.zip")) == expected
-    assert names_in(str(tmp_path)) == expected | {Region("PLACE", "0100124"): "Abbeville city"}
+    assert (
+        NAMES.in_geography(str(tmp_path / "algeo2020.pl"))
+        == NAMES.in_geography(str(tmp_path / "al2020.pl.zip"))
+        == expected
+    )
+    assert NAMES.in_geography(str(tmp_path)) == expected | {Region("PLACE", "0100124"): "Abbeville city"}
 
 
 LETTERS = st.characters(codec="latin-1", exclude_categories=["C", "Z"], exclude_characters="|")
 CODES = st.sampled_from(sorted(DIGITS)).flatmap(
     lambda kind: st.tuples(st.just(kind), st.text("0123456789", min_size=DIGITS[kind], max_size=DIGITS[kind]))
 )
-NAMES = st.dictionaries(CODES, st.text(LETTERS, min_size=1, max_size=9), max_size=9)
+REGION_NAMES = st.dictionaries(CODES, st.text(LETTERS, min_size=1, max_size=9), max_size=9)
 LEVEL_OF = {kind: level for level, kind in HEADER_LEVELS.items()}
 FILE_OF = {kind: word.strip("_") for word, kind in GAZETTEERS.items()}
 
 
-@given(names=NAMES)
+@given(names=REGION_NAMES)
 def test_every_layout_gives_the_names_that_were_written(names):
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         rows = [
@@ -124,9 +124,9 @@ def test_every_layout_gives_the_names_that_were_written(names):
             path.write_text("".join(between.join(line) + "\n" for line in (header, row)))
         in_puerto_rico = lambda kind, code: code[:2] == "72" and kind not in ("AIANNH", "COUSUB")  # noqa: E731
         expected = {Region("PR-" * in_puerto_rico(*key) + key[0], key[1]): name for key, name in names.items()}
-        assert names_in(one) == names_in(two) == expected
+        assert NAMES.in_geography(one) == NAMES.in_geography(two) == expected
         write_names(Path(one), expected, expected.__contains__)  # the names given go before those of 2020
-        assert names_of_release(Path(one), [NAMES_FILE]) == expected
+        assert NAMES.of_release(Path(one), [NAMES.file]) == expected
 
 
 def damaged(path: Path) -> None:
@@ -140,24 +140,24 @@ def damaged(path: Path) -> None:
 def test_files_of_names_that_cannot_be_read_are_refused(tmp_path: Path, name: str, made: Callable[[Path], None]):
     made(tmp_path / name)
     with pytest.raises(Refused, match=name):
-        names_in(str(tmp_path))
+        NAMES.in_geography(str(tmp_path))
 
 
 def test_a_name_is_one_short_line_that_steers_no_terminal(tmp_path: Path):
     rows = ["USA|1|\x1b[31mRed\x07 \u202eland", f"STATE|44|{'x' * 999}", "STATE|45|\x07", "STATE|4b|x", "STATE", "|||"]
     (tmp_path / "names.csv").write_text("\n".join(["REGION_TYPE|REGION_ID|NAME", *rows]))
     expected = {Region("USA", "1"): "[31mRed land", Region("STATE", "44"): "x" * 200}
-    assert names_in(str(tmp_path)) == names_of_release(tmp_path, ["names.csv"]) == expected
-    assert names_of_release(tmp_path, []) == {}  # not of the release
+    assert NAMES.in_geography(str(tmp_path)) == NAMES.of_release(tmp_path, ["names.csv"]) == expected
+    assert NAMES.of_release(tmp_path, []) == {}  # not of the release
 
 
 def test_a_file_of_this_name_without_its_columns_or_regions_gives_nothing_to_a_release(tmp_path: Path):
     """It may be anybody's list, next to confidential records."""
     person, unit = "SMITH|4400719|John A., 12 Elm St", "HU|440070001001|41.82|-71.41"
-    own = "|".join(NAME_COLUMNS)
+    own = NAMES.header
     for text in (f"COUNTY|44007|nobody's\n{person}\n", f"{own}\n{person}\nCOUNTY|٤٤٠٠٧|name\nPLACE|44|short\n"):
-        (tmp_path / NAMES_FILE).write_text(text)
-        assert names_in(str(tmp_path)) == {}
-    for first in (unit, "|".join(POINT_COLUMNS)):
-        (tmp_path / POINTS_FILE).write_text(f"{first}\n{unit}\n")
+        (tmp_path / NAMES.file).write_text(text)
+        assert NAMES.in_geography(str(tmp_path)) == {}
+    for first in (unit, POINTS.header):
+        (tmp_path / POINTS.file).write_text(f"{first}\n{unit}\n")
         assert points_in(str(tmp_path)) == {}

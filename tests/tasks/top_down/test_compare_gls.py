@@ -5,10 +5,14 @@ Both are held against one dense solution of the measurement files (`dense_gls`),
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dense_gls import add_us_level, solve, write_product
 from e2e_runs import das
@@ -196,3 +200,76 @@ def test_what_the_command_prints_and_refuses(
         compare_with_bureau(release.parent, copy)
     with pytest.raises(Refused, match="no folder us with State"):
         compare_with_bureau(release, tmp_path / "out")
+
+
+def _no_parquet(path: Path) -> None:
+    path.write_bytes(b"PAR1 nothing PAR1")
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _without_a_column(path: Path) -> None:
+    pq.write_table(pq.read_table(path).drop(["standard_error"]), path)
+
+
+def _not_a_number(path: Path) -> None:
+    frame = pq.read_table(path).to_pandas()
+    pq.write_table(pa.Table.from_pandas(frame.assign(estimate=np.nan)), path)
+
+
+def _other_bytes(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"P0010001", b"\xff\xfe\x00", 1))
+
+
+def _ragged(path: Path) -> None:
+    path.write_text(path.read_text() + "56|P0010001|1|1|a|b|c|d\n")
+
+
+@pytest.mark.parametrize("damage", [_no_parquet, _folder, _without_a_column, _not_a_number])
+def test_damaged_margins_are_refused_by_name(
+    release: Path, product: Product, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    copy = tmp_path / "release"
+    shutil.copytree(release, copy)
+    path = next((copy / "margins/persons/tabulation/Tract").glob("*.parquet"))
+    damage(path)
+    with pytest.raises(Refused, match=path.name):
+        compare_with_bureau(copy, product.folder)
+
+
+@pytest.mark.parametrize("damage", [_other_bytes, _ragged, _folder])
+def test_damaged_estimates_are_refused_by_name_or_noted(
+    release: Path, product: Product, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    copy = tmp_path / "gls"
+    shutil.copytree(product.folder, copy)
+    path = next(copy.glob("us/Tract/**/*.csv"))
+    damage(path)
+    if damage is _folder:
+        assert "lack 298 cells of 1 geounits" in compare_with_bureau(release, copy).notes[0]
+    else:
+        with pytest.raises(Refused, match=path.name):
+            compare_with_bureau(release, copy)
+
+
+def test_a_hostile_manifest_and_other_places_are_refused(release: Path, product: Product, tmp_path: Path) -> None:
+    copy = tmp_path / "release"
+    shutil.copytree(release, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for change in (
+        {"states": ["../.."]},
+        {"states": 5},
+        {"region": "../us"},
+        {"spine": None},
+        {"options": []},
+        {"products": 1},
+    ):
+        (copy / "manifest.json").write_text(json.dumps(manifest | change))
+        with pytest.raises(Refused, match="no margins of the cells of P1 to P5"):
+            compare_with_bureau(copy, product.folder)
+    for place in (tmp_path / "nowhere", copy / "manifest.json"):
+        assert das("tda", "compare-gls", place, product.folder) == 1
+        assert das("tda", "compare-gls", release, place) == 1

@@ -26,7 +26,7 @@ from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import DETAILS, SEXES, SHAPES, WIDTHS
 from tasks.detailed_dhca.pyramid import Cell
-from tasks.inputs.names import Names, names_of_release
+from tasks.inputs.names import NAMES, Names
 from tasks.lifecycle.received import LARGEST_READ
 from tasks.population_groups.levels import ALL_LEVELS, Level
 from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
@@ -101,7 +101,7 @@ class Release:
         self.levels = {level: facts for level, facts in self.facts.items() if self.scope.has_level(level)}
         self.names: Names = {
             region: name
-            for region, name in names_of_release(folder, manifest["files"]).items()
+            for region, name in NAMES.of_release(folder, manifest["files"]).items()
             if region.type.removeprefix(PUERTO_RICO) in TITLES
         }
         self._set_of = {

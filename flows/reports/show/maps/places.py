@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.maps.boundaries import Shapes, read_boundaries
-from tasks.inputs.points import Points, points_of_2020, points_of_release
+from tasks.inputs.points import POINTS, Points, points_of_2020
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,5 @@ class Places:
 
 def places_of(release: Path, manifest: Mapping[str, Any], boundaries: Sequence[Path] = ()) -> Places:
     """Return where the regions of a release are. Raises Refused where a file of boundaries has none."""
-    own = points_of_release(release, manifest["files"])
+    own = POINTS.of_release(release, manifest["files"])
     return Places({**points_of_2020(), **own}, read_boundaries(boundaries))

@@ -17,7 +17,7 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.search import FEW, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import CAVEATS, MOST_ROWS, TableItem, TableList, map_view, table_view
-from tasks.inputs.names import names_of_2020, names_of_release
+from tasks.inputs.names import NAMES, names_of_2020
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.release_database import name_of
@@ -31,7 +31,7 @@ class TableViews(ReleasePages):
         """The tables by name; of text and Parquet with the same rows the Parquet."""
         files = self.manifest["files"]
         found = {resource.name: resource for resource in read_package(self.folder, files)}
-        names = {**names_of_2020(), **names_of_release(self.folder, files)}
+        names = {**names_of_2020(), **NAMES.of_release(self.folder, files)}
         database, exact = Database(self.folder, files), "NOT_PRIVATE" in self.manifest
         return {
             name: ReleaseTable(database, resource, found, names, exact)

@@ -18,7 +18,7 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.sampler import check_law
 from spine.counts import Count, mask, sql_condition
 from spine.top_down import PERSONS, UNITS
-from tasks.inputs.names import names_of_2020, names_of_release
+from tasks.inputs.names import NAMES, names_of_2020
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import SCHEMAS, ProductName
@@ -41,7 +41,7 @@ class TopDownRelease:
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest = folder, manifest
-        self.names = {**names_of_2020(), **names_of_release(folder, manifest["files"])}
+        self.names = {**names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
         self.products: tuple[str, ...] = tuple(manifest["products"])
         self.scope = scope
         noise: list[Any] = next((facts["noise"] for facts in manifest["products"].values() if facts.get("noise")), [])

@@ -20,11 +20,12 @@ import duckdb
 import pandas as pd
 from scipy.stats import chi2
 
+from privacy.accounting.states import EVERYWHERE
 from spine.redistricting import PERSON_TABLES
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.new_folder import new_folder
-from tasks.lifecycle.received import NotOfRelease, path_in
+from tasks.lifecycle.received import NotOfRelease, path_in, reason_of
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, PLACES
@@ -90,20 +91,30 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
         manifest = read_manifest(release)
     except NotOfRelease as fault:
         raise Refused(f"{release}: {fault}; name a release by das tda estimate, as OUT/us") from None
-    options, states = manifest.get("options", {}), manifest.get("states", [])
-    if not isinstance(options, dict) or not options.get("pl94") or "persons" not in manifest.get("products", {}):
+    try:
+        options, states, jurisdiction = manifest["options"], manifest["states"], str(manifest["region"]).lower()
+        pl94, free, us_level = options["pl94"], bool(options["free"]), manifest["spine"]["us_level"]
+        good = (
+            pl94
+            and "persons" in manifest["products"]
+            and jurisdiction in ("us", "pr")
+            and {*EVERYWHERE}.issuperset(states)
+        )
+    except (KeyError, TypeError):  # anybody may have written it
+        good = False
+    if not good:
         raise Refused(
             f"{release}: no margins of the cells of P1 to P5: make them with "
             "das tda estimate NMF OUT --estimator gls --count pl94 --free"
         )
-    free, notes = bool(options.get("free")), []
-    place = find_product(product, str(manifest["region"]).lower())
+    notes: list[str] = []
+    place = find_product(product, jurisdiction)
     with ReleaseDatabase() as database:
         database.execute(
             "CREATE TABLE cells (level VARCHAR, geocode VARCHAR, query VARCHAR, ours DOUBLE, our_error DOUBLE, "
             "theirs DOUBLE, their_error DOUBLE)"
         )
-        for level in WIDTHS if manifest["spine"]["us_level"] else [level for level in WIDTHS if level != US]:
+        for level in WIDTHS if us_level else [level for level in WIDTHS if level != US]:
             files = list_files(place, level, states)
             if not files:
                 notes.append(f"{level}: the Bureau's estimates are not there")
@@ -129,14 +140,21 @@ def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, s
     """Make the table of our margins of a level's tabulation geounits."""
     folder = FOLDERS.get(level.lower(), level)
     names = ", ".join(quoted(cell.name) for cells in PERSON_TABLES.values() for cell in cells)
-    rows = [
-        "SELECT geounit::VARCHAR AS geocode, count::VARCHAR AS query, estimate, standard_error "
-        f"FROM {parquet(path_in(release, f'{MARGINS}/persons/{folder}/{state}.parquet'))}"
-        for state in ([US] if level == US else states)
-    ]
     database.execute(
-        f"CREATE OR REPLACE TABLE ours AS SELECT * FROM ({' UNION ALL '.join(rows)}) WHERE query IN ({names})"
+        "CREATE OR REPLACE TABLE ours (geocode VARCHAR, query VARCHAR, estimate DOUBLE, standard_error DOUBLE)"
     )
+    for state in [US] if level == US else states:
+        path = path_in(release, f"{MARGINS}/persons/{folder}/{state}.parquet")
+        try:
+            database.execute(
+                "INSERT INTO ours SELECT geounit, count, estimate, standard_error "
+                f"FROM {parquet(path)} WHERE count IN ({names})"
+            )
+        except duckdb.Error as error:
+            raise Refused(f"{path} is no table of margins: {reason_of(error)}") from None
+        wrong = "NOT coalesce(isfinite(estimate) AND isfinite(standard_error) AND standard_error >= 0, false)"
+        if database.execute(f"SELECT 1 FROM ours WHERE {wrong} OR geocode IS NULL LIMIT 1").fetchone():
+            raise Refused(f"{path}: a margin without its geocode, estimate or standard error")
 
 
 def _join(database: duckdb.DuckDBPyConnection, level: str) -> Iterator[str]:

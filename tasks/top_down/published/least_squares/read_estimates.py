@@ -74,15 +74,21 @@ def load_estimates(database: duckdb.DuckDBPyConnection, name: str, level: str, f
         _check_header(path)
     own = pa.table({"filename": [*files], "folder": [*files.values()]})
     database.register("files", own)
+    read = "FROM read_csv($files, delim = '|', header = true, skip = 0, all_varchar = true, filename = true, "
+    read += "hive_partitioning = false, union_by_name = true)"
     try:
         database.execute(
             f"CREATE OR REPLACE TABLE {name} AS SELECT filename, folder, coalesce(geocode, '') AS geocode, query, "
-            "TRY_CAST(estimate AS DOUBLE) AS estimate, TRY_CAST(std_dev AS DOUBLE) AS std_dev "
-            "FROM read_csv($files, delim = '|', header = true, all_varchar = true, filename = true, "
-            "hive_partitioning = false, union_by_name = true) JOIN files USING (filename)",
+            f"TRY_CAST(estimate AS DOUBLE) AS estimate, TRY_CAST(std_dev AS DOUBLE) AS std_dev {read} "
+            "JOIN files USING (filename)",
             {"files": [*files]},
         )
     except duckdb.Error as error:
+        for path in files:
+            try:
+                database.execute(f"SELECT count(COLUMNS(*)) {read}", {"files": [path]})
+            except duckdb.Error as fault:
+                raise Refused(f"{path} is no such table: {reason_of(fault)}") from None
         raise Refused(f"the Bureau's estimates, level {level}: {reason_of(error)}") from None
     finally:
         database.unregister("files")
@@ -109,7 +115,10 @@ def _rules(level: str) -> Iterator[tuple[str, str]]:
 
 
 def _check_header(path: str) -> None:
-    with open(path, "rb") as file:
-        columns = file.readline(LARGEST_HEADER).decode("utf-8", "replace").strip().split("|")
+    try:
+        with open(path, "rb") as file:
+            columns = file.readline(LARGEST_HEADER).decode("utf-8", "replace").strip().split("|")
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from None
     if missing := [column for column in COLUMNS if column not in columns]:
         raise Refused(f"{path}: no column {missing[0]}; its first line is {ascii('|'.join(columns))[:120]}")
