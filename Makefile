@@ -11,7 +11,7 @@ spine.top_down.rounding.compile_rounding()
 endef
 export COMPILE_ROUNDING
 
-.PHONY: setup run test test-slow test-long lint docs lock vendor clean
+.PHONY: setup run test test-slow test-long lint docs site lock vendor clean
 
 setup: .venv/.installed
 
@@ -58,6 +58,16 @@ lint: setup
 # Runs every command that the pages show and writes what it prints: docs/cli.md, docs/tutorial.md.
 docs: setup
 	$(BIN)/python docs/commands.py
+
+# The documentation with search and a reference of the API in build/site, and the pages of a release to look at: of made-up persons
+# in the bundled example, or on the blocks of `make site BLOCKS=ri2020.pl.zip`, as README makes them. A link that leads nowhere fails.
+site: setup
+	rm -rf build/site
+	$(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site . build/site
+	folder=$$(mktemp -d); made=$$folder/example; { $(BIN)/das synth $$made && \
+	{ [ -z "$(BLOCKS)" ] || { $(BIN)/das synth $(BLOCKS) $$made/params $$folder/blocks && made=$$folder/blocks; }; } && \
+	$(BIN)/das run $$made/params $$made/data $$folder/release --state $$folder/state && \
+	$(BIN)/das show $$folder/release/us --export build/site/release; } > $$folder/said 2>&1 || { cat $$folder/said; exit 1; }; rm -r $$folder
 
 # Needs uv; the locks name versions and hashes, never a host. The second is a part of the first: what a container needs.
 LOCK := uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
