@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from tasks.inputs.blocks.area_file import UNASSIGNED
 from tasks.inputs.names import name_of_state, title_of_states
+from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import number, render
 from tasks.pages.csv_text import as_csv
@@ -22,10 +23,12 @@ from tasks.pages.text_table import TextTable
 from tasks.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
+from tasks.top_down.user_areas.description import COUNTS, DESCRIPTION
 from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.intervals import Z95
 
 SHORT = ("total", "voting age")  # counts that are shown of many areas
+KINDS = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 FEW = 12  # areas of which the page shows every count
 BOUNDS = (
     "The range is the largest deviation less the smallest. Noise alone: what the figure would be, half of the time, if "
@@ -43,9 +46,8 @@ def write_files(out: Path, areas: AreaEstimates) -> list[Path]:
     with new_folder(out) as folder:
         rows = areas.rows()
         (folder / "areas.csv").write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
-        pq.write_table(
-            pa.Table.from_pylist(rows, schema=_schema(rows[0])), folder / "areas.parquet", compression="zstd"
-        )
+        schema = pa.schema([(column.name, KINDS[column.type]) for column in COUNTS.columns])
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "areas.parquet", compression="zstd")
         (folder / "areas.json").write_text(json.dumps(as_data(areas), indent=1) + "\n")
         if areas.plan:
             plan = _plan_rows(areas)
@@ -54,13 +56,9 @@ def write_files(out: Path, areas: AreaEstimates) -> list[Path]:
             between = as_csv(("area", "other", *SHORT), _covariances(areas))
             (folder / "covariances.csv").write_text(between, "utf-8")
         (folder / "areas.html").write_text(page(areas))
+        write_package(folder, DESCRIPTION, {"release": "Estimates of areas"}, [path.name for path in folder.iterdir()])
         names = [path.name for path in folder.iterdir()]
     return [out / name for name in sorted(names)]
-
-
-def _schema(row: dict[str, Any]) -> pa.Schema:
-    kinds = {"area": pa.string(), "count": pa.string(), "estimate": pa.float64(), "standard_error": pa.float64()}
-    return pa.schema([(name, kinds.get(name, pa.int64())) for name in row])
 
 
 def _covariances(areas: AreaEstimates) -> Iterator[tuple[Any, ...]]:

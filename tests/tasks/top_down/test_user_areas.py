@@ -31,6 +31,7 @@ from spine.top_down import PERSONS, NoisyAnswers, exact_answers, query_group, re
 from spine.top_down.measurements import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
+from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import FORMAT
 from tasks.lifecycle.run_directory import RunDirectory
@@ -475,6 +476,9 @@ def test_the_command_answers_from_what_is_kept(
     between = list(csv.DictReader((tmp_path / "out/covariances.csv").read_text().splitlines()))
     assert [(row["area"], row["other"]) for row in between] == [("1", "1"), ("1", "2"), ("2", "2")]
     assert float(between[0]["total"]) == -float(between[1]["total"]) == float(between[2]["total"])
+    tables = read_package(tmp_path / "out", [path.name for path in (tmp_path / "out").iterdir()])
+    assert {table.name for table in tables} == {"areas", "areas-text", "covariances", "plan"}
+    assert all(column.meaning for table in tables for column in table.columns)
     page = (tmp_path / "out/areas.html").read_text()
     assert "<script" not in page
     assert "<h1>Estimates of 2 areas of Wyoming, with their errors</h1>" in page

@@ -1,0 +1,72 @@
+"""What the tables of estimates of areas are."""
+
+from __future__ import annotations
+
+from tasks.lifecycle.description import Column, Description, Table
+
+AREA = Column("area", "text", "the name of the area")
+
+
+UNIT = "persons or housing units"
+
+
+def _ends(unit: str, kind: str, *levels: int) -> tuple[Column, ...]:
+    """Return the columns of the ends of intervals."""
+    return tuple(
+        Column(f"{end}_{level}", unit, f"the {which} end of the interval at {level}%", type=kind)
+        for level in levels
+        for end, which in (("low", "lower"), ("high", "upper"))
+    )
+
+
+COUNTS = Table(
+    "Counts of areas",
+    (
+        AREA,
+        Column("count", "text", "what is counted", overlap=True),
+        Column("blocks", "blocks", "with living quarters", type="integer"),
+        Column("groups_whole", "block groups", "of the spine, that the area holds in full", type="integer"),
+        Column("groups_cut", "block groups", "of the spine, that the area holds in part", type="integer"),
+        Column("published", UNIT, "the sum of the published counts; empty where there are none", type="integer"),
+        Column("estimate", UNIT, "the unbiased estimate; may be negative", type="number", role="estimate"),
+        Column("standard_error", UNIT, "of the estimate", type="number", role="standard error", of="estimate"),
+        *_ends(UNIT, "integer", 90, 95),
+    ),
+    text="areas.csv",
+    parquet="areas.parquet",
+    delimiter=",",
+    key=("area", "count"),
+    dependent=True,
+)
+DESCRIPTION = Description(
+    (
+        COUNTS,
+        Table(
+            "Deviations of districts from their mean",
+            (
+                Column("district", "text", "the name of the district"),
+                Column("published", "persons", "the deviation of its published total", type="number"),
+                Column("deviation", "persons", "of the estimate", type="number", role="estimate"),
+                Column("standard_error", "persons", "of the deviation", type="number", role="standard error"),
+                *_ends("persons", "number", 95),
+                Column("percent", "percent", "the deviation, of the mean", type="number"),
+                Column("percent_standard_error", "percent", "its standard error, of the mean", type="number"),
+            ),
+            text="plan.csv",
+            delimiter=",",
+            key=("district",),
+        ),
+        Table(
+            "Covariances of areas",
+            (
+                AREA,
+                Column("other", "text", "the name of the other area, or of the same"),
+                Column("total", "persons, squared", "the covariance of the two totals", type="number"),
+                Column("voting age", "persons, squared", "of the two counts of voting age", type="number"),
+            ),
+            text="covariances.csv",
+            delimiter=",",
+            key=("area", "other"),
+        ),
+    )
+)
