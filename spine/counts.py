@@ -71,11 +71,6 @@ class Count:
         return self.name.partition(":")[0]
 
 
-def sizes(axes: Sequence[Axis]) -> dict[str, int]:
-    """Return the number of coordinates of each axis, by name."""
-    return {axis.name: len(axis) for axis in axes}
-
-
 def mask(axes: Sequence[Axis], where: Condition) -> BoolArray:
     """Return (cells,) whether a condition holds."""
     held = [np.isin(np.arange(len(axis)), list(where.get(axis.name, range(len(axis))))) for axis in axes]

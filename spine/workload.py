@@ -12,46 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spine.allocations import Allocation
-from spine.counts import sizes
-from spine.redistricting import HHGQ, HHINSTLEVELS, INSTITUTIONS, PERSON_AXES, UNIT_AXES
+
+if TYPE_CHECKING:
+    from spine.top_down.histogram import Product
 
 FloatArray = npt.NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The axes of a histogram. grouped: the one axis with grouped levels, its groups' sizes and that query's name."""
-
-    axes: Mapping[str, int]
-    grouped: str | None = None
-    groups: tuple[int, ...] = ()
-    grouping: str = ""
-
-    def keeps(self, query: str) -> tuple[frozenset[str], bool]:
-        """Return the axes that a query does not sum over, and whether it asks the grouped levels; or ValueError."""
-        if query == "total":
-            return frozenset(), False
-        if query == "detailed":
-            return frozenset(self.axes), False
-        names = {name.strip() for name in query.split("*")}
-        grouping = self.grouping in names
-        names.discard(self.grouping)
-        if not names <= set(self.axes):
-            raise ValueError(f"query group {query}: the axes are {', '.join(self.axes)}")
-        return frozenset(names), grouping
-
-
-# The redistricting histograms: persons, with hhinstlevels = {0}, {1-4}, {5-7}; units, with H1 alone.
-WORKLOADS = {
-    "pl94-persons": Workload(sizes(PERSON_AXES), HHGQ.name, tuple(map(len, INSTITUTIONS)), HHINSTLEVELS.name),
-    "pl94-units": Workload(sizes(UNIT_AXES)),
-}
 
 
 @dataclass(frozen=True)
@@ -67,65 +38,85 @@ class Part:
     cell: FloatArray
 
 
-def marginal_parts(marginal: str, workload: Workload | None, allocation: Allocation) -> list[Part]:
+def marginal_parts(marginal: str, product: Product | None, allocation: Allocation) -> list[Part]:
     """Return the parts that make up one cell of a marginal (on the grouped axis: the mean over its cells).
 
-    Without a workload (DHC: its recodes do not nest) the marginal must be a query group of the allocation, and is
+    Without a product (DHC: its recodes do not nest) the marginal must be a query group of the allocation, and is
     estimated from that query group alone: an upper bound of the variance.
     """
-    if workload is None:
+    if product is None:
         rows = {level: allocation.queries[level].get(marginal) for level in allocation.levels}
         if None in rows.values():
             raise ValueError(f"{marginal} is not asked on every level")
         own = {level: np.array([[_weight(allocation, float(alpha or 0))]]) for level, alpha in rows.items()}
         return [Part(own, np.ones((1, 1)))]
-    kept, grouping = workload.keeps(marginal)
+    kept, grouping = kept_axes(product, marginal)
     if grouping:
         raise ValueError(f"{marginal}: cells of grouped levels have no common variance")
-    plain = sorted(kept - {workload.grouped})
+    grouped, _ = groups(product)
     parts = []
+    plain = sorted(kept - {grouped})
     for residual in chain.from_iterable(combinations(plain, r) for r in range(len(plain) + 1)):
         scale = prod(
-            ((size - 1) / size if axis in residual else 1 / size) if axis in kept else size
-            for axis, size in workload.axes.items()
-            if axis != workload.grouped
+            ((len(axis) - 1) / len(axis) if axis.name in residual else 1 / len(axis))
+            if axis.name in kept
+            else len(axis)
+            for axis in product.axes
+            if axis.name != grouped
         )
         for between in (True, False):
-            cell = _grouped_cell(workload, workload.grouped in kept, between)
+            cell = _grouped_cell(product, grouped in kept, between)
             if cell is not None:
-                parts.append(Part(_information(workload, allocation, residual, between), np.sqrt(scale) * cell))
+                parts.append(Part(_information(product, allocation, residual, between), np.sqrt(scale) * cell))
     return parts
 
 
-def _grouped_cell(workload: Workload, kept: bool, between: bool) -> FloatArray | None:
+def groups(product: Product) -> tuple[str | None, FloatArray]:
+    """Return the axis that queries ask in groups, and the sizes of the groups; ValueError where there are several."""
+    if len(product.recodes) > 1:
+        raise ValueError(f"{product.name}: query groups commute only where one axis has groups")
+    return next(
+        ((recode.axis, np.bincount(recode.part).astype(float)) for recode in product.recodes), (None, np.ones(1))
+    )
+
+
+def kept_axes(product: Product, query: str) -> tuple[frozenset[str], bool]:
+    """Return the axes that a query asks cell by cell, and whether it asks the grouped axis in groups."""
+    asked = product.asked(query)
+    kept = frozenset(axis for axis, name in asked.items() if axis == name)
+    return kept, len(kept) < len(asked)
+
+
+def _grouped_cell(product: Product, kept: bool, between: bool) -> FloatArray | None:
     """Return the grouped axis of a cell, between the groups (in the basis of their unit indicators) or within them."""
-    if workload.grouped is None:
+    grouped, sizes = groups(product)
+    if grouped is None:
         return np.ones((1, 1)) if between else None
-    sizes, size = np.array(workload.groups, float), workload.axes[workload.grouped]
+    size = sizes.sum()
     if not kept:
         return np.sqrt(sizes)[:, None] if between else None
     return np.eye(len(sizes)) / np.sqrt(size) if between else np.full((1, 1), np.sqrt((size - len(sizes)) / size))
 
 
 def _information(
-    workload: Workload, allocation: Allocation, residual: tuple[str, ...], between: bool
+    product: Product, allocation: Allocation, residual: tuple[str, ...], between: bool
 ) -> dict[str, FloatArray]:
     """Return the information of each level in one part: the sum of weight times Kronecker eigenvalue."""
-    sizes = np.array(workload.groups or (1,), float)
+    grouped, sizes = groups(product)
     identity = np.eye(len(sizes)) if between else np.ones((1, 1))
     ones = np.outer(np.sqrt(sizes), np.sqrt(sizes)) if between else np.zeros((1, 1))
-    grouped = np.diag(sizes) if between else np.zeros((1, 1))
+    by_group = np.diag(sizes) if between else np.zeros((1, 1))
     information: dict[str, FloatArray] = {}
     for level in allocation.levels:
         total: Any = np.zeros_like(identity)
         for query, alpha in allocation.queries[level].items():
-            kept, grouping = workload.keeps(query)
+            kept, grouping = kept_axes(product, query)
             factor = prod(
-                1 if axis in kept else (0 if axis in residual else size)
-                for axis, size in workload.axes.items()
-                if axis != workload.grouped
+                1 if axis.name in kept else (0 if axis.name in residual else len(axis))
+                for axis in product.axes
+                if axis.name != grouped
             )
-            matrix = identity if workload.grouped is None or workload.grouped in kept else grouped if grouping else ones
+            matrix = identity if grouped is None or grouped in kept else by_group if grouping else ones
             total = total + _weight(allocation, float(alpha)) * factor * matrix
         information[level] = total
     return information

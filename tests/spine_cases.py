@@ -9,12 +9,20 @@ import numpy as np
 import pandas as pd
 
 from spine.allocations import Allocation
+from spine.counts import Axis, Recode
 from spine.entities import Entities
 from spine.hierarchy import Spine
+from spine.top_down.histogram import Product
 from spine.variance import Root, Upward
-from spine.workload import Workload
 
-SMALL = Workload({"hhgq": 3, "votingage": 2, "cenrace": 2}, "hhgq", (1, 2), "hhinstlevels")
+SMALL = Product(
+    "small",
+    tuple(
+        Axis(name, "", (), "", tuple("012"[:size])) for name, size in (("hhgq", 3), ("votingage", 2), ("cenrace", 2))
+    ),
+    (),
+    recodes=(Recode("hhinstlevels", "hhgq", (0, 1, 1)),),
+)
 QUERIES = ("total", "cenrace", "hhinstlevels", "votingage*cenrace", "detailed")
 
 
@@ -58,31 +66,27 @@ def matrix(spine: Spine, level: int) -> np.ndarray:
     return rows
 
 
-def query_matrix(query: str, workload: Workload) -> np.ndarray:
+def query_matrix(query: str, product: Product) -> np.ndarray:
     """Q of section 2.3 as the Kronecker product of its axes."""
-    kept, grouping = workload.keeps(query)
-    factors = []
-    for axis, size in workload.axes.items():
-        if axis in kept:
-            factors.append(np.eye(size))
-        elif axis == workload.grouped and grouping:
-            factors.append(np.repeat(np.eye(len(workload.groups)), workload.groups, axis=1))
-        else:
-            factors.append(np.ones((1, size)))
+    asked, parts = product.asked(query), {recode.name: recode.part for recode in product.recodes}
     result = np.ones((1, 1))
-    for factor in factors:
+    for axis in product.axes:
+        factor = np.eye(len(axis)) if axis.name in asked else np.ones((1, len(axis)))
+        if asked.get(axis.name) in parts:
+            part = np.array(parts[asked[axis.name]])
+            factor = (part == np.arange(part.max() + 1)[:, None]).astype(float)
         result = np.kron(result, factor)
     return result
 
 
-def dense_variance(spine: Spine, allocation: Allocation, workload: Workload) -> np.ndarray:
+def dense_variance(spine: Spine, allocation: Allocation, product: Product) -> np.ndarray:
     """The variance matrix of all blocks' histograms, (blocks * n)^2: equation 19 with V the identity."""
     information = 0.0
     for level, name in enumerate(spine.levels):
         rows, gamma = matrix(spine, level), spine.shares[level] / spine.denominator
         inner = 0.0
         for query, alpha in allocation.queries[name].items():
-            q = query_matrix(query, workload)
+            q = query_matrix(query, product)
             budget = float(allocation.budget)
             weight = budget * alpha if allocation.definition == "zcdp" else (budget * float(alpha)) ** 2 / 8
             inner = inner + float(weight) * q.T @ q

@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from spine.top_down.histogram import Product
-from spine.workload import FloatArray
+from spine.workload import FloatArray, groups, kept_axes
 
 
 @dataclass(frozen=True)
@@ -66,31 +66,26 @@ class Grid:
 @lru_cache
 def grid(product: Product) -> Grid:
     """Return the grid of a product with types of living quarters; ValueError where its axes do not split so."""
-    workload = product.workload
-    if workload is None:
-        raise ValueError(f"{product.name}: least squares over the tree needs query groups that commute")
-    first, *axes = workload.axes
-    sizes = tuple(workload.axes[axis] for axis in axes)
-    if first != workload.grouped or set(sizes[:-1]) != {2}:
+    first, *others = product.axes
+    sizes = tuple(map(len, others))
+    if first.name != groups(product)[0] or set(sizes[:-1]) != {2}:
         raise ValueError(f"{product.name}: least squares over the tree takes types, axes of two points, and one more")
-    return Grid(workload.axes[first], sizes)
+    return Grid(len(first), sizes)
 
 
 def precision_of_queries(product: Product, queries: list[str]) -> FloatArray:
     """Return the (queries, components, types, types) precision that one query group of weight 1 adds."""
-    sizes, workload = grid(product), product.workload
-    assert workload is not None
-    axes = [axis for axis in workload.axes if axis != workload.grouped]
-    group = np.repeat(np.arange(len(workload.groups)), workload.groups)
-    alike, same = np.equal.outer(group, group).astype(float), np.eye(sizes.types)
+    sizes, recode = grid(product), product.recodes[0]
+    types, *axes = product.axes
+    alike, same = np.equal.outer(recode.part, recode.part).astype(float), np.eye(sizes.types)
     precision = np.zeros((len(queries), sizes.components, sizes.types, sizes.types))
     for at, query in enumerate(queries):
-        kept, grouping = workload.keeps(query)
-        between = same if workload.grouped in kept else alike if grouping else np.ones(same.shape)
+        kept, grouping = kept_axes(product, query)
+        between = same if types.name in kept else alike if grouping else np.ones(same.shape)
         for component, residual in enumerate(each((False, True), repeat=len(axes))):
             factor = 1.0
             for axis, rest in zip(axes, residual, strict=True):
-                factor *= 1.0 if axis in kept else 0.0 if rest else workload.axes[axis]
+                factor *= 1.0 if axis.name in kept else 0.0 if rest else len(axis)
             precision[at, component] = factor * between
     return precision
 

@@ -13,7 +13,6 @@ import numpy as np
 from spine.counts import Axis, Condition, Count, Recode, mask, matrix, sums
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
-from spine.workload import Workload
 
 DETAILED, TOTAL = "detailed", "total"  # query groups that every histogram has
 
@@ -24,7 +23,7 @@ class Product:
 
     counts: those that have a name. tables: the cells of the published tables, by table. bounded: the query whose
     coordinates part the cells by what is declared of a geounit (`bounds.Bounds`); by default all cells are one part.
-    zeros: structural zeros, the conditions that no record meets. workload: for `spine.gls`, None where it has none.
+    zeros: structural zeros, the conditions that no record meets.
     """
 
     name: str
@@ -34,7 +33,6 @@ class Product:
     recodes: tuple[Recode, ...] = ()
     bounded: str = TOTAL
     zeros: tuple[Condition, ...] = ()
-    workload: Workload | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,28 +50,35 @@ class Product:
         at = np.indices(self.shape).reshape(len(self.shape), -1)
         return {axis.name: own for axis, own in zip(self.axes, at, strict=True)}
 
+    def asked(self, query: str) -> dict[str, str]:
+        """Return the axes that a query does not sum over, and of each itself or the recode that is asked in its place.
+
+        query: `total`, `detailed`, or axes and recodes joined by *, at most one an axis. ValueError for an axis that is
+        not there.
+        """
+        axes = {axis.name: axis.name for axis in self.axes}
+        known = axes | {recode.name: recode.axis for recode in self.recodes}
+        names = [] if query == TOTAL else [*axes] if query == DETAILED else [each.strip() for each in query.split("*")]
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"query group {query} asks {unknown[0]}: the axes are {', '.join(known)}")
+        asked = {known[name]: name for name in names}
+        if len(asked) < len(names):
+            raise ValueError(f"query group {query} asks an axis twice")
+        return asked
+
     def partition(self, query: str) -> tuple[IntArray, int]:
         """Return the (cells,) coordinate of a query that each cell is counted in, and the number of coordinates.
 
-        query: `total`, `detailed`, or axes and recodes joined by *, at most one an axis. Coordinates are in C order of
-        the axes as the histogram has them. ValueError for an axis that is not there.
+        Coordinates are in C order of the axes as the histogram has them. query: as for `asked`.
         """
-        axes, recodes = {axis.name: axis for axis in self.axes}, {recode.name: recode for recode in self.recodes}
-        asked = (
-            [] if query == TOTAL else list(axes) if query == DETAILED else [each.strip() for each in query.split("*")]
-        )
-        if unknown := [each for each in asked if each not in axes and each not in recodes]:
-            raise ValueError(f"query group {query} asks {unknown[0]}: the axes are {', '.join([*axes, *recodes])}")
-        by_axis = {recodes[each].axis if each in recodes else each: each for each in asked}
-        if len(by_axis) < len(asked):
-            raise ValueError(f"query group {query} asks an axis twice")
+        asked, recodes = self.asked(query), {recode.name: recode for recode in self.recodes}
         coordinate, width = np.zeros(self.cells, np.int64), 1
-        for axis in axes:
-            if (each := by_axis.get(axis)) is None:
+        for axis in self.axes:
+            if axis.name not in asked:
                 continue
-            value, size = self.coordinates[axis], len(axes[axis])
-            if each in recodes:
-                value, size = np.array(recodes[each].part)[value], len(recodes[each])
+            value, size = self.coordinates[axis.name], len(axis)
+            if (recode := recodes.get(asked[axis.name])) is not None:
+                value, size = np.array(recode.part)[value], len(recode)
             coordinate, width = coordinate * size + value, width * size
         return coordinate, width
 

@@ -27,7 +27,6 @@ from spine.redistricting import (
 from spine.top_down.bounds import Bounds, Totals, sum_bounds
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Passes
-from spine.workload import WORKLOADS
 
 PERSONS = Product(
     "pl94-persons",
@@ -37,9 +36,9 @@ PERSONS = Product(
     recodes=(HHINSTLEVELS,),
     bounded=HHGQ.name,
     zeros=({HHGQ.name: {NURSING}, VOTING_AGE.name: {UNDER_18}},),
-    workload=WORKLOADS["pl94-persons"],
 )
-UNITS = Product("pl94-units", UNIT_AXES, UNIT_COUNTS, UNIT_TABLES, workload=WORKLOADS["pl94-units"])
+UNITS = Product("pl94-units", UNIT_AXES, UNIT_COUNTS, UNIT_TABLES)
+PRODUCTS = {product.name: product for product in (PERSONS, UNITS)}
 PASSES = Passes(
     total_first=frozenset(("State", "County", "Tract_Group", "Tract", "Block_Group")),
     rounded=("hhgq", "hhgq*hispanic", "hhgq*hispanic*cenrace"),

@@ -23,8 +23,9 @@ from spine.geocodes import largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.settings import SpineSettings
+from spine.top_down.redistricting import PRODUCTS
 from spine.variance import upward
-from spine.workload import WORKLOADS, Part, marginal_parts
+from spine.workload import Part, marginal_parts
 from tasks.lifecycle.files import read_object
 
 SPINES = ("conventional", "aian", "optimized")
@@ -52,8 +53,8 @@ class SpinePlan:
         The allocation is taken as a spine of these levels, root first, has it.
         """
         allocation = self.allocation.on(levels)
-        workload = WORKLOADS.get(self.settings.product)
-        return {marginal: marginal_parts(marginal, workload, allocation) for marginal in self.marginals}
+        product = PRODUCTS.get(self.settings.product)
+        return {marginal: marginal_parts(marginal, product, allocation) for marginal in self.marginals}
 
     def parts_of(self, spine: Spine) -> dict[str, list[Part]]:
         """Return the parts for one state's spine, under a root of its own or under the run's."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -111,6 +111,15 @@ class Origin:
         return "Estimated from published measurements: nothing was measured, and nothing spent."
 
 
+class Descent(NamedTuple):
+    """A stage of an estimate: the levels below `level` down to `lowest`, in batches of about `size` geounits of it."""
+
+    title: str
+    level: str
+    lowest: str
+    size: int
+
+
 class StateAnswers(Protocol):
     """The noisy answers of a state, or (US) of the nation and the states' parts: `spine.top_down.Measure`."""
 
@@ -169,6 +178,15 @@ class Source(RunDirectory):
     def origin(self) -> Origin | None:
         """Return who published the measurements; None of a run, which makes them."""
         return None
+
+    @property
+    def descents(self) -> tuple[Descent, ...]:
+        """Return the stages of an estimate; the first is that of the top level and the one below it."""
+        return (
+            Descent("estimate states", "State", "County", 1),
+            Descent("estimate tracts", "County", "Tract", 150),
+            Descent("estimate blocks", "Tract", "Block", 4096),
+        )
 
     def answers(self, product: ProductName, state: str) -> StateAnswers:
         """Return the noisy answers of a state, or (US) of the nation. Raises Failed where the run may not draw."""

@@ -22,8 +22,9 @@ from spine.bypass import bypass
 from spine.hierarchy import Spine
 from spine.overlap import overlap
 from spine.settings import settings_for
+from spine.top_down import PERSONS
 from spine.variance import Root, cell_variance, downward, entity_sums, upward
-from spine.workload import WORKLOADS, marginal_parts
+from spine.workload import marginal_parts
 
 MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "detailed")
 
@@ -95,15 +96,15 @@ def test_the_production_workloads_add_up_to_what_their_matrices_give() -> None:
     from spine.production import allocation_for
 
     settings = settings_for("pl94-persons")
-    allocation, workload = allocation_for(settings), WORKLOADS["pl94-persons"]
-    queries = [query_matrix(q, workload) for q in allocation.queries["County"]]
+    allocation = allocation_for(settings)
+    queries = [query_matrix(q, PERSONS) for q in allocation.queries["County"]]
     assert sum(len(q) for q in queries) == 2603  # draws per geounit
     rho = float(allocation.budget)
     inner = sum(rho * float(a) * (q.T @ q) for q, a in zip(queries, allocation.queries["County"].values(), strict=True))
     dense = np.linalg.inv(inner)
     for marginal in ("total", "hispanic*cenrace"):
-        q = query_matrix(marginal, workload)
-        parts = marginal_parts(marginal, workload, allocation)
+        q = query_matrix(marginal, PERSONS)
+        parts = marginal_parts(marginal, PERSONS, allocation)
         total = sum(cell_variance(part, np.linalg.inv(part.information["County"])) for part in parts)
         np.testing.assert_allclose(total, (q @ dense @ q.T).diagonal().mean(), rtol=1e-8)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from spine.top_down import Estimates, TrueHistograms
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
@@ -17,12 +19,18 @@ from tasks.top_down.source import Source
 
 def estimate(run: TopDownRun, workers: Workers) -> None:
     """Estimate the histograms of every geounit of every product of a run."""
-    if is_truth(run):
-        levels = [(*pair, level) for pair in run.product_states for level in run.spine(*pair).levels]
-        levels += [(product, US, US) for product in run.design.products] * run.validated.nation
-        workers.map("estimate states", run, take_exact, levels)
-    else:
-        estimate_from(Measured(run.path), workers)
+    estimate_run(Measured(run.path), workers, estimate_from)
+
+
+def estimate_run(run: TopDownRun, workers: Workers, estimator: Callable[[Source, Workers], None]) -> None:
+    """Estimate the histograms of a run that is its own source of measurements; those of a truth are the exact ones."""
+    if not is_truth(run):
+        estimator(run, workers)
+        return
+    levels = [(*pair, level) for pair in run.product_states for level in run.spine(*pair).levels]
+    if run.validated.nation:
+        levels += [(product, US, US) for product in run.design.products]
+    workers.map(run.descents[0].title, run, take_exact, levels)
 
 
 def estimate_from(source: Source, workers: Workers) -> None:

@@ -5,6 +5,8 @@
     tracts                         batches of counties
     blocks                         batches of tracts: their block groups and blocks
 
+Other hierarchies than the nation's have other stages (`Source.descents`).
+
 A batch reads the estimates of its parents and measures the levels below them. A batch that exists is not made again.
 """
 
@@ -23,9 +25,7 @@ from tasks.top_down.estimate.estimates import FIRST, SOLVES, load_estimates
 from tasks.top_down.input.geography import summaries
 from tasks.top_down.run import load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Source
-
-BATCH = {"Tract": 150, "Block": 4096}  # geounits of a lower level in a batch
+from tasks.top_down.source import Descent, Source
 
 Found = tuple[Estimates, "list[engine.Solve]"]
 
@@ -53,36 +53,35 @@ class Steps:
 
 def estimate_by_topdown(source: Source, workers: Workers, estimator: type[Steps] = Steps) -> None:
     """Estimate the histograms of all geounits of every product, by the steps of the program or of another estimator."""
+    top, *below = source.descents
     if source.validated.nation:
         nations = [(product, estimator) for product in source.design.products]
-        workers.map("estimate states", source, estimate_nation, nations)
+        workers.map(top.title, source, estimate_nation, nations)
     for states in source.at_hand(workers):
         pairs = [(product, state) for product, state in source.product_states if state in states]
-        workers.map("estimate states", source, estimate_state, [(*pair, estimator) for pair in pairs])
-        for stage, level, lowest in (("estimate tracts", "County", "Tract"), ("estimate blocks", "Tract", "Block")):
-            calls = [
-                (*batch, level, lowest, estimator) for batch in all_batches(source, level, lowest) if batch[1] in states
-            ]
-            workers.map(stage, source, estimate_below, calls)
+        workers.map(top.title, source, estimate_top, [(*pair, top.lowest, estimator) for pair in pairs])
+        for descent in below:
+            calls = [(*batch, *descent[1:3], estimator) for batch in all_batches(source, descent) if batch[1] in states]
+            workers.map(descent.title, source, estimate_below, calls)
 
 
-def batches(spine: Spine, level: str, lower: str) -> list[tuple[int, int]]:
-    """Cut a level into ranges (first, last + 1) with about BATCH[lower] geounits of a lower level, one at the least."""
+def batches(spine: Spine, level: str, lower: str, size: int) -> list[tuple[int, int]]:
+    """Cut a level into ranges (first, last + 1) with about `size` geounits of a lower level, one at the least."""
     first, below = (spine.starts[spine.levels.index(name)] for name in (level, lower))
     begins = np.append(np.searchsorted(below, first), len(below))
     cuts = [0]
     for geounit in range(1, len(first)):
-        if begins[geounit + 1] - begins[cuts[-1]] > BATCH[lower]:
+        if begins[geounit + 1] - begins[cuts[-1]] > size:
             cuts.append(geounit)
     return list(zip(cuts, [*cuts[1:], len(first)], strict=True))
 
 
-def all_batches(source: Source, level: str, lower: str) -> list[tuple[ProductName, str, int, int]]:
-    """Return the batches of every product and state: product, state, first geounit, last + 1."""
+def all_batches(source: Source, descent: Descent) -> list[tuple[ProductName, str, int, int]]:
+    """Return the batches of a stage, of every product and state: product, state, first geounit, last + 1."""
     return [
         (product, state, first, last)
         for product, state in source.product_states
-        for first, last in batches(source.spine(product, state), level, lower)
+        for first, last in batches(source.spine(product, state), *descent[1:])
     ]
 
 
@@ -96,14 +95,14 @@ def estimate_nation(source: Source, product: ProductName, estimator: type[Steps]
     _unless_done(source, product, US, "State", 0, estimator, make)
 
 
-def estimate_state(source: Source, product: ProductName, state: str, estimator: type[Steps]) -> None:
+def estimate_top(source: Source, product: ProductName, state: str, lowest: str, estimator: type[Steps]) -> None:
     """Estimate the parts of a state, or read them where the nation is measured, and their counties."""
 
     def make(steps: Steps) -> list[Found]:
         parts = (_parts_of_nation(source, product, state), []) if source.validated.nation else steps.roots()
         return [parts, steps.children(parts[0])]
 
-    _unless_done(source, product, state, "County", 0, estimator, make)
+    _unless_done(source, product, state, lowest, 0, estimator, make)
 
 
 def _parts_of_nation(source: Source, product: ProductName, state: str) -> Estimates:

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from spine.geography import IntArray
 from spine.redistricting import HOUSEHOLD
+from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED
-from spine.workload import WORKLOADS, FloatArray, Workload
+from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import release_file
 from tasks.lifecycle.workers import Workers
@@ -136,9 +137,9 @@ class Geounits:
         return self.measuring.plan.spine.levels.index(self.level)
 
     @property
-    def workload(self) -> Workload:
+    def axes(self) -> tuple[str, ...]:
         """Return the axes of the product's histogram."""
-        return WORKLOADS[self.measuring.plan.product.name]
+        return tuple(axis.name for axis in self.measuring.plan.product.axes)
 
     def take(self, at: IntArray) -> Geounits:
         """Return some of the geounits."""
@@ -183,21 +184,18 @@ def _write_answers(geounits: Geounits, staged: Path, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         return
     names = [name for name in QUERIES[product] if name in plan.allocation.queries[geounits.level]]
-    shape_of, workload = shapes(product), geounits.workload
+    shape_of, schema = shapes(product), geounits.measuring.plan.product
     queries = [
-        Query(name.replace("*", " * ") + "_dpq", _words(workload, name), shape_of[name], sign="") for name in names
+        Query(name.replace("*", " * ") + "_dpq", _words(schema, name), shape_of[name], sign="") for name in names
     ]
-    layout = NmfLayout(tuple(workload.axes), queries, pa.int32(), signed=False, footer=_footer(geounits.source))
+    layout = NmfLayout(geounits.axes, queries, pa.int32(), signed=False, footer=_footer(geounits.source))
     _write(layout, _answers(geounits.take(measured), names), staged, folder)
 
 
-def _words(workload: Workload, query: str) -> tuple[str, ...]:
+def _words(schema: Product, query: str) -> tuple[str, ...]:
     """Return what the column of each axis holds in the rows of a query."""
-    kept, grouping = workload.keeps(query)
-    words = {axis: DETAILED if query == DETAILED else axis for axis in kept}
-    if grouping and workload.grouped and workload.grouping:
-        words[workload.grouped] = workload.grouping
-    return tuple(words.get(axis, "*") for axis in workload.axes)
+    asked = schema.asked(query)
+    return tuple(DETAILED if query == DETAILED else asked.get(axis.name, "*") for axis in schema.axes)
 
 
 def _answers(geounits: Geounits, queries: list[str]) -> Iterator[Batch]:
@@ -235,7 +233,7 @@ def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, fol
         if geounits.level != (US if jurisdiction == "us" else LEVELS[0]):
             names.remove(TOTAL)
     values = {LOWER: facilities, UPPER: UNITS_OF_BOUND * quarters, NO_MINORS: 0 * total, TOTAL: total}
-    axes = tuple(geounits.workload.axes)
+    axes = geounits.axes
     queries = [
         Query(f"{name}_con", words[-len(axes) :], (values[name].shape[1], *[1] * (len(axes) - 1)), sign)
         for name in names

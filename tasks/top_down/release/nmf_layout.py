@@ -21,7 +21,6 @@ from spine.geography import IntArray
 from spine.production import allocation
 from spine.redistricting import TYPES
 from spine.settings import Jurisdiction
-from spine.workload import WORKLOADS
 from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, ProductName
 
@@ -50,15 +49,13 @@ def data_set_name(jurisdiction: Jurisdiction, product: ProductName) -> str:
 
 def shapes(product: ProductName) -> dict[str, tuple[int, ...]]:
     """Return the shape of each query's values: 1 for an axis that is summed over."""
-    workload = WORKLOADS[SCHEMAS[product].name]
-    found = {}
-    for query in QUERIES[product]:
-        kept, grouping = workload.keeps(query)
-        sizes = {axis: size if axis in kept else 1 for axis, size in workload.axes.items()}
-        if grouping and workload.grouped:
-            sizes[workload.grouped] = len(workload.groups)
-        found[query] = tuple(sizes.values())
-    return found
+    schema = SCHEMAS[product]
+    widths = {axis.name: len(axis) for axis in schema.axes} | {recode.name: len(recode) for recode in schema.recodes}
+    asked = {query: schema.asked(query) for query in QUERIES[product]}
+    return {
+        query: tuple(widths[names[axis.name]] if axis.name in names else 1 for axis in schema.axes)
+        for query, names in asked.items()
+    }
 
 
 def as_codes(digits: NDArray[np.uint8]) -> Codes:

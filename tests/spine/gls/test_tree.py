@@ -182,7 +182,7 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
         by_level.append(blue_children(plan, by_level[-1], information))
     alloc = replace(plan.allocation, levels=dict.fromkeys(spine.levels, Fraction(1, 3)))
     total = [np.zeros(len(starts)) for starts in spine.starts]
-    for part in marginal_parts("total", PERSONS.workload, alloc):
+    for part in marginal_parts("total", PERSONS, alloc):
         up = upward(spine, part, 1)
         *above, blocks = downward(spine, up, root_of(spine, up).outside(up.variance[0]))
         for level, variance in enumerate([*above, blocks[spine.parents[-1], up.kind_of_block]]):

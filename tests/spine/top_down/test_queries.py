@@ -21,7 +21,7 @@ GROUPS = sorted((query_group(PERSONS, name) for name in NAMES), key=lambda group
 def kronecker(name: str) -> np.ndarray:
     """The matrix of a query group, axis by axis: identity where it asks the axis, a row of ones where it sums."""
     factor = []
-    for axis, size in PERSONS.workload.axes.items():
+    for axis, size in ((axis.name, len(axis)) for axis in PERSONS.axes):
         if name == "hhinstlevels" and axis == "hhgq":
             factor.append(np.array([[1, 0, 0, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 1, 1, 1]]))
         else:

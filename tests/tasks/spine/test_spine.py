@@ -126,8 +126,9 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
     from spine.osed import osed
     from spine.overlap import overlap
     from spine.production import allocation_for
+    from spine.top_down.redistricting import PRODUCTS
     from spine.variance import cell_variance, entity_sums, upward
-    from spine.workload import WORKLOADS, marginal_parts
+    from spine.workload import marginal_parts
     from tasks.inputs.blocks.geography import read_geography
 
     table = pd.read_csv(spine[0] / "entities.csv", dtype={"code": str})
@@ -143,7 +144,7 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
             assert (mine[f"osed_{make.__name__}"].to_numpy() == osed(measured, family)).all()
             pairs = overlap(measured, family.of_block, len(family.codes))
             variance = np.zeros(len(family.codes))
-            for part in marginal_parts("total", WORKLOADS["pl94-persons"], allocation):
+            for part in marginal_parts("total", PRODUCTS["pl94-persons"], allocation):
                 up = upward(measured, part, 1)
                 variance += cell_variance(
                     part, root_of(measured, up).entities(entity_sums(measured, up, family, pairs))

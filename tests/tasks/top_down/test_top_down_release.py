@@ -19,12 +19,12 @@ from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.truth import mark_truth
-from tasks.top_down.estimate import topdown
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import SPINES, Design, Estimator, check_allocation
+from tasks.top_down.source import Source
 
 MATRIX = [
     ("us", "optimized", "zcdp", ("23", "46"), False, "topdown"),
@@ -180,7 +180,8 @@ def test_release_does_not_depend_on_pieces_or_their_order(
                 (piece.with_name(".0000000.left")).mkdir(exist_ok=True)
             return results
 
-    monkeypatch.setattr(topdown, "BATCH", {"Tract": 1, "Block": 1})
+    one = tuple(descent._replace(size=1) for descent in Source(tmp_path).descents)
+    monkeypatch.setattr(Source, "descents", one)
     monkeypatch.setattr(geography, "ROWS", 3)
     apart = finish(begin(tmp_path / "b", two_states, made), tmp_path / "b", Backwards())  # type: ignore[arg-type]
     assert len(list((tmp_path / "b/runs/run/noisy/persons/23/Block").iterdir())) > 1
@@ -307,7 +308,8 @@ def test_margins_stand_beside_released_counts(tmp_path: Path, two_states: Path) 
     report = (staged / "report.html").read_text()
     assert told["law"] in report
     shares = [Fraction(share) for share in manifest["products"]["persons"]["shares"].values()]
-    parts = re.findall(r'<td class="n">([0-9.]+)%</td>', report)[::2][: len(shares)]
+    table = report.partition('aria-label="Budget by level"')[2]
+    parts = re.findall(r'<td class="n">([0-9.]+)%</td>', table)[::2][: len(shares)]
     assert [float(part) for part in parts] == pytest.approx(
         [float(100 * share / sum(shares)) for share in shares], abs=0.5
     )

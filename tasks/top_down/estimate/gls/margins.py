@@ -36,7 +36,7 @@ def find_margins(source: Source, workers: Workers) -> None:
     """Save the margins of every product and state; information is passed up already."""
     if source.validated.nation:
         workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
-    workers.map("margins", source, below_tracts, all_batches(source, "Tract", "Block"))
+    workers.map("margins", source, below_tracts, all_batches(source, source.descents[-1]))
     workers.map("margins of states", source, above_tracts, source.product_states)
     pairs = source.product_states
     workers.map("margins of areas", source, of_areas, [(*pair, family) for family in FOLDERS for pair in pairs])

@@ -39,7 +39,7 @@ def pass_up(source: Source, workers: Workers, *, groups: bool = False) -> None:
     groups: whether to keep the block groups' information, which an estimate needs.
     """
     for states in source.at_hand(workers):
-        batches = [(*batch, groups) for batch in all_batches(source, "Tract", "Block") if batch[1] in states]
+        batches = [(*batch, groups) for batch in all_batches(source, source.descents[-1]) if batch[1] in states]
         workers.map("pass up", source, up_to_tracts, batches)
         whole = [pair for pair in source.product_states if pair[1] in states]
         workers.map("pass up states", source, up_to_parts, whole)
