@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         """Compile a kernel at its first call, and cache it."""
         return function
 else:
-    compiled = njit(cache=True, **OPTIONS)
+    compiled = njit(cache=True, nogil=True, **OPTIONS)
 
 
 def implements(generic: Callable[..., Any], kind: type) -> Callable[[F], F]:

@@ -19,7 +19,7 @@ from tasks.inputs.files import digest_file
 from tasks.inputs.marks import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.synth import synthesize
+from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.published.estimate import Write, end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import find_published
@@ -47,7 +47,7 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
     source = folder / "blocks.txt"
     source.write_text("\n".join("|".join(map(str, row)) for row in [GRF, *rows]) + "\n")
     jurisdiction: Jurisdiction = "pr" if states == ("72",) else "us"
-    data = synthesize(str(source), folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
+    data = synthesize_top_down(source, folder / "data", seed=seed, jurisdiction=jurisdiction, form=form).data
     (data / "names.csv").write_text("REGION_TYPE|REGION_ID|NAME\nAIANNH|2430|A Reservation\nPLACE|0110000|Elsewhere\n")
     return data
 

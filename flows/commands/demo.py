@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.options import RunOptions
+from flows.commands.synth import prepare_kernels
 from flows.reports.terminal import Json, err, out
 
 STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
@@ -30,16 +31,18 @@ def demo(
     RunOptions().start_ahead(*STAGES)
 
     from flows.execution.settings import new_run_id
+
+    prepare_kernels()
     from tasks.synth.synthesize import Options, synthesize_example
 
     options = RunOptions(run_id=new_run_id("demo"), as_json=as_json)
     place = folder / str(options.run_id)
-    made = synthesize_example(place, Options())
+    made = synthesize_example(place, Options(places={"detailed-dhca": "data", "tda": "top-down/data"}))
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
     COMMAND.run(context, options, lambda: new_runs(options, chosen))
     if not as_json:
-        _top_down(context, str(made.data / "GRF-C.txt"), place)
+        _top_down(context, made.folders["tda"], place)
         out.print(_next_steps(place), soft_wrap=True)
 
 
@@ -57,16 +60,16 @@ def _next_steps(place: Path) -> str:
     return "\n".join(["Look at it:", *(f"   {what}\n      {why}" for what, why in steps.items())])
 
 
-def _top_down(context: typer.Context, geography: str, place: Path) -> None:
-    """Run the TopDown Algorithm over the country's first state, on persons and units of its own."""
+def _top_down(context: typer.Context, data: Path, place: Path) -> None:
+    """Run the TopDown Algorithm over one of the country's states, the same persons in their housing units."""
     from flows.commands.tda.run import COMMAND
     from flows.execution.settings import new_run_id
     from flows.execution.top_down_settings import TopDownSettings
-    from tasks.top_down.input.synth import synthesize
 
-    data, release = place / "top-down/data", place / "top-down/release"
-    made = synthesize(geography, data, states=(STATE,))
-    err.print(f"One of its states for the TopDown Algorithm: {made.persons:,} persons in {made.units:,} units: {data}")
+    err.print(
+        f"One of its states, {STATE}, with the TopDown Algorithm: the same persons in their living quarters: {data}"
+    )
     options = RunOptions(run_id=new_run_id("demo-tda"))
-    settings = options.new_settings(TopDownSettings, str(options.run_id), {"data": str(data), "out": str(release)})
+    chosen = {"data": str(data), "out": str(place / "top-down/release"), "states": (STATE,)}
+    settings = options.new_settings(TopDownSettings, str(options.run_id), chosen)
     COMMAND.run(context, options, lambda: [settings])

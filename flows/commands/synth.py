@@ -1,9 +1,9 @@
-"""`das synth`: synthetic persons, and the mark that declares data synthetic."""
+"""`das synth`: one made-up population for every system, and the mark that declares data synthetic."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
 
 FORMS = "das synth BLOCKS PARAMS OUT, das synth nation OUT, das synth OUT, or das synth --mark DATA"
+NEXT = {  # what to do with the data of each system
+    "detailed-dhca": "das validate {0} {1}",
+    "ddhcb": "das ddhcb validate {0} {1}",
+    "sdhc": "das sdhc validate {0}/config-sdhc.json {1}",
+    "tda": "das tda validate {1}",
+}
 Words = Annotated[
     list[Path] | None,
     typer.Argument(metavar="[BLOCKS PARAMS | nation] OUT", help="What to populate, and the new directory for it."),
@@ -48,7 +54,16 @@ Params = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")]
-Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the person records.")]
+Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the records.")]
+For = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="ddhcb,sdhc",
+        help="Write the same population for these systems, each in OUT/SYSTEM: detailed-dhca, ddhcb, sdhc, tda; or all."
+        " Default: person records in OUT/data.",
+    ),
+]
 
 
 def synth(
@@ -61,9 +76,12 @@ def synth(
     params: Params = None,
     seed: Seed = 0,
     form: Form = "text",
+    systems: For = None,
     as_json: Json = False,
 ) -> None:
-    """Make synthetic persons: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
+    """Make a synthetic population: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
+
+    With --for, the same persons and households are written for several systems, each in a folder of its own.
 
     `das synth BLOCKS PARAMS OUT` populates real geography, as the P.L. 94-171 files of a state (ri2020.pl.zip) or a CSV
     of blocks: exactly its populations, the code list of PARAMS, config.json fitted to its states.
@@ -78,32 +96,45 @@ def synth(
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
+    given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params, "--for": systems}
+    if not words and mark is not None:
+        _only(given, "--mark DATA")
+        return _declare(mark, as_json, yes=yes)
+    prepare_kernels()
     from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
+    from tasks.synth.writers import find_systems
 
-    given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params}
     with counting("persons", quiet=as_json) as progress:
-        options = Options(seed, form, threads=os.cpu_count() or 1, progress=progress)
+        options = Options(seed, form=form, threads=os.cpu_count() or 1, progress=progress)
+        if systems is not None:
+            places = {system.name: system.name for system in find_systems(systems.split(","))}
+            options = replace(options, places=places)
         match words or []:
-            case [] if mark is not None:
-                _only(given, "--mark DATA")
-                return _declare(mark, as_json, yes=yes)
             case [Path(name="nation"), out] if mark is None:
                 codes = states.split(",") if states else []
                 made = synthesize_nation(params, out, options, shares, persons=persons, states=codes)
             case [blocks, code_list, out] if mark is None:
-                _only(given, "das synth BLOCKS PARAMS OUT", "--shares")
+                _only(given, "das synth BLOCKS PARAMS OUT", "--shares", "--for")
                 made = synthesize_blocks(blocks, code_list, out, options, shares)
             case [out] if mark is None and out != Path("nation"):
-                _only(given, "das synth OUT")
+                _only(given, "das synth OUT", "--for")
                 made = synthesize_example(out, options)
             case _:
                 raise typer.BadParameter(f"write {FORMS}")
-    show(asdict(made), lambda: _table(made), as_json=as_json)
+    show(asdict(made) | {"data": made.data}, lambda: _table(made), as_json=as_json)
     if made.uncounted:
         others = f"; and {len(made.uncounted) - 3:,} more" if len(made.uncounted) > 3 else ""
         named = "; ".join(made.uncounted[:3]) + others
         warning = f"{made.shares} has no count of these groups, which get one person each: {named}"
         err.print(labelled("warning:", warning, "bold yellow"), soft_wrap=True)
+
+
+def prepare_kernels() -> None:
+    """Decide where compiled kernels are cached; call it before what imports them."""
+    from tasks.lifecycle.process import use_kernels
+    from tasks.lifecycle.run_directory import state_home
+
+    use_kernels(state_home())
 
 
 def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
@@ -143,11 +174,11 @@ def _table(made: Made) -> Table:
     table = Table.grid(padding=(0, 2))
     many = len(made.states) > 6
     states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
-    table.add_row("persons", f"{made.persons:,} synthetic, seed {made.mark.seed}")
+    table.add_row("persons", f"{made.persons:,} synthetic, seed {made.mark.seed}, in {made.units:,} living quarters")
     table.add_row("blocks", f"{made.blocks:,} in {states}")
     made_up = "have made-up shares; --shares CSV gives them published counts"
     table.add_row("groups", f"follow {made.shares}" if made.shares else made_up)
-    table.add_row("data", str(made.data))
+    table.add_row("data", "\n".join(map(str, made.folders.values())))
     table.add_row("parameters", str(made.params))
-    table.add_row("next", f"das validate {made.params} {made.data}")
+    table.add_row("next", "\n".join(NEXT[name].format(made.params, data) for name, data in made.folders.items()))
     return table

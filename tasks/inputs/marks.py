@@ -45,6 +45,7 @@ class Mark:
     seed: seed of the generator; None when the data was declared.
     digests: digest of each covered file (tasks.lifecycle.digests) by its name in the directory.
     source: of public data, who published it and in which files; None of synthetic data.
+    population: of a generator's persons, how true to life they are, and what of the published blocks was repaired.
     """
 
     generator: str
@@ -52,6 +53,7 @@ class Mark:
     seed: int | None
     digests: Mapping[str, str]
     source: str | None = None
+    population: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> MarkName:
@@ -66,7 +68,7 @@ class Mark:
     @property
     def facts(self) -> dict[str, Any]:
         """The contents of the mark's file."""
-        return {name: value for name, value in asdict(self).items() if name != "source" or value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None or name == "seed"}
 
     def check(self, digests: Mapping[str, str]) -> None:
         """Raise Refused unless every file of `digests` (by name) is covered and is what it was when marked."""

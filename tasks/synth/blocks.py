@@ -69,22 +69,22 @@ def grf_rows(blocks: Blocks) -> bytes:
     return delimited([*blocks.columns.values()], end=b"\n").tobytes()
 
 
-def delimited(columns: list[np.ndarray], *, end: bytes) -> np.ndarray:
-    """Return rows of text: fixed-width columns with `|` between them and `end` behind; `S` of shape (n,)."""
+def delimited(columns: list[np.ndarray], *, end: bytes, between: bytes = b"|") -> np.ndarray:
+    """Return rows of text: fixed-width columns with `between` between them and `end` behind; `S` of shape (n,)."""
     rows = len(columns[0])
-    pieces = [piece for column in columns for piece in (column, np.full(rows, b"|"))]
+    pieces = [piece for column in columns for piece in (column, np.full(rows, between))]
     pieces[-1] = np.full(rows, end)
     matrix = np.hstack([np.ascontiguousarray(piece).view(np.uint8).reshape(rows, -1) for piece in pieces])
     return matrix.view(f"S{matrix.shape[1]}").reshape(rows)
 
 
-def read_blocks(source: Path) -> Blocks:
+def read_blocks(source: Path, *, populated: bool = True) -> Blocks:
     """Read a geography with populations (docs/spec/files.md#block-tables). Blank means none: written as nines.
 
-    Raises Refused with one line.
+    populated: refuse a table without populations; else they are -1 there. Raises Refused with one line.
     """
     try:
-        parts = [_read_file(path) for path in block_files(str(source))]
+        parts = [_read_file(path, populated) for path in block_files(str(source))]
     except OSError as error:
         raise Refused(f"{source} cannot be read: {why(error)}") from error
     except ValueError as error:  # BadGeography is one
@@ -106,10 +106,10 @@ def read_blocks(source: Path) -> Blocks:
     return blocks.take(order)
 
 
-def _read_file(path: str) -> Blocks:
+def _read_file(path: str, populated: bool) -> Blocks:
     """Return the blocks of one table, in its order."""
     file = recognize(path)
-    if file.columns.population is None:
+    if populated and file.columns.population is None:
         raise Refused(
             f"{file} has no column {file.format.population}: persons cannot be made without the blocks' populations, "
             "which P.L. 94-171 files (??2020.pl.zip) have"
@@ -126,6 +126,8 @@ def _read_file(path: str) -> Blocks:
             columns[grf] = values.to_numpy().astype(f"S{width}")
         elif grf in ("PLACEFP", "AIANNHCE"):
             columns[grf] = np.full(len(table), b"9" * width)
+    if names.population is None:
+        return Blocks(columns, np.full(len(table), -1))
     persons = table[names.population].to_pandas()
     _refuse(str(file), str(names.population), persons, "[0-9]{1,9}")
     return Blocks(columns, persons.astype(np.int64).to_numpy())

@@ -9,7 +9,6 @@ population.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,36 +16,21 @@ import pandas as pd
 
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.synth.proportions import edges, shares
+from tasks.synth.population.codes import Origins, make_origins
+from tasks.synth.proportions import shares
 
 US_POPULATION = 331_449_281  # 2020
 HISPANIC_SHARE = 0.187  # used where no published counts are
 PR_HISPANIC_SHARE = 0.989  # 2020
 PR_PUERTO_RICAN_SHARE = 0.955  # of them
+MAJOR_NAMES = ("White", "Black", "American Indian", "Asian", "Native Hawaiian", "Some Other Race")
+SOME_OTHER_RACE = 5  # of a code that no major race has
 PARAMETER_FILES = {
     "race-and-ethnicity-codes.txt": ["RACE_ETH_CODE"],
     "race-characteristic-iterations.txt": ["ITERATION_CODE", "ITERATION_NAME", "LEVEL", "ALONE", "COARSE_ONLY"],
     "ethnicity-characteristic-iterations.txt": ["ITERATION_CODE", "ITERATION_NAME", "LEVEL", "COARSE_ONLY"],
     "race-and-ethnicity-code-to-iteration.txt": ["ITERATION_CODE", "RACE_ETH_CODE"],
 }
-
-
-@dataclass(frozen=True)
-class Origins:
-    """The joint law of QSPAN and the race codes in one country.
-
-    race: race codes, `S4` of shape (c,), in the order of the list, so that related codes are neighbours.
-    race_edges: float64 (2c,); cumulative chances of the race codes: on [0, 1) of those not Hispanic, on [1, 2) others.
-    span: QSPAN codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic.
-    span_edges: float64 (1 + h,); their cumulative chances on [0, 1).
-    most_codes: the most race codes that a person has (max_race_codes).
-    """
-
-    race: np.ndarray
-    race_edges: np.ndarray
-    span: np.ndarray
-    span_edges: np.ndarray
-    most_codes: int
 
 
 def published_counts(path: Path) -> dict[str, float]:
@@ -105,6 +89,7 @@ def read_origins(
     puerto_rico: 98.9% are Hispanic and 95.5% of these Puerto Rican, by the iterations' names where the list has one.
     """
     code_list, race_groups, span_groups = _groups(params)
+    majors = _majors(params)
     race_weight = _weights(code_list, race_groups, counts)
     span_weight = _weights(code_list, span_groups, counts)
     is_race, is_hispanic = race_weight > 0, span_weight > 0
@@ -112,7 +97,7 @@ def read_origins(
         raise Refused(f"{params}: no code of the list belongs to a race iteration of LEVEL 1 or 2")
 
     hispanic_share = HISPANIC_SHARE if counts is None else min(1.0, span_weight.sum() / US_POPULATION)
-    race_edges = _race_edges(race_weight[is_race], is_hispanic[is_race], hispanic_share)
+    race_shares = _race_shares(race_weight[is_race], is_hispanic[is_race], hispanic_share)
     if puerto_rico:
         hispanic_share = PR_HISPANIC_SHARE
         span_weight = _mostly(span_weight, code_list.map(span_groups).eq("Puerto Rican").to_numpy())
@@ -120,11 +105,12 @@ def read_origins(
         hispanic_share = 0.0
     names = np.array(code_list.to_list(), "S4")
     spans = np.concatenate([[1 - hispanic_share], hispanic_share * shares(span_weight[is_hispanic])])
-    return Origins(
+    return make_origins(
         race=names[is_race],
-        race_edges=race_edges,
+        major=np.array([majors.get(code, SOME_OTHER_RACE) for code in code_list[is_race]], np.int64),
+        race_shares=race_shares,
         span=np.concatenate([_not_hispanic(names, is_race, is_hispanic), names[is_hispanic]]),
-        span_edges=edges(spans),
+        span_shares=spans,
         most_codes=most_codes,
     )
 
@@ -183,17 +169,31 @@ def _mostly(weights: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return PR_PUERTO_RICAN_SHARE * shares(np.where(chosen, weights, 0.0)) + rest
 
 
-def _race_edges(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: float) -> np.ndarray:
-    """Return edges of the race codes: Hispanic codes given as race are answers of Hispanic persons and of nobody else.
+def _race_shares(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: float) -> np.ndarray:
+    """Return the shares of race codes, (2, c): of those not Hispanic, and of others.
 
-    With f their share of all responses and h the share of Hispanic persons in the nation, f/h of a Hispanic person's
-    codes are such.
+    Hispanic codes given as race are answers of Hispanic persons and of nobody else. With f their share of all responses
+    and h the share of Hispanic persons in the nation, f/h of a Hispanic person's codes are such.
     """
     chances = shares(weights)
     given = min(1.0, chances[is_hispanic].sum() / hispanic_share) if is_hispanic.any() else 0.0
     other = shares(np.where(is_hispanic, 0.0, chances)) if not is_hispanic.all() else chances
     own = shares(np.where(is_hispanic, chances, 0.0)) if is_hispanic.any() else other
-    return edges(other, given * own + (1 - given) * other)
+    return np.array([other, given * own + (1 - given) * other])
+
+
+def _majors(params: Path) -> dict[str, int]:
+    """Return the major race of codes: that of their LEVEL 0 iteration of one race alone."""
+    _, race, _, mapping = (_read(params, name) for name in PARAMETER_FILES)
+    level = race[(race["LEVEL"] == "0") & (race["ALONE"] == "True")]
+    of_iteration = {
+        iteration: number
+        for iteration, name in zip(level["ITERATION_CODE"], level["ITERATION_NAME"], strict=True)
+        for number, major in enumerate(MAJOR_NAMES)
+        if name.strip().startswith(major)
+    }
+    rows = mapping[mapping["ITERATION_CODE"].isin(of_iteration)]
+    return dict(zip(rows["RACE_ETH_CODE"], rows["ITERATION_CODE"].map(of_iteration), strict=True))
 
 
 def _not_hispanic(names: np.ndarray, is_race: np.ndarray, is_hispanic: np.ndarray) -> np.ndarray:

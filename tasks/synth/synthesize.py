@@ -1,37 +1,54 @@
-"""Synthetic persons over real or made-up geography: what `das synth` does."""
+"""One made-up population over real or made-up geography, written for any system: what `das synth` does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
+from spine.settings import Jurisdiction
 from tasks.inputs.marks import Mark
 from tasks.inputs.names import NAMES, Names, write_names
 from tasks.inputs.points import Points, points_in, write_points
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.new_folder import new_folder
+from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.synth.blocks import Blocks, read_blocks
 from tasks.synth.example import example_blocks
 from tasks.synth.example_params import write_example_params
 from tasks.synth.files import Format, Part, check_room, write_data
 from tasks.synth.nation import state_blocks
-from tasks.synth.origins import Origins, match, published_counts, read_origins
+from tasks.synth.origins import match, published_counts, read_origins
 from tasks.synth.params import PUERTO_RICO, read_config, write_params
+from tasks.synth.population.ages import minor_share
+from tasks.synth.population.codes import Origins
+from tasks.synth.population.compiled_draws import Purpose
+from tasks.synth.population.households import StateLaw
+from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters
+from tasks.synth.population.sizes import fit_law
 from tasks.synth.proportions import apportion
 from tasks.synth.tallies import tallies
+from tasks.synth.writers import SYSTEMS
+
+FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # numbers that a state has, by its persons of 2020
+DRAWN = "populations of blocks; all else is drawn"
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to make it. progress: called with the number of persons written, and the number of all."""
+    """How to make it.
+
+    places: the folder of each system's files in OUT. params: whether parameter files are made too. progress: called
+    with the number of persons written, and the number of all.
+    """
 
     seed: int = 0
+    places: Mapping[str, str] = field(default_factory=lambda: {"detailed-dhca": "data"})
+    params: bool = True
     form: Format = "text"
     threads: int = 2
     progress: Callable[[int, int], None] = lambda done, total: None
@@ -39,19 +56,25 @@ class Options:
 
 @dataclass(frozen=True)
 class Made:
-    """What was made: its folders, its contents and its mark.
+    """What was made: its folders by system, its contents and its mark.
 
     shares: the published counts that it follows. uncounted: names of groups without one, which get a person each.
     """
 
-    data: Path
+    folders: Mapping[str, Path]
     params: Path
     persons: int
+    units: int
     blocks: int
     states: list[str]
     shares: Path | None
     uncounted: tuple[str, ...]
     mark: Mark
+
+    @property
+    def data(self) -> Path:
+        """The folder of the first system."""
+        return next(iter(self.folders.values()))
 
 
 @dataclass(frozen=True)
@@ -67,50 +90,137 @@ class Shares:
 class Land:
     """States to populate, and a function that gives the geography of each.
 
-    people: persons by state of the whole nation (and Puerto Rico), whether made here or not.
-    blocks: number of blocks by state, of those that are made.
+    blocks: number of blocks by state. people: of persons. before: of persons of the country in the states before, and
+    in all of it.
     blocks_of: the blocks of a state.
     names, points: of its regions, where the geography has them.
     """
 
-    people: Mapping[str, int]
     blocks: Mapping[str, int]
+    people: Mapping[str, int]
+    before: Mapping[str, tuple[int, int]]
     blocks_of: Callable[[str], Blocks]
     names: Names = field(default_factory=dict)
     points: Points = field(default_factory=dict)
+    given: str = DRAWN
 
     @property
     def persons(self) -> int:
         """Persons to make."""
-        return sum(self.people[state] for state in self.blocks)
+        return sum(self.people.values())
 
-    def parts(self, countries: Mapping[bool, Origins]) -> Iterator[Part]:
-        """Yield the states in order, each with its place in its country: the US (False), Puerto Rico (True)."""
-        for island in (False, True):
-            people = {state: count for state, count in self.people.items() if (state == PUERTO_RICO) is island}
-            before = 0
-            for state, count in people.items():
-                if state in self.blocks:
-                    yield Part(state, self.blocks_of(state), countries[island], before, sum(people.values()))
-                before += count
+    def parts(self, origins: Callable[[bool], Origins], seed: int) -> Iterator[Part]:
+        """Yield the states in order."""
+        for state in sorted(self.blocks):
+            blocks = self.blocks_of(state)
+            quarters = draw_quarters(blocks.population, _random(seed, Purpose.QUARTERS, state))
+            law = origins(state == PUERTO_RICO)
+            yield Part(state, blocks, quarters, _law(quarters), law, *self.before[state], _mafid(state, quarters))
 
 
-def synthesize_blocks(table: Path, params: Path, out: Path, options: Options, shares: Path | None = None) -> Made:
-    """Make persons over real geography, exactly its block populations: OUT/data and OUT/params.
+def _law(quarters: Quarters) -> StateLaw:
+    """Return what the tallies of a state fix of its households."""
+    persons = quarters.residents[:, 0]
+    free = int((persons - quarters.occupied).sum())
+    chance = minor_share() * int(quarters.residents.sum()) / max(free, 1)
+    return StateLaw(fit_law(quarters.occupied, persons), min(chance, 1.0))
 
-    table: docs/spec/files.md#block-tables. shares: published national counts (ITERATION_NAME, US_POP) of the groups;
-    None: groups have the chances 1, 1/2, 1/3 ... in the order of their codes.
+
+def _mafid(state: str, quarters: Quarters) -> int:
+    """Return the MAFID of a state's first unit: each state has numbers by its persons of 2020, made or not."""
+    persons = {code: tally.persons for code, tally in tallies().items()}
+    if state not in persons:
+        raise Refused(f"{state} is not a state code: 01 to 56 as the Census Bureau numbers them, or 72")
+    room, units = MAFIDS_A_PERSON * persons[state], int(quarters.facilities.sum())
+    if units > room:
+        raise Refused(f"state {state} would have {units:,} living quarters: the most is {room:,}, two a person of 2020")
+    return FIRST_MAFID + MAFIDS_A_PERSON * sum(persons[code] for code in persons if code < state)
+
+
+def synthesize_blocks(
+    table: Path,
+    params: Path | None,
+    out: Path,
+    options: Options,
+    shares: Path | None = None,
+    *,
+    generator: str = "das synth",
+    populated: bool = True,
+    wanted: Callable[[str], bool] = lambda state: True,
+) -> Made:
+    """Make persons over real geography, exactly its block populations.
+
+    table: docs/spec/files.md#block-tables; without populations it is refused, or they are drawn (not populated).
+    params: a code list; None: that of the bundled example. shares: published national counts (ITERATION_NAME, US_POP)
+    of the groups; None: groups have the chances 1, 1/2, 1/3 ... in the order of their codes. wanted: which states.
     Raises Refused, Failed.
     """
-    land = replace(_land(read_blocks(table)), names=NAMES.in_geography(str(table)), points=points_in(str(table)))
-    return _make("das synth", land, params, out, options, read_shares(shares, params))
+    check_empty(out)
+    land = _land(_drawn(read_blocks(table, populated=populated), options.seed), wanted)
+    land = replace(land, names=NAMES.in_geography(str(table)), points=points_in(str(table)))
+    if not land.blocks:
+        raise Refused(f"{table} has no block of these states")
+    with _params(params) as folder:
+        return _make(generator, land, folder, out, options, read_shares(shares, folder))
+
+
+def synthesize_top_down(
+    table: Path,
+    out: Path,
+    *,
+    seed: int = 0,
+    jurisdiction: Jurisdiction = "us",
+    states: Sequence[int] = (),
+    form: Format = "parquet",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Made:
+    """Make persons and units of the TopDown Algorithm on these blocks, or on those of some states, in `out` itself.
+
+    Populations are drawn where the table has none; races follow the example's code list. Raises Refused, Failed.
+    """
+    codes = {f"{state:02d}" for state in states}
+    return synthesize_blocks(
+        table,
+        None,
+        out,
+        Options(seed, {"tda": "."}, params=False, form=form, progress=progress),
+        generator="das tda synth",
+        populated=False,
+        wanted=lambda state: (state == PUERTO_RICO) == (jurisdiction == "pr") and state in (codes or {state}),
+    )
+
+
+@contextmanager
+def _params(params: Path | None) -> Iterator[Path]:
+    """Yield a folder of parameter files, those of the example where none are given."""
+    if params is not None:
+        yield params
+        return
+    with TemporaryDirectory() as bundled:
+        write_example_params(Path(bundled))
+        yield Path(bundled)
+
+
+def _drawn(blocks: Blocks, seed: int) -> Blocks:
+    """Return blocks with populations, drawn where the table has none."""
+    population = blocks.population.copy()
+    for state in np.unique(blocks.columns["TABBLKST"][population < 0]):
+        rows = np.flatnonzero((blocks.columns["TABBLKST"] == state) & (population < 0))
+        tract = np.char.add(blocks.columns["TABBLKCOU"][rows], blocks.columns["TABTRACTCE"][rows])
+        number = np.unique(tract, return_inverse=True)[1]
+        population[rows] = draw_populations(number, _random(seed, Purpose.POPULATION, state.decode()))
+    return Blocks(blocks.columns, population)
+
+
+def _random(seed: int, purpose: Purpose, state: str) -> np.random.Generator:
+    """Return the generator of what is drawn for a whole state."""
+    return np.random.Generator(np.random.Philox(key=[seed & (2**64 - 1), purpose], counter=[0, 0, 0, int(state)]))
 
 
 def synthesize_example(out: Path, options: Options) -> Made:
     """Return the bundled example: a small made-up geography with its own code list. Raises Refused, Failed."""
-    with TemporaryDirectory() as params:
-        write_example_params(Path(params))
-        return _make("das synth (example)", _land(example_blocks()), Path(params), out, options)
+    with _params(None) as params:
+        return _make("das synth (example)", _land(example_blocks()), params, out, options)
 
 
 def synthesize_nation(
@@ -135,16 +245,18 @@ def synthesize_nation(
     populations = np.array([state.persons for state in tally.values()])
     people = apportion(populations, persons or int(populations.sum())).tolist()
     people_of = dict(zip(tally, people, strict=True))
+    mainland = sum(people_of.values()) - people_of[PUERTO_RICO]
+    before = {state: (sum(people_of[code] for code in tally if code < state), mainland) for state in tally}
+    before[PUERTO_RICO] = (0, people_of[PUERTO_RICO])
+    made = {state: tally[state].blocks for state in tally if not states or state in states}
     land = Land(
-        people=people_of,
-        blocks={state: tally[state].blocks for state in tally if not states or state in states},
-        blocks_of=lambda state: state_blocks(tally[state], people_of[state], options.seed),
+        made,
+        {state: people_of[state] for state in made},
+        before,
+        lambda state: state_blocks(tally[state], people_of[state], options.seed),
     )
-    with TemporaryDirectory() as bundled:
-        if params is None:
-            params = Path(bundled)
-            write_example_params(params)
-        return _make("das synth nation", land, params, out, options, read_shares(shares, params))
+    with _params(params) as folder:
+        return _make("das synth nation", land, folder, out, options, read_shares(shares, folder))
 
 
 def read_shares(path: Path | None, params: Path) -> Shares | None:
@@ -161,37 +273,45 @@ def _make(
     shares: Shares | None = None,
 ) -> Made:
     config = read_config(params)
-    counts = shares.counts if shares else None
-    countries = {island: _origins(params, counts, config, island) for island in (False, True)}
+    counts, systems = (
+        shares.counts if shares else None,
+        {place: SYSTEMS[name] for name, place in options.places.items()},
+    )
+
+    @cache
+    def origins(island: bool) -> Origins:
+        return read_origins(params, counts, most_codes=config["max_race_codes"], puerto_rico=island)
+
+    origins(False)
     blocks = sum(land.blocks.values())
     with new_folder(out) as folder:
-        check_room(folder, persons=land.persons, blocks=blocks, form=options.form)
-        write_params(config, params, folder / "params", land.blocks)
-        mark = write_data(
-            folder / "data",
-            land.parts(countries),
+        check_room(folder, systems.values(), persons=land.persons, blocks=blocks, form=options.form)
+        if options.params:
+            write_params(config, params, folder / "params", land.blocks)
+        places = {folder / place: system for place, system in systems.items()}
+        marks, units = write_data(
+            places,
+            land.parts(origins, options.seed),
             seed=options.seed,
             generator=generator,
-            version=version("das-flows"),
+            population={"given": land.given},
             form=options.form,
             threads=options.threads,
             wrote=lambda done: options.progress(done, land.persons),
         )
-        if land.names:
-            write_names(folder / "data", land.names, land.names.__contains__)
-        write_points(folder / "data", land.points, land.points.__contains__)
-    place, uncounted = (shares.path, shares.uncounted) if shares else (None, ())
-    return Made(out / "data", out / "params", land.persons, blocks, list(land.blocks), place, uncounted, mark)
+        for place in places:
+            if land.names:
+                write_names(place, land.names, land.names.__contains__)
+            write_points(place, land.points, land.points.__contains__)
+    followed, uncounted = (shares.path, shares.uncounted) if shares else (None, ())
+    folders = {name: out / place for name, place in options.places.items()}
+    mark = next(iter(marks.values()))
+    return Made(folders, out / "params", land.persons, units, blocks, sorted(land.blocks), followed, uncounted, mark)
 
 
-def _origins(params: Path, counts: Mapping[str, float] | None, config: Mapping[str, Any], island: bool) -> Origins:
-    return read_origins(params, counts, most_codes=config["max_race_codes"], puerto_rico=island)
-
-
-def _land(blocks: Blocks) -> Land:
-    states = blocks.by_state()
-    return Land(
-        people={state: part.persons for state, part in states.items()},
-        blocks={state: len(part) for state, part in states.items()},
-        blocks_of=states.__getitem__,
-    )
+def _land(blocks: Blocks, wanted: Callable[[str], bool] = lambda state: True) -> Land:
+    """Return the states of a table that are wanted, each a country of its own."""
+    states = {state: part for state, part in blocks.by_state().items() if wanted(state)}
+    people = {state: part.persons for state, part in states.items()}
+    before = {state: (0, count) for state, count in people.items()}
+    return Land({state: len(part) for state, part in states.items()}, people, before, states.__getitem__)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.synth import prepare_kernels
 from flows.commands.tda.options import JurisdictionOption, StateOption
 from flows.reports.terminal import Json, counting, show
 
@@ -21,18 +22,19 @@ def synth(
     text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make synthetic input: persons and units on the blocks of a real geography.
+    """Make synthetic input: persons and units on the blocks of a real geography, as `das synth --for tda` does.
 
-    Populations are those of the block table where it has them, else drawn. Group quarters, housing units, ethnicity and
-    races follow published shares. DATA is marked synthetic: runs on it charge nothing.
+    Populations are those of the block table where it has them, else drawn; races follow the bundled example's list.
+    DATA is marked synthetic: runs on it charge nothing.
 
     **Example:** `das tda synth ri2020.pl.zip ri/`
     """
-    from tasks.top_down.input.synth import synthesize
+    prepare_kernels()
+    from tasks.synth.synthesize import synthesize_top_down
 
-    with counting("states", quiet=as_json) as progress:
-        made = synthesize(
-            geography,
+    with counting("persons", quiet=as_json) as progress:
+        made = synthesize_top_down(
+            Path(geography),
             data,
             seed=seed,
             jurisdiction=jurisdiction,
@@ -43,4 +45,4 @@ def synth(
     lines = (
         f"{made.persons:,} persons, {made.units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
     )
-    show(asdict(made), lambda: f"{lines}\nnext: das tda run {made.data} out/", as_json=as_json)
+    show(asdict(made) | {"data": data}, lambda: f"{lines}\nnext: das tda run {data} out/", as_json=as_json)

@@ -21,7 +21,7 @@ from tasks.synth import files as synth_files
 from tasks.synth.blocks import read_blocks
 from tasks.synth.proportions import apportion
 from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example
-from tasks.synth.text import COLUMNS
+from tasks.synth.writers.detailed_dhca import COLUMNS
 
 RACES = [f"QRACE{j}" for j in range(1, 9)]
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
@@ -29,8 +29,8 @@ BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of 240 persons, so that a small file has many."""
-    monkeypatch.setattr(synth_files, "CHUNK_ROWS", 240)
+    """A stretch for each tract, so that a small file has many."""
+    monkeypatch.setattr(synth_files, "STRETCH_TRACTS", 1)
     monkeypatch.setattr(synth_files, "ROW_GROUP_ROWS", 720)
 
 

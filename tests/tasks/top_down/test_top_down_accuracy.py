@@ -17,10 +17,10 @@ from flows.execution.repetitions import count_marked
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.pages.charts import STYLE
+from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import board_picture, write_report
-from tasks.top_down.input.synth import synthesize
 from tasks.top_down.run_plan import Design
 
 
@@ -132,7 +132,7 @@ def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Pat
     mean squares five; coverage three (totals of tracts: 250 counts) or more.
     """
     blocks = das_data / "ri_blocks_2020.csv.gz"
-    data = synthesize(str(blocks), tmp_path / "data", seed=1).data
+    data = synthesize_top_down(blocks, tmp_path / "data", seed=1).data
     made = design(products=("persons",))
     measured = measure(tmp_path, data, made, [11])
     errors = averaged({"optimized": measured.errors})

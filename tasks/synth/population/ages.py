@@ -1,0 +1,127 @@
+"""Age and sex. Ages of a tract follow the pyramid exactly in law; who has which follows from roles, by rank.
+
+The pyramid is this project's own: a rounded shape of the United States in 2020 (a bulge at 25-34 and at 55-64, fewer
+children than adults, women outliving men), drawn through the anchors below. No published table is copied.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
+from tasks.synth.population.compiled_members import SECOND, swap_ages
+from tasks.synth.population.households import Households
+from tasks.synth.population.model import (
+    ADULT_AGE,
+    ALONE,
+    COHABITING,
+    MARRIED,
+    OWN_CHILDREN,
+    SAME_SEX_PARTNER,
+    SAME_SEX_SPOUSE,
+)
+from tasks.synth.proportions import edges, outcomes, shares
+
+OLDEST = 115
+AGES = OLDEST + 1
+# Persons of one year of age, relative to age 30; straight lines between.
+_AGE_ANCHORS = {0: 0.80, 5: 0.88, 12: 0.95, 20: 0.97, 30: 1.0, 38: 0.97, 45: 0.88, 57: 0.96, 65: 0.82, 73: 0.62}
+_AGE_ANCHORS |= {80: 0.34, 85: 0.21, 90: 0.105, 95: 0.032, 100: 0.005, 105: 2e-4, 110: 4e-6, OLDEST: 1e-7}
+# Women among persons of that age.
+_FEMALE_ANCHORS = {0: 0.489, 30: 0.496, 45: 0.506, 65: 0.525, 80: 0.575, 90: 0.665, 100: 0.81, OLDEST: 0.9}
+# Ages of adults and of minors in group quarters by type, the last with a share of its own; own.
+_ADULTS = ((18, OLDEST), (18, 60), (18, 21), (65, OLDEST), (18, OLDEST), (18, 22), (18, 40), (18, OLDEST))
+_MINORS = ((0, 17), (17, 17), (10, 17), (17, 17), (0, 17), (17, 17), (17, 17), (0, 17))
+NURSING, NURSING_OLD = 3, 0.85  # of its residents, 65 and over
+FEMALE_HEAD = np.array([0, 0.5, 0.5, 0.69, 0.55])  # householders by type of household; own and ACS 2017-2021
+SAME_SEX = np.array([0, 0.011, 0.06, 0, 0])  # couples, 2020
+FEMALE_SHIFT = 0.013  # women among everybody else are fewer by it, so that all persons have the pyramid's share
+PARENT_GAP, TRIES = 15, 20
+# Typical age and its spread by role, of adults; householders by household. Own.
+_ROLES = {29: (76, 9), 31: (76, 9), 32: (31, 8), 30: (24, 4), 34: (33, 12), 36: (36, 13)}
+_BINS = 1 << 9  # of typical ages; minors have one half of 10 bits, adults the other
+
+
+def age_shares() -> FloatArray:
+    """Return the share of each year of age, (AGES,)."""
+    return shares(_line(_AGE_ANCHORS))
+
+
+def minor_share() -> float:
+    """Return the share of minors."""
+    return float(age_shares()[:ADULT_AGE].sum())
+
+
+def _line(anchors: dict[int, float]) -> FloatArray:
+    return np.interp(np.arange(AGES), list(anchors), list(anchors.values()))
+
+
+@cache
+def _age_edges() -> FloatArray:
+    """Return the edges of the laws of age by kind of quarters, minors and adults of each in turn."""
+    laws, years = [], np.arange(AGES)
+    for kind, ranges in enumerate(zip(_MINORS, _ADULTS, strict=True)):
+        for low, high in ranges:
+            law = shares(np.where((years >= low) & (years <= high), age_shares(), 0.0))
+            if kind == NURSING and low >= 65:
+                middle = shares(np.where((years >= ADULT_AGE) & (years < 65), age_shares(), 0.0))
+                law = NURSING_OLD * law + (1 - NURSING_OLD) * middle
+            laws.append(law)
+    return edges(*laws)
+
+
+def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> tuple[NDArray[np.uint8], int]:
+    """Return each person's age, and how many own children are less than PARENT_GAP younger than the householder."""
+    adult = ~homes.minor
+    law = homes.kind[homes.unit].astype(np.int64) * 2 + adult
+    age = (outcomes(_age_edges(), law + draws.uniform(Purpose.AGE, homes.tract)) % AGES).astype(np.uint8)
+    housed = np.flatnonzero(homes.kind[homes.unit] == 0)
+    tract = homes.tract[housed].astype(np.uint16)  # fewer than 64 of them
+    wanted = np.argsort((tract << 10) | _typical(homes, role, draws)[housed], kind="stable")
+    given = np.sort((tract << 7) | age[housed], kind="stable") & 127
+    age[housed[wanted]] = given
+    child = np.isin(role, OWN_CHILDREN)
+    movable = (role != 20) & (role < 37)
+    start = np.searchsorted(homes.tract, np.arange(int(homes.tract.max(initial=-1)) + 2))
+    draw = draws.uniform(Purpose.AGE_SWAP, homes.tract)
+    left = swap_ages(start, homes.tract, homes.head_of, child, homes.minor, movable, draw, PARENT_GAP, TRIES, age)
+    return age, left
+
+
+def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint16]:
+    """Return the rank, in 10 bits, of each person's typical age among the minors or among the adults."""
+    noise = draws.normal(Purpose.TYPICAL_AGE, homes.tract)
+    with_minors = np.bincount(homes.unit[homes.minor], minlength=len(homes.size)) > 0
+    alone = homes.type == ALONE
+    middle = np.where(alone, 56.0, np.where(with_minors, 41.0, 52.0))[homes.unit]
+    spread = np.where(alone, 19.0, np.where(with_minors, 10.0, 17.0))[homes.unit]
+    own = middle + spread * noise  # as a householder
+    head = own[homes.head_of]
+    child = np.isin(role, OWN_CHILDREN)
+    age = np.where(role == 20, own, head + np.where(homes.part == SECOND, 4.0, 10.0) * noise)
+    age = np.where(child, head - 27 + 7 * noise, age)
+    for one, (typical, sd) in _ROLES.items():
+        age = np.where(role == one, typical + sd * noise, age)
+    part = draws.uniform(Purpose.TYPICAL_AGE, homes.tract)  # the bits that `noise` is made of
+    young = part * np.where(child, np.clip(head - 20, 1, 17), 17)
+    adults = _BINS + np.clip((age - 10) * (_BINS / 100), 0, _BINS - 1)
+    return np.where(homes.minor, np.clip(young * (_BINS / 17), 0, _BINS - 1), adults).astype(np.uint16)
+
+
+def draw_sexes(
+    homes: Households, role: NDArray[np.uint8], age: NDArray[np.uint8], draws: Draws
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return each person's sex (0 male, 1 female), and RELSHIP with couples of one sex."""
+    draw = draws.uniform(Purpose.SEX, homes.tract)
+    kind = homes.type[homes.unit]
+    chance = np.where(role == 20, FEMALE_HEAD[kind], _line(_FEMALE_ANCHORS)[age] - FEMALE_SHIFT)
+    sex = draw < chance
+    same = (draws.uniform(Purpose.SAME_SEX, homes.unit_tract) < SAME_SEX[homes.type])[homes.unit]
+    second = homes.part == SECOND
+    sex = np.where(second, sex[homes.head_of] == same, sex)
+    role = np.where(second & same & (kind == MARRIED), SAME_SEX_SPOUSE, role)
+    role = np.where(second & same & (kind == COHABITING), SAME_SEX_PARTNER, role)
+    return sex.astype(np.uint8), role.astype(np.uint8)

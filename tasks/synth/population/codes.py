@@ -1,0 +1,164 @@
+"""Detailed codes of race and ethnicity, given each person's ethnicity and set of major races.
+
+A person has a code for each major race of the set and sometimes more, each of a race of the set; so CENRACE is the set
+of the codes' major races and CENHISP that of QSPAN. The law of sets and of numbers of codes is that of independent
+codes, as many as CODE_COUNTS says, each of a major race by its share of all answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
+from tasks.synth.population.households import Households
+from tasks.synth.population.model import RELATIVES, IntArray
+from tasks.synth.proportions import edges, outcomes, shares
+
+# White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and Pacific Islander, Some Other Race
+MAJOR_RACES = 6
+SETS = 1 << MAJOR_RACES
+# Chances of 1, 2, ... 8 race codes: 10% have more than one.
+CODE_COUNTS = np.array([0.90, 0.082, 0.0145, 0.0025, 0.0006, 0.0002, 0.0001, 0.0001])
+SPREADS = 16  # how many distances two codes of one person can have; bounds the number of distinct combinations
+SAME_CODES = 0.7  # own: relatives who have the householder's codes, where their races are the same
+MEMBERS = np.zeros((SETS, MAJOR_RACES), np.int64)  # major races of a set, again and again
+SIZES = np.array([number.bit_count() for number in range(SETS)])
+for _races in range(1, SETS):
+    _members = [race for race in range(MAJOR_RACES) if _races >> race & 1]
+    MEMBERS[_races] = np.resize(_members, MAJOR_RACES)
+
+
+def _cenrace() -> NDArray[np.uint8]:
+    """Return CENRACE by set of races: 1 to 6 one race, 7 to 21 two, ... 63 all six, in the order of their races."""
+    groups = [group for size in range(1, MAJOR_RACES + 1) for group in combinations(range(MAJOR_RACES), size)]
+    table = np.zeros(SETS, np.uint8)
+    for number, group in enumerate(groups, start=1):
+        table[sum(1 << race for race in group)] = number
+    return table
+
+
+CENRACE = _cenrace()
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The joint law of QSPAN and the race codes in one country.
+
+    race: race codes, `S4` of shape (c,), in the order of the list, so that related codes are neighbours. span: QSPAN
+    codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic. most_codes: max_race_codes.
+    Edges of laws (`proportions.edges`): span_edges of QSPAN, of those not Hispanic and of others; cell_edges of the
+    128 cells 64 * Hispanic + set of races; count_edges of the number of codes less 1, by cell; code_edges of the race
+    codes, by 6 * Hispanic + major race.
+    """
+
+    race: NDArray[np.bytes_]
+    span: NDArray[np.bytes_]
+    most_codes: int
+    span_edges: FloatArray
+    cell_edges: FloatArray
+    count_edges: FloatArray
+    code_edges: FloatArray
+
+
+def make_origins(
+    race: NDArray[np.bytes_],
+    major: IntArray,
+    race_shares: FloatArray,
+    span: NDArray[np.bytes_],
+    span_shares: FloatArray,
+    most_codes: int,
+) -> Origins:
+    """Return the law of these codes.
+
+    major: (c,), the major race of each race code. race_shares: (2, c), of a person's codes, of those not Hispanic and
+    of others. span_shares: (1 + h,), of all persons.
+    """
+    counts = shares(CODE_COUNTS[:most_codes])
+    hispanic = float(span_shares[1:].sum())
+    cells, numbers, codes = [], [], []
+    for law, part in zip(race_shares, (1 - hispanic, hispanic), strict=True):
+        of_major = np.bincount(major, law, MAJOR_RACES)
+        within = np.array([of_major[[race for race in range(6) if races >> race & 1]].sum() for races in range(SETS)])
+        of_count = np.array([_exactly(chance * within ** (k + 1)) for k, chance in enumerate(counts)])  # (k, SETS)
+        cells.append(part * of_count.sum(axis=0))
+        first = np.arange(1, most_codes + 1)[:, None] == np.clip(SIZES, 1, most_codes)  # of a set without a chance
+        numbers += [*np.where(of_count.sum(axis=0) > 0, of_count, first).T]
+        for race_number in range(MAJOR_RACES):
+            own = np.where(major == race_number, law, 0.0)
+            codes.append(shares(own) if own.any() else np.eye(1, len(law))[0])
+    no_span = np.eye(1, len(span))[0]
+    others = np.concatenate([[0.0], span_shares[1:]])
+    return Origins(
+        race,
+        span,
+        most_codes,
+        edges(no_span, shares(others) if others.any() else no_span),
+        edges(shares(np.concatenate(cells))),
+        edges(*(shares(number) for number in numbers)),
+        edges(*codes),
+    )
+
+
+def _exactly(within: FloatArray) -> FloatArray:
+    """Return the chance of each set from the chance that all codes are of some of its races (Moebius' inversion)."""
+    exact = within.copy()
+    exact[0] = 0.0
+    for race in range(MAJOR_RACES):
+        has = np.arange(SETS) >> race & 1 == 1
+        exact[has] -= exact[np.flatnonzero(has) ^ (1 << race)]
+    exact[0] = 0.0
+    return np.maximum(exact, 0.0) * (exact > 1e-15)
+
+
+def draw_codes(
+    homes: Households,
+    role: NDArray[np.uint8],
+    cell: NDArray[np.uint8],
+    point: FloatArray,
+    origins: Origins,
+    draws: Draws,
+) -> tuple[NDArray[np.uint8], NDArray[np.uint16], IntArray, NDArray[np.uint16]]:
+    """Return span, race, several and more, as in `People`."""
+    codes, related = len(origins.race), np.zeros(256, bool)
+    related[list(RELATIVES)] = True
+    number = draws.uniform(Purpose.CODES, homes.tract)
+    shared = related[role] & (cell == cell[homes.head_of])
+    shared &= draws.uniform(Purpose.SHARED_CODES, homes.tract) < SAME_CODES
+    source = np.where(shared, homes.head_of, np.arange(len(cell)))
+    point, number = point[source], number[source]
+    hispanic, races = cell.astype(np.int64) >> 6, cell & (SETS - 1)
+    span, point = _within(origins.span_edges, hispanic, point)
+    race = outcomes(origins.code_edges, hispanic * MAJOR_RACES + MEMBERS[races, 0] + point) % codes
+    further, rest = _within(origins.count_edges, cell.astype(np.int64), number)
+    several = np.flatnonzero(further)
+    step, many, size = np.arange(8), further[several, None], SIZES[races[several, None]]
+    turn, rest = np.divmod(rest[several, None] * size, 1.0)  # which of the races comes first
+    spread = np.floor(rest * SPREADS) / SPREADS / 5
+    at = (point[several, None] + (step - spread * (step > 0)) / (many + 1)) % 1.0
+    major = MEMBERS[races[several, None], (step + turn.astype(np.int64)) % size]
+    every = outcomes(origins.code_edges, hispanic[several, None] * MAJOR_RACES + major + at) % codes
+    race[several] = every[:, 0]
+    more = _distinct(race[several], np.where(step <= many, every, codes)[:, 1:], null=codes)
+    return span.astype(np.uint8), race.astype(np.uint16), several, more
+
+
+def _within(laws: FloatArray, law: IntArray, point: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the outcome of each point in its law, and the point's place in [0, 1) of that outcome."""
+    found = outcomes(laws, law + point)
+    lower = np.concatenate([[0.0], laws[:-1]])
+    width = np.maximum(laws - lower, np.finfo(float).tiny)
+    rest = np.clip((law + point - lower[found]) / width[found], 0.0, np.nextafter(1.0, 0.0))
+    return found % (len(laws) // round(float(laws[-1]))), rest
+
+
+def _distinct(first: IntArray, more: IntArray, *, null: int) -> NDArray[np.uint16]:
+    """Return further codes, Nulls last: code j becomes Null where an earlier one is the same."""
+    codes = np.column_stack([first, more])
+    for j in range(1, codes.shape[1]):
+        codes[(codes[:, :j] == codes[:, j, None]).any(axis=1), j] = null
+    order = np.argsort(codes[:, 1:] == null, axis=1, kind="stable")
+    return np.take_along_axis(codes[:, 1:], order, axis=1).astype(np.uint16)

@@ -1,0 +1,179 @@
+"""Units of a state's tracts with their sizes, and the part that each person has in a household.
+
+Shares are fitted to published summary figures of 2020 and of the American Community Survey 2017-2021: married couples
+46.2% of households, cohabiting ones 6.9%, one-person households 27.6%; of persons in households, householders 39.2%,
+spouses 18.2, partners 2.7, children 29.4, other relatives 7.1, nonrelatives 3.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.synth.population.compiled_draws import Draws, Purpose
+from tasks.synth.population.compiled_members import FURTHER, HEAD, place_members
+from tasks.synth.population.compiled_sizes import draw_sizes
+from tasks.synth.population.model import (
+    COHABITING,
+    HOUSEHOLDER,
+    INSTITUTIONAL,
+    NEITHER,
+    NONINSTITUTIONAL,
+    PARTNER,
+    SPOUSE,
+    IntArray,
+    Tracts,
+)
+from tasks.synth.population.sizes import SizeLaw
+from tasks.synth.proportions import edges, number_within, outcomes
+
+# Married and cohabiting households by size, 6 for all larger; own.
+TYPES = np.array([[0, 0], [0, 0], [0.60, 0.105], [0.60, 0.11], [0.72, 0.075], [0.72, 0.07], [0.66, 0.07]])
+MINOR_WEIGHTS = np.array([0.0, 1.0, 0.8, 0.9, 0.0])  # of a free place by type of household; own
+UNDER_18 = np.array([np.nan, 0, 0.95, 0, 0.1, 0.015, 0.005, 0.1])  # by type of group quarters; own
+NURSING = 3
+# RELSHIP of minors, of further adults, and of those in a household of roommates; own.
+OWN_CHILD = {25: 0.92, 26: 0.023, 27: 0.057}
+MINOR_ROLES = {role: 0.88 * share for role, share in OWN_CHILD.items()} | {
+    30: 0.075, 28: 0.010, 33: 0.015, 35: 0.004, 34: 0.002, 36: 0.014,
+}  # fmt: skip
+ADULT_ROLES = {role: 0.55 * share for role, share in OWN_CHILD.items()} | {
+    28: 0.09, 29: 0.08, 31: 0.02, 32: 0.03, 30: 0.02, 33: 0.04, 34: 0.05, 36: 0.05,
+}  # fmt: skip
+ROOMMATE_ROLES = {34: 0.7, 36: 0.3}
+ROOMMATES = 0.14  # of the households without a couple and without minors: all further members are no relatives
+ROLES = np.array(sorted({*MINOR_ROLES, *ADULT_ROLES}))
+
+
+@dataclass(frozen=True)
+class StateLaw:
+    """What the public tallies of a state fix. minor_chance: that a person who is no householder is a minor."""
+
+    sizes: SizeLaw
+    minor_chance: float
+
+
+@dataclass(frozen=True)
+class Households:
+    """Units as in `Units`, and of each person: unit, tract, row of the householder, part, and whether a minor.
+
+    In group quarters everybody is their own head.
+    """
+
+    block: IntArray
+    kind: NDArray[np.uint8]
+    size: IntArray
+    first: IntArray
+    head: IntArray
+    type: NDArray[np.uint8]
+    unit_tract: IntArray
+    unit: IntArray
+    tract: IntArray
+    head_of: IntArray
+    part: NDArray[np.uint8]
+    minor: NDArray[np.bool_]
+
+
+def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
+    """Return the units of some tracts with their sizes and types, and the parts of their members."""
+    block, kind, size = _units(tracts, law.sizes, draws)
+    unit_tract, first = tracts.tract[block], size.cumsum() - size
+    unit = np.repeat(np.arange(len(size)), size)
+    tract, kind_of = unit_tract[unit], kind[unit]
+    minor, minors = _minors(tracts, law, draws, block[unit], tract, kind_of)
+    lived_in = np.flatnonzero((kind == 0) & (size > 0))
+    type_of, head = np.zeros(len(lived_in), np.uint8), np.zeros(len(lived_in), np.int64)
+    part = np.full(len(unit), FURTHER, np.uint8)
+    ends = tracts.occupied.cumsum()
+    order = draws.uniform(Purpose.ORDER, unit_tract)
+    place_members(
+        np.column_stack([ends - tracts.occupied, ends]),
+        minors,
+        first[lived_in],
+        size[lived_in],
+        draws.uniform(Purpose.TYPE, unit_tract)[lived_in],
+        order[lived_in],
+        draws.uniform(Purpose.MEMBER, tract),
+        TYPES,
+        MINOR_WEIGHTS,
+        type_of,
+        head,
+        part,
+        minor,
+    )
+    types, heads = np.zeros(len(size), np.uint8), np.full(len(size), -1)
+    types[lived_in], heads[lived_in] = type_of, head
+    own = np.arange(len(unit))
+    head_of = np.where(kind_of == 0, heads[unit], own)
+    return Households(block, kind, size, first, heads, types, unit_tract, unit, tract, head_of, part, minor)
+
+
+def _units(tracts: Tracts, law: SizeLaw, draws: Draws) -> tuple[IntArray, NDArray[np.uint8], IntArray]:
+    """Return block, kind and size of every unit: a facility has an equal part of its type's residents."""
+    counts = tracts.facilities
+    types = counts.shape[1]
+    slot = np.repeat(np.arange(counts.size), counts.ravel())
+    residents, number = tracts.residents.ravel()[slot], counts.ravel()[slot]
+    size = residents // number + (number_within(counts.ravel()) < residents % number)
+    of_block = counts.sum(axis=1)
+    tract = tracts.tract[slot // types]
+    draw_sizes(
+        of_block.cumsum() - of_block,
+        np.ascontiguousarray(counts[:, 0]),
+        tracts.occupied,
+        np.ascontiguousarray(tracts.residents[:, 0]),
+        draws.uniform(Purpose.SIZE, tract),
+        draws.uniform(Purpose.VACANCY, tract),
+        law.weights,
+        law.sums,
+        law.tilts,
+        size,
+    )
+    return slot // types, (slot % types).astype(np.uint8), size
+
+
+def _minors(
+    tracts: Tracts, law: StateLaw, draws: Draws, block: IntArray, tract: IntArray, kind: NDArray[np.uint8]
+) -> tuple[NDArray[np.bool_], IntArray]:
+    """Return who in group quarters is a minor (n,), and the minors in each block's households."""
+    blocks, chance = len(tracts.tract), UNDER_18[kind]
+    minor = (kind > 0) & (draws.uniform(Purpose.MINORS_IN_QUARTERS, tract) < chance)
+    if tracts.cells is None:
+        free = tracts.residents[:, 0] - tracts.occupied
+        rows = np.repeat(np.arange(blocks), free)
+        chosen = draws.uniform(Purpose.MINORS, tracts.tract[rows]) < law.minor_chance
+        return minor, np.bincount(rows[chosen], minlength=blocks)
+    adults = np.bincount(tracts.cells[:, 0], tracts.cells[:, 1], blocks).astype(np.int64)
+    young = np.bincount(tracts.cells[:, 0], minlength=blocks) - adults
+    minor &= _rank(block, minor) < young[block]  # no more than the block has, of either age
+    older = (kind > 0) & ~minor
+    short = np.bincount(block[older], minlength=blocks) - adults
+    could = older & (kind != NURSING)
+    minor |= could & (_rank(block, could) < short[block])
+    return minor, young - np.bincount(block[minor], minlength=blocks)
+
+
+def _rank(block: IntArray, chosen: NDArray[np.bool_]) -> IntArray:
+    """Return how many of a block's chosen rows come before each row; block: ascending."""
+    before = chosen.cumsum() - chosen
+    start = np.searchsorted(block, block)
+    return np.asarray(before - before[start])
+
+
+def choose_roles(homes: Households, draws: Draws) -> NDArray[np.uint8]:
+    """Return RELSHIP of each person; a spouse's and partner's is that of the other sex until sex is drawn."""
+    laws = edges(
+        *(np.array([law.get(role, 0.0) for role in ROLES]) for law in (MINOR_ROLES, ADULT_ROLES, ROOMMATE_ROLES))
+    )
+    unit, kind = homes.unit, homes.kind[homes.unit]
+    with_minors = np.bincount(unit[homes.minor], minlength=len(homes.size)) > 0
+    draw = draws.uniform(Purpose.ROOMMATES, homes.unit_tract)
+    roommates = (homes.type == NEITHER) & ~with_minors & (draw < ROOMMATES)
+    law = np.where(homes.minor, 0, 1 + roommates[unit])
+    role = ROLES[outcomes(laws, law + draws.uniform(Purpose.ROLE, homes.tract)) % len(ROLES)].astype(np.uint8)
+    second = np.where(homes.type[unit] == COHABITING, PARTNER, SPOUSE)
+    role = np.where(homes.part == FURTHER, role, np.where(homes.part == HEAD, HOUSEHOLDER, second))
+    in_group = np.where(kind < 5, INSTITUTIONAL, NONINSTITUTIONAL)
+    return np.where(kind > 0, in_group, role).astype(np.uint8)
