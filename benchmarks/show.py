@@ -200,7 +200,8 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
             if (release / POINTS.file).exists():
                 yield "map of a state's tracts", f"?view=map/{other}&type=TRACT&in=STATE/{tract[:2]}"
             for form in ("csv", "xlsx"):
-                yield f"all counties, {form}", f"?view=ages/{code}&type=COUNTY&format={form}"
+                table = "t2-county-2&by_ITERATION_CODE"
+                yield f"all counties, {form}", f"?view=table/{table}={code}&format={form}"
 
 
 def main() -> None:

@@ -42,12 +42,11 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from privacy.accounting.ledger import Account, Ledger, format_amount
+    from privacy.accounting.ledger import Account, format_amount
     from privacy.noise.laws import UNITS
     from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.process import code_names
-    from tasks.lifecycle.run_directory import state_home
     from tasks.lifecycle.signature import signer
 
     try:
@@ -56,15 +55,23 @@ def open_account(
         raise Refused(f"--total {total} {error}") from None
     if definition not in ("zcdp", "puredp"):
         raise Refused(f"--definition {definition} is neither zcdp nor puredp")
-    path = ledger or state_home() / "ledger.sqlite"
     publisher = signer(sign) if sign else None
     with refusing():
         account = Account(name, definition, amount, unit, publisher and publisher.publisher)  # type: ignore[arg-type]
-        Ledger(path, code_names(), publisher).open_account(account)
+        book = _ledger(ledger, code_names(), publisher)
+        book.open_account(account)
     facts = {name: getattr(account, name) for name in ("definition", "total", "unit", "publisher")}
     demand = ", and takes no run without its publisher's signature" if publisher else ""
-    known = f"for {unit}s, with {UNITS[definition]} {format_amount(amount)} in {path}{demand}"
-    show({"account": name, **facts, "ledger": path}, lambda: f"account {name} is open {known}", as_json=as_json)
+    known = f"for {unit}s, with {UNITS[definition]} {format_amount(amount)} in {book.path}{demand}"
+    show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}", as_json=as_json)
+
+
+def _ledger(file: Path | None, *code: Any) -> Ledger:
+    """Return the ledger in a file, by default that of the state folder; code: who writes in it."""
+    from privacy.accounting.ledger import Ledger
+    from tasks.lifecycle.run_directory import state_home
+
+    return Ledger(file or state_home() / "ledger.sqlite", *code)
 
 
 @with_options
@@ -77,12 +84,8 @@ def show_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
 
     **Example:** `das ledger show`
     """
-    from privacy.accounting.ledger import Ledger
-    from tasks.lifecycle.run_directory import state_home
-
-    path = ledger or state_home() / "ledger.sqlite"
     with refusing():
-        book = Ledger(path)
+        book = _ledger(ledger)
         facts = [
             {
                 "account": account.name,
@@ -119,18 +122,16 @@ def check_ledger(
 
     **Example:** `das ledger check out/us out/pr`
     """
-    from privacy.accounting.ledger import Ledger
     from tasks.lifecycle.errors import Refused
-    from tasks.lifecycle.run_directory import state_home
 
-    path = ledger or state_home() / "ledger.sqlite"
+    book = _ledger(ledger)
     with refusing():
-        examined = Ledger(path).examine()
+        examined = book.examine()
         done = list(_checks(examined, releases or [], publisher))
     facts = [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done]
     show(facts, lambda: Group(*map(_line, done)), as_json=as_json)
     if faults := sum(bool(each.faults) for each in done):
-        raise Refused(f"{faults} of {len(done)} checks of the ledger {path} found a fault (docs/operations.md)")
+        raise Refused(f"{faults} of {len(done)} checks of the ledger {book.path} found a fault (docs/operations.md)")
 
 
 def _line(check: Check) -> RenderableType:
@@ -188,10 +189,7 @@ def backup_ledger(
 
     **Example:** `das ledger backup /backup/ledger-2026-11-22.sqlite`
     """
-    from privacy.accounting.ledger import Ledger
-    from tasks.lifecycle.run_directory import state_home
-
-    book = Ledger(ledger or state_home() / "ledger.sqlite")
+    book = _ledger(ledger)
     with refusing():
         book.backup(file)
     show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
@@ -207,11 +205,9 @@ def restore_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
 
     **Example:** `das ledger restore`
     """
-    from privacy.accounting.ledger import Ledger
     from tasks.lifecycle.process import code_names
-    from tasks.lifecycle.run_directory import state_home
 
-    book = Ledger(ledger or state_home() / "ledger.sqlite", code_names())
+    book = _ledger(ledger, code_names())
     with refusing():
         entered, runs = book.restore()
     facts = {"ledger": book.path, "journal": book.journal, "entered": entered, "runs_without_digests": runs}

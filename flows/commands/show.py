@@ -37,14 +37,14 @@ def show(
         ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="In the terminal: a table of the release, or with --region of a TopDown geounit.")
+        str | None, typer.Option(help="A table of the release; in the terminal with --region of a TopDown geounit.")
     ] = None,
     confidence: Annotated[
         str | None, typer.Option(help="Confidence of the margins in percent, 50 to 99.9, as 90. Default: 95.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the pages into a new folder.")] = None,
     single_file: Annotated[
-        Path | None, typer.Option(help="Write one HTML file, which opens from a disk without a server.")
+        Path | None, typer.Option(help="Write the tables, or --table, as one HTML file that opens from a disk.")
     ] = None,
     scope: Annotated[str | None, typer.Option(help="One state (`44`) or one level (`county-2`) alone.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes any free one.")] = PORT,
@@ -62,18 +62,16 @@ def show(
     """
     from flows.reports.show.application import Check
     from flows.reports.show.confidence import at_confidence
-    from flows.reports.show.release_pages import NotThere
     from flows.reports.show.scope import Scope
+    from flows.reports.show.view import NotThere
 
     shown = open_release(release, Scope.named(scope) if scope else None, boundaries or ())
     check = Check(release, shown.manifest["files"])
     printed = any(option is not None for option in (region, iteration, table))
     try:
         with at_confidence(confidence):
-            if export is not None:
-                _export(shown, check, export)
-            elif single_file is not None:
-                _single_file(shown, check, single_file)
+            if export is not None or single_file is not None:
+                _write(shown, check, export, single_file, table)
             elif printed or as_json or form is not Format.table:
                 _print(shown, check, (region, iteration, table), form, as_json=as_json)
             else:
@@ -86,8 +84,8 @@ def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
     from flows.reports.show.maps.places import places_of
-    from flows.reports.show.release_pages import anybodys, read_manifest
     from flows.reports.show.scope import Scope
+    from flows.reports.show.view import anybodys, read_manifest
 
     manifest = read_manifest(folder)
     system = released_by(manifest["release"])
@@ -100,32 +98,25 @@ def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[
     return pages
 
 
-def _export(shown: ReleasePages, check: Check, out: Path) -> None:
+def _write(shown: ReleasePages, check: Check, folder: Path | None, file: Path | None, table: str | None) -> None:
+    """Write a copy of the pages into a folder, or one file of the tables."""
     from flows.reports.show.application import about
     from flows.reports.show.export import export
-    from flows.reports.show.release_pages import anybodys
-
-    check.run()
-    _warn(check)
-    with anybodys(shown.folder):
-        written = export(shown, out, {**about(shown, check), "scope": shown.scope.words})
-    size = sum(written.values())
-    err.print(
-        f"wrote {len(written):,} files, {size / 1e6:.1f} MB: open {out / 'index.html'}, or put {out} on a web server",
-        soft_wrap=True,
-    )
-
-
-def _single_file(shown: ReleasePages, check: Check, out: Path) -> None:
-    from flows.reports.show.application import about
-    from flows.reports.show.release_pages import anybodys
     from flows.reports.show.single_file import write_single_file
+    from flows.reports.show.view import anybodys
 
     check.run()
     _warn(check)
     with anybodys(shown.folder):
-        size = write_single_file(shown, out, {**about(shown, check), "scope": shown.scope.words})
-    err.print(f"wrote {out}, {size / 1e6:.1f} MB: open it in a browser", soft_wrap=True)
+        about_it = {**about(shown, check), "scope": shown.scope.words}
+        if folder is not None:
+            sizes = export(shown, folder, about_it).values()
+            what = f"{len(sizes):,} files, {sum(sizes) / 1e6:.1f} MB"
+            done = f"{what}: open {folder / 'index.html'}, or put {folder} on a web server"
+        elif file is not None:
+            size = write_single_file(shown, file, about_it, table)
+            done = f"{file}, {size / 1e6:.1f} MB: open it in a browser"
+    err.print(f"wrote {done}", soft_wrap=True)
 
 
 def _print(
@@ -137,8 +128,8 @@ def _print(
     as_json: bool,
 ) -> None:
     from flows.reports.show.confidence import as_data, table_of
-    from flows.reports.show.release_pages import anybodys
     from flows.reports.show.terminal import tables
+    from flows.reports.show.view import anybodys
 
     check.run()
     _warn(check)
@@ -194,13 +185,14 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
         ) from None
     token = new_token()
     address = address_of(listening.getsockname()[1], token)
-    warm(shown, check)
-    threading.Thread(target=_beside, args=[check], daemon=True).start()
-    err.print(f"{shown.manifest['release']}, run {shown.manifest['run']}: {address} (Ctrl-C ends it)", soft_wrap=True)
-    served = application(shown, check, token)
-    settings = uvicorn.Config(served, log_level="warning", access_log=False, server_header=False)
     with ExitStack() as stack:
         stack.enter_context(listening)
+        warm(shown, check)
+        threading.Thread(target=_beside, args=[check], daemon=True).start()
+        release = f"{shown.manifest['release']}, run {shown.manifest['run']}"
+        err.print(f"{release}: {address} (Ctrl-C ends it)", soft_wrap=True)
+        served = application(shown, check, token)
+        settings = uvicorn.Config(served, log_level="warning", access_log=False, server_header=False)
         if browser:
             stack.enter_context(_opened(address))
         with suppress(KeyboardInterrupt):

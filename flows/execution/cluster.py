@@ -12,24 +12,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import dask
-from dask.utils import format_bytes, parse_bytes
+from dask.utils import parse_bytes
 from distributed import Client, LocalCluster
 from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from flows.execution.certificate import own_security
-from flows.execution.cluster_settings import ClusterSettings
+from flows.execution.cluster_settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
 from tasks.lifecycle.workers import Paths, Progress, Workers, silent
-
-# What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
-# a worker with its largest piece, 64 MiB of text on its way to integers.
-COORDINATOR = 2 * 2**30
-WORKER = 2**30
 
 # No data leaves the workers' memory except into the run's own files.
 QUIET = {
@@ -206,17 +201,6 @@ def _is_closed(address: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, which could be anyone's
         return False
-
-
-def check_memory_limit(limit: str) -> None:
-    """Refuse a limit that is no size, or one that a run could not keep."""
-    try:
-        enough = limit == "auto" or parse_bytes(limit) >= COORDINATOR + WORKER
-    except (ValueError, OverflowError):
-        raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
-    if not enough:
-        least = format_bytes(COORDINATOR + WORKER)
-        raise Refused(f"--memory-limit {limit} is too small: a run with one worker needs {least}")
 
 
 def _security(settings: ClusterSettings) -> Security | None:

@@ -7,14 +7,25 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.execution.option import Option
+from tasks.lifecycle.errors import Refused
+
+# What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
+# a worker with its largest piece, 64 MiB of text on its way to integers.
+COORDINATOR = 2 * 2**30
+WORKER = 2**30
 
 
-def _checked(limit: str) -> str:
-    """Refuse a limit that cannot be met, before a run is made."""
-    if limit != "auto":
-        from flows.execution.cluster import check_memory_limit
+def check_memory_limit(limit: str) -> str:
+    """Return a limit. Raises Refused for one that is no size, or that a run could not keep."""
+    from dask.utils import format_bytes, parse_bytes
 
-        check_memory_limit(limit)
+    least = COORDINATOR + WORKER
+    try:
+        enough = limit == "auto" or parse_bytes(limit) >= least
+    except (ValueError, OverflowError):
+        raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
+    if not enough:
+        raise Refused(f"--memory-limit {limit} is too small: a run with one worker needs {format_bytes(least)}")
     return limit
 
 
@@ -27,7 +38,7 @@ class ClusterSettings(BaseModel):
         default=None, ge=1, description="Worker processes on this machine."
     )
     threads_per_worker: int = Field(default=1, ge=1)
-    memory_limit: Annotated[str, Option(callback=_checked)] = Field(
+    memory_limit: Annotated[str, Option(callback=check_memory_limit)] = Field(
         default="auto", description="Memory of all processes on this machine together, for example 6GiB."
     )
     scheduler: Annotated[str | None, Option()] = Field(

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from flows.execution.settings import RunSettings
 from privacy.accounting.composition import Spend
 from tasks.lifecycle.commit import commit
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Input, register_if_marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import staging
@@ -36,10 +37,13 @@ class Stage(Protocol):
 def is_marked(run_id: str, ledger: Path, given: Input) -> bool:
     """Return whether the data of what spends nothing is marked; if so, the ledger knows it from now on.
 
-    Raises Refused where the ledger contradicts the mark or its absence.
+    Raises Refused where the ledger contradicts the mark or its absence, or cannot be used: nothing could be resumed.
     """
     digests = {given.input_digest, *given.records_digests}
-    return register_if_marked(run_id, ledger, digests, given.mark)
+    try:
+        return register_if_marked(run_id, ledger, digests, given.mark)
+    except Failed as error:
+        raise Refused(str(error)) from None
 
 
 class Stopped(Exception):

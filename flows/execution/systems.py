@@ -40,7 +40,7 @@ class System:
     description: str
     release_checks: str = ""
     data_files: str = ""
-    page: str = "flows.reports.show.tables.pages:TablePages"
+    page: str = "flows.reports.show.release_pages:ReleasePages"
 
     def part(self, name: str) -> Callable[..., Any]:
         """Return `flow`, `stages`, `check`, `release_checks`, `description` or `page`."""

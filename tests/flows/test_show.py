@@ -33,8 +33,8 @@ from flows.reports.show.detailed_dhca.presenters import explain_table
 from flows.reports.show.detailed_dhca.release import CELLS, Release
 from flows.reports.show.detailed_dhca.search import iterations_named, one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
-from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
+from flows.reports.show.view import NotThere, read_manifest
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.inputs.names import NAMES
@@ -222,12 +222,14 @@ def test_names_and_codes_find_regions_and_iterations(release):
     assert one_region(release, "01001") == COUNTY
     assert one_iteration(release, "iteration 2001") == one_iteration(release, "2001") == "2001"
     for text in ("Iteration 1002, Alabama", "how many iteration 1002 in Alabama", "alabama 1002"):
-        (group,) = views.find(release, text).groups
-        assert (group.key, group.count) == ("STATE/01/1002", views.group(release, STATE, "1002").group.count)
-    assert views.find(release, "nobody in Alabama").groups == []
-    many = views.find(release, "iteration tract 01001")
-    assert many.groups_total == len(iterations_named(release, "iteration")) * len(regions_named(release, "tract 01001"))
-    assert 0 < len(many.groups) < many.groups_total
+        (groups,) = views.find(release, text).kinds
+        ((address, count),) = ((one.address, one.count) for one in groups.first)
+        assert address == "group/STATE/01/1002"
+        assert count.startswith(f"{views.group(release, STATE, '1002').group.count:,} ± ")
+    assert [kind.total for kind in views.find(release, "nobody in Alabama").kinds] == [0, 0]
+    (many,) = views.find(release, "iteration tract 01001").kinds
+    assert many.total == len(iterations_named(release, "iteration")) * len(regions_named(release, "tract 01001"))
+    assert 0 < len(many.first) < many.total
     assert regions_named(release, "tract alab") == release.regions_in("TRACT", "01")
     for text, said in (("Atlantis", "no region matches"), ("county", "several regions match")):
         with pytest.raises(NotThere, match=said):
@@ -296,24 +298,19 @@ def test_a_page_keeps_its_confidence(page):
     assert get(page, "/?view=overview&confidence=49")[0] == 404
 
 
-def test_all_counties_of_an_iteration_with_all_ages_are_taken_away_at_once(page, released, release):
-    address = "/?view=ages/1002&type=COUNTY&format="
-    header, *rows = csv.reader(get(page, address + "csv")[2].splitlines())
-    key = [header.index(name) for name in ("REGION_ID", "AGESTART", "AGEEND", "SEX")]
-    shown = {tuple(row[at] for at in key): int(row[header.index("COUNT")]) for row in rows}
-    t1, t2 = read_release(released, "t1"), read_release(released, "t2")
-    expected = {(region, "", "", "both"): int(n) for region, kind, code, n in t1 if (kind, code) == ("COUNTY", "1002")}
-    sexes = {"1": "male", "2": "female"}
-    expected |= {
-        (region, start.strip("*"), end.strip("*"), sexes[sex]): int(n)
-        for region, kind, code, start, end, sex, n in t2
-        if (kind, code) == ("COUNTY", "1002")
-    }
-    assert shown == expected
-    assert {row[2] for row in rows} >= {"Autauga County"}
-    with urlopen(f"{page}{address[1:]}xlsx") as answer:
+def test_all_regions_of_an_iteration_with_all_ages_are_taken_away_at_once(page, released):
+    text = get(page, "/?view=iteration/1002&type=COUNTY&in=STATE/01")[2]
+    assert "?view=table/t1-county-1&amp;by_ITERATION_CODE=1002&amp;by_REGION_ID=01*" in text
+    address = "/?view=table/t2-county-1&by_ITERATION_CODE=1002&by_REGION_ID=01*"
+    assert "?view=table/t2-county-1&amp;by_ITERATION_CODE=1002&amp;by_REGION_ID=01*" in text
+    header, *rows = csv.reader(get(page, address + "&format=csv")[2].splitlines())
+    names = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE", "AGESTART", "AGEEND", "SEX", "COUNT")
+    shown = sorted(tuple(row[header.index(name)] for name in names) for row in rows)
+    expected = [row for row in read_release(released, "t2") if row[0][:2] == "01" and row[1:3] == ("COUNTY", "1002")]
+    assert shown == sorted(map(tuple, expected)) != []
+    with urlopen(f"{page}{address[1:]}&format=xlsx") as answer:
         content = io.BytesIO(answer.read())
-    assert 'filename="ages-1002-COUNTY.xlsx"' in answer.headers["content-disposition"]
+    assert 'filename="table-t2-county-1.xlsx"' in answer.headers["content-disposition"]
     data = openpyxl.load_workbook(content)["data"]  # on paper: all columns on a page, their names on every page
     assert (data.page_setup.orientation, data.page_setup.fitToHeight, data.print_title_rows) == (
         "landscape",
@@ -326,10 +323,6 @@ def test_all_counties_of_an_iteration_with_all_ages_are_taken_away_at_once(page,
     about = dict(book["about"].iter_rows(values_only=True))
     assert about["margins (MOE)"] == "at 95% confidence"
     assert about["mark 1"].startswith("SYNTHETIC")
-    text = get(page, "/?view=iteration/1002&type=COUNTY")[2]
-    assert "?view=ages/1002&amp;type=COUNTY&amp;format=xlsx" in text
-    with pytest.raises(NotThere, match="too many at once"), mock.patch.object(views, "MOST_ROWS", 100):
-        views.ages(release, "1002", "COUNTY", whole=True)
 
 
 def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):
@@ -349,8 +342,9 @@ def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(rel
 
 def test_a_typing_error_finds_the_nearest_name_and_says_so(release):
     found = views.find(release, "Autagua")
-    assert (found.nearest, found.regions[0].name) == ("autauga", "Autauga County")
-    assert [one.key for one in views.find(release, "iteration 1002 in Albama").groups] == ["STATE/01/1002"]
+    assert (found.nearest, found.kinds[0].first[0].name) == ("autauga", "Autauga County")
+    ((group,),) = (kind.first for kind in views.find(release, "iteration 1002 in Albama").kinds)
+    assert group.address == "group/STATE/01/1002"
     assert views.find(release, "Xyzzyx").nearest == ""
     with pytest.raises(NotThere, match=r"no region matches 'Autagua'; nearest: COUNTY/01001 Autauga County$"):
         one_region(release, "Autagua")

@@ -31,7 +31,7 @@ from show_release import TOKEN, entered, serving, urlopen
 
 from flows.commands.show import _opened, open_release
 from flows.reports.show.application import Check, _answer, warm
-from flows.reports.show.release_pages import NotThere, anybodys
+from flows.reports.show.view import NotThere, anybodys
 from flows.reports.terminal import PlainConsole, labelled
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest

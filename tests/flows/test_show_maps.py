@@ -25,9 +25,9 @@ from flows.reports.show.maps.boundaries import read_boundaries
 from flows.reports.show.maps.classes import Classes, quantile_classes
 from flows.reports.show.maps.drawing import SMALLEST
 from flows.reports.show.maps.places import Places
-from flows.reports.show.release_pages import NotThere
 from flows.reports.show.top_down.maps import SUBJECTS, geounit_map
 from flows.reports.show.top_down.tables import tables_of
+from flows.reports.show.view import NotThere
 from tasks.inputs.points import POINTS, points_in, points_of_2020, write_points
 from tasks.inputs.regions import Region
 from tasks.lifecycle.digests import file_digest

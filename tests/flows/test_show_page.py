@@ -46,7 +46,6 @@ VIEWS = (
     "region/COUNTY/01001",
     "iteration/1002",
     "iterations",
-    "ages/1002&type=COUNTY",
     "group/STATE/01/1002",
     "group/COUNTY/02001/1002",
     "group/TRACT/01001000100/2008",

@@ -19,9 +19,10 @@ from flows.reports.show import rendering
 from flows.reports.show.application import Check, about
 from flows.reports.show.laws import most_cells
 from flows.reports.show.maps.view import MapView
-from flows.reports.show.release_pages import NotThere, anybodys
-from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Sum
+from flows.reports.show.scope import Scope
+from flows.reports.show.tables.table import DEPENDENT, UNKNOWN, Selection, Sum
 from flows.reports.show.tables.views import TableList
+from flows.reports.show.view import NotThere, anybodys
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.datapackage import PACKAGE_FILE
@@ -60,6 +61,7 @@ def test_rows_are_filtered_by_codes_and_words_found_and_sorted(released: Path) -
         ({"by_SEX": "2"}, rows[rows.SEX == "2"]),
         ({"by_SEX": "female"}, rows[rows.SEX == "2"]),
         ({"by_REGION_ID": "autauga county"}, rows[rows.REGION_ID == "01001"]),
+        ({"by_REGION_ID": "02*"}, rows[rows.REGION_ID.str[:2] == "02"]),
         (
             {"by_ITERATION_CODE": "2001", "by_AGESTART": "*"},
             rows[of_2001 & (rows.AGESTART == "*")],
@@ -167,8 +169,6 @@ def test_the_terminal_prints_any_table(released: Path, top_down_released: Path) 
     assert "Blocks" in printed("show", top_down_released, "--table", "measurements-blocks")
     with pytest.raises(Refused, match="'nothing' is not a table of this release; nearest: "):
         das(released, "--table", "nothing")
-    with pytest.raises(Refused, match="whole release: leave out --scope"):
-        das(released, "--table", "t1-usa-1", "--scope", "01")
     with pytest.raises(Refused, match="at 95% alone"):
         das(released, "--table", "t1-usa-1", "--confidence", "90")
 
@@ -228,6 +228,23 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
     assert "00299" in das(histogram, "--table", "histogram")
     with pytest.raises(Refused, match="table of this release; nearest: "):
         das(histogram, "--table", "nothing")
-    for words in (["--region", "Alabama"], ["--scope", "01"]):
-        with pytest.raises(Refused, match="Detailed DHC-A"):
+    for words, said in ((["--region", "Alabama"], "Detailed DHC-A"), (["--scope", "county-2"], "no tables of this")):
+        with pytest.raises(Refused, match=said):
             das(histogram, *words)
+
+
+def test_a_scope_has_the_rows_of_its_state_or_level(released, top_down_released, bottom_up_released):
+    state = open_release(released, Scope.named("01")).tables
+    rows = pd.read_parquet(released / "parquet/t2/county-2.parquet")
+    assert state["t2-county-2"].number(Selection()) == sum(rows.REGION_ID.str[:2] == "01")
+    assert state["t1-usa-1"].number(Selection()) == len(pd.read_parquet(released / "parquet/t1/usa-1.parquet")) > 0
+    regions = {row[1] for row in state["tabulated-regions"].rows(Selection(), "", slice(0, 10**6))}
+    assert {code[:2] for code in regions} == {"01", "1"}
+    level = open_release(released, Scope.named("county-2")).tables
+    assert [name for name in level if name.startswith("t")] == [
+        "t1-county-2", "t2-county-2", "tabulated-regions", "tabulated-iterations", "tabulated-hierarchy",
+    ]  # fmt: skip
+    maine = open_release(top_down_released, Scope.named("Maine")).tables["histograms-persons-tabulation-county"]
+    assert {row[0][:2] for row in maine.rows(Selection(), "", slice(0, 10**6))} == {"23"}
+    (by_sex,) = [one for one in open_release(bottom_up_released, Scope.named("46")).tables if "hist" in one]
+    assert by_sex == "histogram"

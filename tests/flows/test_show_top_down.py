@@ -15,11 +15,11 @@ import pytest
 from show_release import copied_to, differences, enter, faults, serving, urlopen, with_margins
 from top_down_inputs import read
 
-from flows.reports.show.release_pages import NotThere, read_manifest
 from flows.reports.show.scope import Scope
 from flows.reports.show.top_down import views
 from flows.reports.show.top_down.geounits import Geounit
 from flows.reports.show.top_down.release import TopDownRelease
+from flows.reports.show.view import NotThere, read_manifest
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
@@ -154,7 +154,8 @@ def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
 
 def test_geounits_are_found_by_code_and_name(release):
     def found(text: str) -> list[str]:
-        return [one.key for one in views.find(release, text).geounits]
+        (geounits,) = views.find(release, text).kinds
+        return [one.address.removeprefix("geounit/") for one in geounits.first]
 
     assert found("46003") == ["tabulation/County/46/46003"]
     assert found("aurora") == found("Aurora County, South Dakota")[:1] == ["tabulation/County/46/46003"]

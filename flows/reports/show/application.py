@@ -24,7 +24,8 @@ from flows.reports.show import rendering
 from flows.reports.show.confidence import as_data, at_confidence, confidence, table_of
 from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import STATES, capitalized
-from flows.reports.show.release_pages import NotThere, ReleasePages, anybodys
+from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.view import NotThere, anybodys
 from flows.reports.show.workbook import workbook
 from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.datapackage import PACKAGE_FILE
@@ -117,8 +118,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "checked": check.words,
         "report": REPORT in manifest["files"],
         "tables": PACKAGE_FILE in manifest["files"],
-        "search": "levels" in manifest or "products" in manifest,
-        "finds": "Geography or iteration" if "levels" in manifest else "Geography",
+        "finds": shown.finds,
         "csv": True,
         "served": True,
         "estimated": "estimates" in manifest and confidence().is_released,

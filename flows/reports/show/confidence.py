@@ -11,7 +11,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from flows.reports.show.release_pages import NotThere, Table, View
+from flows.reports.show.view import NotThere, Table, View
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from urllib.parse import parse_qsl
 
 from flows.reports.show import rendering
 from flows.reports.show.confidence import table_of
-from flows.reports.show.release_pages import ReleasePages, View
+from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
+from flows.reports.show.view import View
 from tasks.lifecycle.errors import Refused
 from tasks.pages import style
 from tasks.pages.csv_text import as_csv

@@ -1,50 +1,37 @@
-"""The pages of a release, whichever system made it: what the server, the terminal and a copy ask for."""
+"""The pages of a release, whichever system made it: what the server, the terminal and a copy ask for.
+
+Every release has, by its datapackage.json, a list of its tables, each table, and its map.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flows.reports.show.caveats import caveat
+from flows.reports.show.confidence import confidence
+from flows.reports.show.database import Database
 from flows.reports.show.maps.places import Places
 from flows.reports.show.scope import Scope
+from flows.reports.show.search import FEW, matches, words_of
+from flows.reports.show.tables.table import ReleaseTable, Selection
+from flows.reports.show.tables.views import CAVEATS, MOST_ROWS, TableItem, TableList, map_view, table_view
+from flows.reports.show.view import NotThere, View, spend_facts
+from tasks.inputs.names import NAMES, names_of_2020
+from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, release_digest, require_release, spend_of
-from tasks.lifecycle.manifest import read_manifest as manifest_of
-from tasks.lifecycle.received import NotOfRelease, reason_of
+from tasks.lifecycle.manifest import release_digest
+from tasks.lifecycle.release_database import name_of
 
-Table = tuple[list[str], list[list[Any]]]  # columns and rows
-
-
-class NotThere(Exception):
-    """No view has that address, name or code; the message names it and the remedy."""
+AT_95 = "margins of these tables are known at 95% alone"
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """What one page shows: typed rows, which the page, the terminal, the CSV and the JSON all show unchanged.
-
-    reading: how to read it, in a sentence or two. view: the name of its template.
-    """
-
-    title: str
-    reading: str
-    view: str
-
-    def table(self) -> Table:
-        """Return the main table, as CSV has it."""
-        raise NotImplementedError
-
-    def described(self) -> Sequence[tuple[str, ...]]:
-        """Return name, heading, unit and meaning of its columns; by default nothing."""
-        return ()
-
-
-class ReleasePages(ABC):
-    """The views of a release by their addresses.
+class ReleasePages:
+    """The views of a release by their addresses; a system with views of its own has a subclass.
 
     Attributes
     ----------
@@ -62,68 +49,102 @@ class ReleasePages(ABC):
         Where its regions are, for maps.
     any_confidence : bool
         Whether its margins are known at another confidence than that of its files.
+    finds : str
+        What the search of every page finds; empty where there is none.
     """
 
     nation: Sequence[str] = ()
     places: Places = Places()
-    any_confidence = True
+    any_confidence = False
+    finds = ""
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
         self.digest = release_digest(folder)
 
-    @abstractmethod
+    @cached_property
+    def tables(self) -> dict[str, ReleaseTable]:
+        """The tables by name; of text and Parquet with the same rows the Parquet. Raises Refused for none."""
+        files = self.manifest["files"]
+        found = {resource.name: resource for resource in read_package(self.folder, files)}
+        names = {**names_of_2020(), **NAMES.of_release(self.folder, files)}
+        database, exact = Database(self.folder, files), "NOT_PRIVATE" in self.manifest
+        made = [
+            ReleaseTable(database, resource, found, names, exact, self.scope)
+            for resource in found.values()
+            if not resource.twin
+        ]
+        if tables := {table.resource.name: table for table in made if table.is_in_scope}:
+            return tables
+        raise Refused(f"{self.folder} has no tables" + " of this --scope" * (self.scope != Scope()))
+
     def view(self, asked: Mapping[str, str]) -> View:
         """Return the view that an address names. Raises NotThere where it names none."""
+        if not confidence().is_released:
+            raise NotThere(AT_95)
+        match asked.get("view", "overview").split("/"):
+            case ["overview"] | [""]:
+                facts, statements = list(self._facts()), list(self.manifest.get("statements", {}).items())
+                return replace(self._list(), title=self.manifest["release"], facts=facts, statements=statements)
+            case ["tables"]:
+                return self._list(asked.get("q", ""))
+            case ["table", name] if name in self.tables:
+                return table_view(self.tables[name], asked, self.manifest, self.places)
+            case ["table-map", name] if name in self.tables:
+                return map_view(self.tables[name], asked, self.manifest, self.places)
+        raise NotThere("this address is not a view of this release")
 
-    @abstractmethod
+    def _list(self, query: str = "") -> TableList:
+        """Return the tables whose titles and columns have the words of a query."""
+        items = [
+            _item(table)
+            for table in self.tables.values()
+            if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
+        ]
+        reading = caveat(self.manifest, CAVEATS["tables"], clipped=bool(self.manifest.get("clipped")))
+        return TableList(title=f"Tables of {self.manifest['release']}", reading=reading, tables=items, query=query)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """Yield what was spent, and the law of a count of each table that states one for all."""
+        yield from spend_facts(self.manifest)
+        for entry in {str(noise): noise for table in self.tables.values() for noise in table.resource.noise}.values():
+            step = f", in steps of {entry['step']}" if entry.get("step", "1") != "1" else ""
+            yield "noise", f"{entry['law']}, standard deviation {float(entry['variance']) ** 0.5:.3g}{step}"
+
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view that the options of `das show` name. Raises NotThere or Refused."""
+        if region is not None or iteration is not None:
+            raise Refused("--region and --iteration are for releases of the Detailed DHC-A; --table names a table")
+        return {"view": "overview"} if table is None else {"view": f"table/{self.table(table).resource.name}"}
 
-    @abstractmethod
+    def table(self, name: str) -> ReleaseTable:
+        """Return a table by its name. Raises NotThere for a name of none, with the nearest."""
+        if name not in self.tables:
+            nearest = ", ".join(get_close_matches(name, self.tables, FEW, 0))
+            raise NotThere(f"{name!r:.80} is not a table of this release; nearest: {nearest}")
+        return self.tables[name]
+
     def addresses(self) -> Iterator[Mapping[str, str]]:
-        """Return the addresses that a copy holds, without page numbers; the release as a whole first."""
+        """Return the addresses that a copy holds, without page numbers; the release as a whole first.
+
+        By default every table. Raises Refused where they have too many rows.
+        """
+        yield {"view": "overview"}
+        if (rows := sum(table.number(Selection()) for table in self.tables.values())) > MOST_ROWS:
+            raise Refused(f"{rows:,} rows are too many for a copy, which has at most {MOST_ROWS:,}")
+        yield from ({"view": f"table/{name}"} for name in self.tables)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the entries of a copy's search: name, detail and the view of its address; by default none."""
         return iter(())
 
-    def single_file(self) -> dict[str, Any]:
-        """Return the data of a copy in one file. Raises Refused where this kind has none."""
-        raise Refused("--single-file is for releases of the Detailed DHC-A; --export copies any release")
-
-    def warm(self) -> None:  # noqa: B027  a kind need not have any
+    def warm(self) -> None:
         """Prepare what the first answers need; by default nothing."""
 
 
-@contextmanager
-def anybodys(folder: Path) -> Iterator[None]:
-    """Turn what a release of another shape makes the code inside raise into a refusal: it may be anybody's work.
-
-    No list of what its manifest and tables must be would be complete. OSError passes: it names its reason itself.
-    """
-    try:
-        yield
-    except (Refused, NotThere, OSError):
-        raise
-    except Exception as error:
-        what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
-        raise Refused(f"{what}: {reason_of(error)}") from error
-
-
-def spend_facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what a release spent as facts of a page: each neighbour relation with its figure."""
-    spend = spend_of(manifest)
-    return [(f"privacy loss, {row.sentence}", row.words) for row in spend.rows()] if spend else []
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
-    require_release(folder)
-    try:
-        manifest = manifest_of(folder)
-    except NotOfRelease as fault:
-        raise Refused(f"{folder}: {fault}") from None
-    if not all(isinstance(manifest.get(key), str) for key in ("release", "run")):
-        raise Refused(f"{folder / MANIFEST} is not the manifest of a release: it does not say what, or of which run")
-    return manifest
+def _item(table: ReleaseTable) -> TableItem:
+    margin = name_of(table.margin.name) if table.margin else "NULL"
+    ((rows, least, most),) = table.database.ask(f"SELECT count(*), min({margin}), max({margin}) FROM {table.rows_of}")
+    return TableItem(
+        table.resource.name, table.resource.title, ", ".join(one.title for one in table.keys), rows, least, most
+    )

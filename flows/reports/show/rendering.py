@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment
 
 from flows.reports.show.confidence import confidence
-from flows.reports.show.release_pages import View
+from flows.reports.show.view import View
 from tasks.pages import environment
 
 FORM = re.compile(r'(<form [^>]*method="get"[^>]*>)')

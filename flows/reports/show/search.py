@@ -5,12 +5,14 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
 
-from flows.reports.show.release_pages import NotThere
+from flows.reports.show.view import NotThere, Table, View
 
 FEW = 8  # matches that a refusal names
+FOUND = 40  # answers of a kind that a search lists
 ALIKE = 0.7  # of two words: twice their common letters over all their letters
 Found = TypeVar("Found")
 # Words of a query that name neither a region nor an iteration.
@@ -75,3 +77,51 @@ def only(
         raise NotThere(f"no {what} matches {text!r}{hint}")
     more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
     raise NotThere(f"several {what}s match {text!r}: {'; '.join(map(name, found[:FEW]))}{more}; give the code of one")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a search: its address, what it is, its code and name, what contains it, and of a group its count."""
+
+    address: str
+    kind: str
+    code: str
+    name: str
+    within: str = ""
+    count: str = ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of one kind, the first of them, with the words for one and for several."""
+
+    one: str
+    several: str
+    total: int
+    first: Sequence[Answer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundView(View):
+    """What a search finds. nearest: the query that was answered, where nothing matches the one that was asked."""
+
+    query: str
+    kinds: Sequence[Answers]
+    nearest: str
+    view: str = "find"
+
+    def table(self) -> Table:
+        """Return the answers."""
+        answers = [one for kind in self.kinds for one in kind.first]
+        return ["KIND", "CODE", "NAME", "WITHIN"], [[one.kind, one.code, one.name, one.within] for one in answers]
+
+
+def find(query: str, reading: str, words: Vocabulary, search: Callable[[str], Sequence[Answers]]) -> FoundView:
+    """Return what a search finds for a query, or else for the nearest query of known words."""
+    kinds, nearest = search(query), ""
+    if not any(kind.total for kind in kinds) and (corrected := words.corrected(query)):
+        again = search(corrected)
+        if any(kind.total for kind in again):
+            kinds, nearest = again, corrected
+    title = f"“{query}”" if query else "Find"
+    return FoundView(title=title, reading=reading, query=query, kinds=kinds, nearest=nearest)

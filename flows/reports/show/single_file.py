@@ -1,4 +1,4 @@
-"""A release, or a state of it, as one file of HTML that opens from a disk: no server, no other file."""
+"""The tables of a release as one file of HTML that opens from a disk: no server, no other file."""
 
 from __future__ import annotations
 
@@ -12,32 +12,43 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show import rendering
-from flows.reports.show.export import file_name
-from flows.reports.show.release_pages import ReleasePages
-from flows.reports.show.search import SMALL
+from flows.reports.show.caveats import caveat
+from flows.reports.show.confidence import confidence
+from flows.reports.show.release_pages import AT_95, ReleasePages
+from flows.reports.show.tables.table import ReleaseTable, Selection
+from flows.reports.show.tables.views import CAVEATS
+from flows.reports.show.view import NotThere
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 
-SCRIPTS = ("search.js", "single.js")
+MOST_ROWS = 500_000
 
 
-def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> int:
-    """Write the page of a release's scope to a new file; return its bytes.
+def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], table: str | None = None) -> int:
+    """Write the tables of a release's scope, or one of them, to a new file; return its bytes.
 
-    Raises Refused where the file is there or cannot be written, or the scope has too many groups.
+    Raises Refused where the file is there or cannot be written, or there are too many rows; NotThere for no table.
     """
+    if not confidence().is_released:
+        raise NotThere(AT_95)
     if os.path.lexists(out):
         raise Refused(f"{out} is there already: choose a new file")
-    data = pages.single_file()
-    data |= {
+    chosen = [pages.table(table)] if table else list(pages.tables.values())
+    numbers = [one.number(Selection()) for one in chosen]
+    if sum(numbers) > MOST_ROWS:
+        raise Refused(
+            f"{sum(numbers):,} rows are too many for one file, at most {MOST_ROWS:,}: choose a state (--scope) or a "
+            "table (--table)"
+        )
+    data = {
         "title": about["title"],
-        "small": SMALL,
-        "index": [[name, detail, f"{file_name({'view': view})}.html"] for name, detail, view in pages.entries()],
+        "reading": caveat(pages.manifest, CAVEATS["table"], clipped=bool(pages.manifest.get("clipped"))),
+        "tables": [_data(one, number) for one, number in zip(chosen, numbers, strict=True)],
     }
     packed = gzip.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9, mtime=0)
-    scripts = "".join((files("flows.reports.show") / f"static/{name}").read_text() for name in SCRIPTS)
+    script = (files("flows.reports.show") / "static/single.js").read_text()
     page = rendering.templates().get_template("single.html")
-    text = page.render(about=about, scripts=scripts, packed=b64encode(packed).decode())
+    text = page.render(about=about, script=script, packed=b64encode(packed).decode())
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(out) as draft:
@@ -46,3 +57,24 @@ def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any]) 
     except OSError as error:
         raise Refused(f"{out} cannot be written: {error.strerror}") from None
     return out.stat().st_size
+
+
+def _data(table: ReleaseTable, number: int) -> dict[str, Any]:
+    """Return a table as the page has it: columns with the words of their codes, and rows, the largest counts first."""
+    rows = table.rows(Selection(), "", slice(0, number))
+    columns = []
+    for at, column in enumerate(table.columns):
+        filtered = column in table.keys
+        words = table.words(column) if filtered else {}
+        there = {str(row[at]) for row in rows} if words else set()
+        columns.append(
+            {
+                "name": column.name,
+                "title": column.title,
+                "meaning": column.meaning,
+                "filtered": filtered,
+                "numeric": not filtered and column.type in ("integer", "number"),
+                "words": {code: words[code] for code in sorted(there & words.keys())},
+            }
+        )
+    return {"name": table.resource.name, "title": table.resource.title, "columns": columns, "rows": rows}

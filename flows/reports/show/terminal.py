@@ -7,8 +7,8 @@ from typing import Any
 
 from flows.reports.show.confidence import confidence, table_of
 from flows.reports.show.detailed_dhca.view_models import GroupItem, GroupView, IterationView, RegionView
-from flows.reports.show.release_pages import View
 from flows.reports.show.top_down.view_models import GeounitView, Listing, Redistricting
+from flows.reports.show.view import View
 from tasks.detailed_dhca.details import SEXES
 from tasks.pages.text_table import TextTable
 

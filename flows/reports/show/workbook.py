@@ -9,7 +9,7 @@ from typing import Any
 import xlsxwriter
 
 from flows.reports.show.confidence import confidence, table_of
-from flows.reports.show.release_pages import NotThere, View
+from flows.reports.show.view import NotThere, View
 
 MOST_ROWS = 1_048_575  # of a sheet, under its header
 CELLS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}  # a name is a name

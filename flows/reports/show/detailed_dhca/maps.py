@@ -12,7 +12,7 @@ from flows.reports.show.detailed_dhca.search import one_iteration
 from flows.reports.show.geography import NATION, PUERTO_RICO, Region, title
 from flows.reports.show.maps.places import Places
 from flows.reports.show.maps.view import BY, MapRow, MapView, drawing_of, key_of, link, page_of_rows
-from flows.reports.show.release_pages import NotThere
+from flows.reports.show.view import NotThere
 
 NO_SHARES = "the count is not published of which these are shares"
 NO_MARGINS = "there are none"

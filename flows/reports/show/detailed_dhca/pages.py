@@ -13,16 +13,18 @@ from flows.reports.show.detailed_dhca.maps import iteration_map
 from flows.reports.show.detailed_dhca.presenters import present_iteration, present_region
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
-from flows.reports.show.detailed_dhca.single_file import single_file_data
 from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.paging import page_asked
-from flows.reports.show.release_pages import NotThere, View
+from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.tables.pages import TableViews
+from flows.reports.show.view import NotThere, View
 
 
-class DetailedDhcaPages(TableViews):
+class DetailedDhcaPages(ReleasePages):
     """The views of a Detailed DHC-A release by their addresses."""
+
+    any_confidence = True
+    finds = "Geography or iteration"
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
@@ -52,9 +54,6 @@ class DetailedDhcaPages(TableViews):
                 kind, sort = asked.get("type", ""), asked.get("sort", "")
                 shown = views.iteration(self.release, code, kind, _inside(asked), sort, page_asked(asked))
                 return replace(shown, mapped=shown.chosen in self.places.types)
-            case ["ages", code]:
-                whole = asked.get("format") in ("csv", "xlsx", "json")
-                return views.ages(self.release, code, asked.get("type", ""), _inside(asked), whole=whole)
             case ["map", code]:
                 by, of, kind = (asked.get(name, "") for name in ("by", "of", "type"))
                 return iteration_map(self.release, self.places, code, kind, _inside(asked), by, of, page_asked(asked))
@@ -73,10 +72,8 @@ class DetailedDhcaPages(TableViews):
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view of a region, an iteration or both. Raises NotThere where none matches."""
-        if table is not None:
-            return self.address_of_table(table)
-        if region is None and iteration is None:
-            return {"view": "overview"}
+        if table is not None or (region is None and iteration is None):
+            return super().address(None, None, table)
         place = one_region(self.release, region) if region is not None else None
         code = one_iteration(self.release, iteration) if iteration is not None else None
         if place is None:
@@ -103,10 +100,6 @@ class DetailedDhcaPages(TableViews):
                 for kind in region.child_types if self.scope.complete_in(region) else ():
                     if self.release.number(region_type=kind, prefix=region.child_prefix, code=code) > FEW:
                         yield {"view": f"iteration/{code}", "type": kind, "in": region.key}
-
-    def single_file(self) -> dict[str, Any]:
-        """Return the groups, with names and margins. Raises Refused where they are too many."""
-        return single_file_data(self.release)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the regions and iterations for the search of a copy."""

@@ -9,7 +9,7 @@ from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Release
 from flows.reports.show.detailed_dhca.view_models import GroupItem, IterationItem, LevelRow, RegionItem, Status
 from flows.reports.show.geography import Region, title
-from flows.reports.show.release_pages import NotThere
+from flows.reports.show.view import NotThere
 from tasks.detailed_dhca.details import SHAPES, TABLE_NAMES
 from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, Level
 

@@ -173,21 +173,6 @@ class Release:
         both = f"({rows}) LEFT JOIN ({estimate}) USING ({keys})"
         return f"SELECT {keys}, COUNT, MOE, ESTIMATE, ESTIMATE_MOE FROM {both} {again}", 2
 
-    def cells_of(
-        self, groups: Sequence[Published], *, region_type: str, prefix: str, code: str
-    ) -> dict[str, list[Cell]]:
-        """Return the rows of T2 of the groups of an iteration in a type and id prefix, by region, totals first."""
-        found: dict[str, list[Cell]] = {group.region.id: [] for group in groups}
-        for level, where, given in self._selections(region_type, None, prefix, code, None):
-            query, times = self._with_estimates("t2", level, CELL_COLUMNS, where)
-            for region, _, *cell in self._database.ask(query, given * times):
-                if region in found:
-                    found[region].append(_cell(*cell))
-        for group in groups:
-            rows = sorted(found[group.region.id], key=lambda cell: (-1 if cell.start is None else cell.start, cell.sex))
-            found[group.region.id] = self._at_confidence(rows, group)
-        return found
-
     # -- many ---------------------------------------------------------------------------------------------------------
 
     def totals(
@@ -226,17 +211,6 @@ class Release:
         """Return, within the scope, the groups of a level that have a table by sex and age."""
         rows = self._of_level("SELECT DISTINCT REGION_ID, ITERATION_CODE", "t2", level, "ORDER BY ALL")
         return [(Region(level.region_type, region_id), code) for region_id, code in rows]
-
-    def rows_of_cells(self, level: Level) -> Iterator[tuple[str, str, int, int, int, int | None, int | None]]:
-        """Yield, within the scope, the rows of T2 of a level: region, iteration, sex, first age, count.
-
-        Then the estimate and its margin, None without. The first age of a sex's sum is -1.
-        """
-        names = "REGION_ID, ITERATION_CODE, SEX::INT, CASE AGESTART WHEN '*' THEN -1 ELSE AGESTART::INT END, COUNT"
-        names += ", ESTIMATE, ESTIMATE_MOE" if self.estimated else ", NULL, NULL"
-        for _, where, given in self._selections(level.region_type, None, "", None, level):
-            query, times = self._with_estimates("t2", level, CELL_COLUMNS, where)
-            yield from self._database.ask(f"SELECT {names} FROM ({query})", given * times)
 
     def _of_level(self, select: str, table: str, level: Level, order: str) -> list[Any]:
         return [

@@ -8,14 +8,13 @@ from typing import Any, Literal
 
 from flows.reports.show.detailed_dhca.age_measures import Measure
 from flows.reports.show.paging import Page
-from flows.reports.show.release_pages import Table, View
+from flows.reports.show.view import Table, View
 from privacy.accounting.composition import SpendRow
 from tasks.detailed_dhca.details import SEXES, SHAPES
 from tasks.detailed_dhca.pyramid import Pyramid
 
 Status = Literal["published", "suppressed", "not tabulated"]
 GROUP_KEYS = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "ITERATION_CODE", "ITERATION_NAME"]
-AGES_COLUMNS = [*GROUP_KEYS, "SEX", "AGE", "AGESTART", "AGEEND", "TABLE", "COUNT", "MOE", "ESTIMATE", "ESTIMATE_MOE"]
 GROUP_COUNTS = ["STATUS", "COUNT", "MOE", "LOW", "HIGH", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"]
 
 
@@ -164,7 +163,7 @@ class RegionView(GroupsView):
 
 @dataclass(frozen=True, kw_only=True)
 class IterationView(GroupsView):
-    """An iteration with the regions that it is published for."""
+    """An iteration with the regions that it is published for; tables: words and addresses of all their rows."""
 
     iteration: IterationItem
     within: RegionItem | None
@@ -173,6 +172,7 @@ class IterationView(GroupsView):
     by_type: Sequence[tuple[str, str, int, int | None, str]]
     regional: IterationItem | None
     detailed: Sequence[IterationItem]
+    tables: Sequence[tuple[str, str]]
     mapped: bool = False
     view: str = "iteration"
 
@@ -193,26 +193,6 @@ class Iterations(View):
                 rows += [[kind, part.code, part.name, part.level, one.code, one.name] for part in detailed]
             rows += [[kind, one.code, one.name, one.level, "", ""] for one in others]
         return ["KIND", "ITERATION_CODE", "ITERATION_NAME", "LEVEL", "REGIONAL_CODE", "REGIONAL_NAME"], rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgesView(View):
-    """An iteration in the regions of a type with all ages, a row a count: a table to take away.
-
-    regions: those with a published count. address: of this table. shown: the rows on its page.
-    """
-
-    iteration: IterationItem
-    within: RegionItem | None
-    kinds: str
-    regions: int
-    address: str
-    rows: Sequence[Sequence[Any]]
-    view: str = "ages"
-
-    def table(self) -> Table:
-        """Return the rows."""
-        return AGES_COLUMNS, list(map(list, self.rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,29 +273,3 @@ class Comparison(View):
         rows = [*([self.total] if self.total else []), *self.rows]
         shares = ["SHARE_A", "SHARE_B", "SHARE_DIFFERENCE", "SHARE_MOE"]
         return ["AGE", "SEX", "A", "B", "DIFFERENCE", "MOE", *shares], [list(astuple(row)) for row in rows]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found(View):
-    """The answers of a search; groups only where no region and no iteration matches.
-
-    nearest: the query that was answered, where nothing matches the one that was asked; else "".
-    """
-
-    query: str
-    regions: Sequence[RegionItem]
-    regions_total: int
-    iterations: Sequence[IterationItem]
-    iterations_total: int
-    groups: Sequence[GroupItem]
-    groups_total: int
-    nearest: str
-    view: str = "find"
-
-    def table(self) -> Table:
-        """Return the regions, the iterations and the groups."""
-        return ["KIND", "CODE", "NAME", "WITHIN"], [
-            *([region.kind, region.id, region.name, region.within] for region in self.regions),
-            *(["iteration", one.code, one.name, one.level] for one in self.iterations),
-            *(["group", one.key, f"{one.iteration.name}, {one.region.name}", ""] for one in self.groups),
-        ]

@@ -7,8 +7,9 @@ laws of their noise.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from functools import partial
 
+from flows.reports.show import search
 from flows.reports.show.detailed_dhca.age_measures import age_measures
 from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, total_difference
 from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
@@ -28,9 +29,7 @@ from flows.reports.show.detailed_dhca.presenters import (
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import groups_named, index_of, iterations_named, regions_named
 from flows.reports.show.detailed_dhca.view_models import (
-    AgesView,
     Comparison,
-    Found,
     GroupItem,
     GroupView,
     IterationItem,
@@ -40,12 +39,14 @@ from flows.reports.show.detailed_dhca.view_models import (
     RegionView,
 )
 from flows.reports.show.geography import Region, title
+from flows.reports.show.maps.view import link
 from flows.reports.show.paging import limit, page_of
-from flows.reports.show.release_pages import NotThere
-from flows.reports.show.search import matches, words_of
-from tasks.detailed_dhca.details import SEXES, TABLE_NAMES, age_label
+from flows.reports.show.search import FOUND, Answer, Answers, FoundView, matches, words_of
+from flows.reports.show.view import NotThere
 from tasks.detailed_dhca.pyramid import pyramid
 from tasks.lifecycle.manifest import spend_of
+from tasks.pages import number
+from tasks.population_groups.levels import Level
 
 ORDERS = {"": "COUNT DESC, REGION_ID", "code": "REGION_ID"}
 ITERATION_KINDS = {
@@ -54,11 +55,7 @@ ITERATION_KINDS = {
     "ethnicity": "Hispanic or Latino",
     "": "All iterations",
 }
-CELLS_AND_SUMS = 49  # rows of a group with the most ages: its total, its sexes, its cells
-MOST_ROWS = 200_000  # of a table to take away; the nation's counties have fewer
-FEW = 5  # regions with all ages on a page
 LISTED = 60  # regions named within a region
-FOUND = 40  # regions, and iterations, that a search lists
 
 
 def overview(release: Release) -> Overview:
@@ -159,6 +156,8 @@ def iteration(
         raise NotThere(f"this iteration is not tabulated for {region_type}")
     chosen = region_type or next((kind for kind, number in published.items() if number), next(iter(published)))
 
+    level = Level(chosen, iteration.level)
+
     def read(shown: slice) -> list[GroupItem]:
         part = f"ORDER BY {order} {limit(shown)}"
         return present_groups(release, release.totals(region_type=chosen, prefix=prefix, code=code, order=part))
@@ -176,45 +175,10 @@ def iteration(
             (kind, title(kind, several=True), published[kind], regions, address) for kind, regions, address in by_type
         ],
         page=page_of(published[chosen], page, read),
-    )
-
-
-def ages(release: Release, code: str, region_type: str, within: Region | None = None, *, whole: bool) -> AgesView:
-    """Return an iteration in all regions of a type, by id, with all ages; of the first few where not `whole`.
-
-    Raises NotThere where it is not tabulated there, and for more rows than MOST_ROWS.
-    """
-    listed = iteration(release, code, region_type, within)
-    prefix = within.child_prefix if within else ""
-    if not region_type or (whole and listed.page.total * CELLS_AND_SUMS > MOST_ROWS):
-        raise NotThere(
-            f"{listed.page.total:,} {listed.kinds} with all ages are too many at once: take those in a state"
-        )
-    order = f"ORDER BY REGION_ID {'' if whole else f'LIMIT {FEW}'}"
-    totals = release.totals(region_type=region_type, prefix=prefix, code=code, order=order)
-    if whole:
-        cells = release.cells_of(totals, region_type=region_type, prefix=prefix, code=code)
-    else:
-        cells = {one.region.id: release.cells(one.region, code) for one in totals}
-    rows: list[list[Any]] = []
-    for group in totals:
-        name = release.name(group.region)
-        keys = [region_type, group.region.id, name, code, listed.iteration.name]
-        counts = [group.count, group.margin, group.estimate, group.estimate_margin]
-        table = TABLE_NAMES[group.shape]
-        rows.append([*keys, "both", "all ages", None, None, table, *counts])
-        for cell in cells[group.region.id]:
-            label = "all ages" if cell.start is None or cell.end is None else age_label(cell.start, cell.end)
-            rows.append([*keys, SEXES[cell.sex], label, cell.start, cell.end, table, *cell.counts])
-    return AgesView(
-        title=f"{listed.title}: {listed.kinds} with all ages",
-        reading=listed.reading,
-        iteration=listed.iteration,
-        within=listed.within,
-        kinds=listed.kinds,
-        regions=listed.page.total,
-        address=f"ages/{code}&type={region_type}" + (f"&in={within.key}" if within else ""),
-        rows=rows,
+        tables=[
+            (words, link(f"table/{table}-{level.slug}", by_ITERATION_CODE=code, by_REGION_ID=prefix and f"{prefix}*"))
+            for table, words in (("t1", "totals"), ("t2", "sex by age"))
+        ],
     )
 
 
@@ -297,30 +261,36 @@ def compare(
     )
 
 
-def find(release: Release, query: str) -> Found:
+def find(release: Release, query: str) -> FoundView:
     """Return the regions and iterations whose name or code matches a query, or its nearest, or else groups."""
+    return search.find(query, CAVEATS["find"], index_of(release).vocabulary, partial(_answers, release))
 
-    def search(text: str) -> tuple[list[Region], list[str], list[tuple[Region, str]], int]:
-        regions, iterations = regions_named(release, text), iterations_named(release, text)
-        groups = ([], 0) if regions or iterations else groups_named(release, text)
-        return regions, iterations, *groups
 
-    regions, iterations, groups, groups_total = search(query)
-    nearest = "" if regions or iterations or groups else index_of(release).vocabulary.corrected(query)
-    if nearest:
-        regions, iterations, groups, groups_total = search(nearest)
-    return Found(
-        title=f"“{query}”" if query else "Find",
-        reading=CAVEATS["find"],
-        query=query,
-        regions=[present_region(release, region) for region in regions[:FOUND]],
-        regions_total=len(regions),
-        iterations=[present_iteration(release.iterations[code]) for code in iterations[:FOUND]],
-        iterations_total=len(iterations),
-        groups=[
-            present_group(release, region, release.iterations[code], release.group(region, code))
-            for region, code in groups
-        ],
-        groups_total=groups_total,
-        nearest=nearest if regions or iterations or groups else "",
-    )
+def _answers(release: Release, query: str) -> list[Answers]:
+    regions, iterations = regions_named(release, query), iterations_named(release, query)
+    groups, total = ([], 0) if regions or iterations else groups_named(release, query)
+    if groups:
+        found = [_group_answer(release, *group) for group in groups]
+        return [Answers("group", "groups", total, found)]
+    places = [present_region(release, one) for one in regions[:FOUND]]
+    codes = [present_iteration(release.iterations[code]) for code in iterations[:FOUND]]
+    return [
+        Answers(
+            "geography",
+            "geographies",
+            len(regions),
+            [Answer(f"region/{one.key}", one.kind, one.id, one.name, one.within) for one in places],
+        ),
+        Answers(
+            "iteration",
+            "iterations",
+            len(iterations),
+            [Answer(f"iteration/{one.code}", one.level, one.code, one.name) for one in codes],
+        ),
+    ]
+
+
+def _group_answer(release: Release, region: Region, code: str) -> Answer:
+    group = present_group(release, region, release.iterations[code], release.group(region, code))
+    count = group.status if group.count is None else f"{number(group.count)} ± {number(group.margin or 0)}"
+    return Answer(f"group/{group.key}", "group", group.key, f"{group.iteration.name}, {group.region.name}", count=count)

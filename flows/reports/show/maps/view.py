@@ -10,7 +10,7 @@ from flows.reports.show.maps.classes import RELATIVE_MARGINS, Classes, quantile_
 from flows.reports.show.maps.drawing import Drawing, Item, draw
 from flows.reports.show.maps.places import Places
 from flows.reports.show.paging import Page, page_of
-from flows.reports.show.release_pages import Table, View
+from flows.reports.show.view import Table, View
 from tasks.inputs.regions import Region
 
 BY = ("count", "share", "margin")

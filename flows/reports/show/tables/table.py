@@ -11,13 +11,14 @@ from typing import Any
 from flows.reports.show.database import Database
 from flows.reports.show.laws import margin_of_cells, most_cells, read_law
 from flows.reports.show.paging import limit
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
 from tasks.inputs.regions import PUERTO_RICO
 from tasks.lifecycle.datapackage import Resource
 from tasks.lifecycle.description import Column
-from tasks.lifecycle.release_database import name_of, parquet, text_table
+from tasks.lifecycle.release_database import name_of, parquet, quoted, text_table
 
 CHOICES = 200  # values in a list to choose from
 SQL_TYPES = {"integer": "BIGINT", "number": "DOUBLE"}
@@ -48,7 +49,8 @@ class Sum:
 class ReleaseTable:
     """One table of a release.
 
-    others: all tables of the release, by name. names: of regions. exact: whether its counts have no noise.
+    others: all tables of the release, by name. names: of regions. exact: whether its counts have no noise. scope: the
+    part of it whose rows it has.
     """
 
     database: Database
@@ -56,15 +58,50 @@ class ReleaseTable:
     others: Mapping[str, Resource] = field(repr=False)
     names: Names = field(repr=False)
     exact: bool
+    scope: Scope
+
+    @property
+    def is_in_scope(self) -> bool:
+        """Whether it has rows in the scope; of a table of counts only where it says of which state or level it is."""
+        state, level = self.scope.state, self.scope.level
+        of_state = state is None or self.is_by_state or self.place or not self.count
+        of_level = level is None or self.resource.level == level.name or not (self.resource.level or self.count)
+        return bool(of_state and of_level and self.paths)
+
+    @property
+    def is_by_state(self) -> bool:
+        """Whether its files are each of one state."""
+        return "state" in {**self.resource.where, **self.resource.parts}
+
+    @property
+    def paths(self) -> list[str]:
+        """Its files, of the scope's state where each is of one."""
+        state = self.scope.state
+        return [path for path, of in self.resource.files() if state is None or of.get("state", state) == state]
+
+    @property
+    def place(self) -> Column | None:
+        """The column with codes of regions; None where it has none."""
+        return next((column for column in self.columns if column.region and not column.digits), None)
 
     @cached_property
     def rows_of(self) -> str:
         """The SQL source of its rows: numbers as numbers, everything else as text."""
-        paths = [self.database.path(path) for path in self.resource.paths]
+        paths = [self.database.path(path) for path in self.paths]
         delimiter = self.resource.delimiter
         source = text_table(*paths, delimiter=delimiter) if self.resource.is_text else parquet(*paths)
         names = [(name_of(one.name), _sql_type(one)) for one in self.columns]
-        return f"(SELECT {', '.join(f'TRY_CAST({name} AS {kind}) AS {name}' for name, kind in names)} FROM {source})"
+        chosen = ", ".join(f"TRY_CAST({name} AS {kind}) AS {name}" for name, kind in names)
+        return f"(SELECT {chosen} FROM {source} WHERE {self._of_state()})"
+
+    def _of_state(self) -> str:
+        """Return the condition for rows of the scope's state, or of the nation."""
+        if self.scope.state is None or self.is_by_state or self.place is None:
+            return "true"
+        of = self.place.region
+        kind = name_of(of[1:-1]) if of.startswith("{") else quoted(of)
+        code = f"starts_with({name_of(self.place.name)}, {quoted(self.scope.state)})"
+        return f"{kind} = 'USA' OR ({kind} NOT LIKE '%AIANNH' AND {code})"
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -103,7 +140,7 @@ class ReleaseTable:
             other = self.others.get(reference.table)
             if other is None or reference.columns != (column.name,):
                 continue
-            table = ReleaseTable(self.database, other, self.others, self.names, self.exact)
+            table = ReleaseTable(self.database, other, self.others, self.names, self.exact, Scope())
             labels = [one for one in other.columns if one.role == "name" or one.codes]
             labels = other.with_role("name") or labels
             chosen = ", ".join(map(name_of, [*reference.key, *(one.name for one in labels)]))
@@ -124,15 +161,22 @@ class ReleaseTable:
         return values if len(values) <= CHOICES else []
 
     def select(self, by: Mapping[str, str], text: str = "") -> Selection:
-        """Return the rows with these codes, or words, by column, and with each word of a text in one of its columns."""
+        """Return the rows with these codes, or words, by column, and with each word of a text in one of its columns.
+
+        A code with `*` behind it stands for all that begin with it, as `44*`.
+        """
         where, only = ["true"], set()
         given: list[Any] = []
         for column in self.keys:
             if wanted := by.get(column.name):
                 words = self.words(column).items()
-                codes = [wanted, *(code for code, said in words if said.casefold() == wanted.strip().casefold())]
-                where.append(f"list_contains(?, CAST({name_of(column.name)} AS VARCHAR))")
-                given.append(codes)
+                name = f"CAST({name_of(column.name)} AS VARCHAR)"
+                if len(wanted) > 1 and wanted.endswith("*"):
+                    where.append(f"starts_with({name}, ?)")
+                    given.append(wanted[:-1])
+                    continue
+                where.append(f"list_contains(?, {name})")
+                given.append([wanted, *(code for code, said in words if said.casefold() == wanted.strip().casefold())])
                 only.add(column.name)
         if searched := words_of(text):
             found = []

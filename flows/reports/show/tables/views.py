@@ -10,8 +10,8 @@ from flows.reports.show.caveats import caveat
 from flows.reports.show.maps.places import Places
 from flows.reports.show.maps.view import MapRow, MapView, drawing_of, key_of, link, page_of_rows
 from flows.reports.show.paging import Page, page_asked, page_of
-from flows.reports.show.release_pages import NotThere, Table, View
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
+from flows.reports.show.view import NotThere, Table, View
 from tasks.inputs.regions import PUERTO_RICO, Region
 from tasks.lifecycle.description import Column
 from tasks.pages import number
@@ -142,10 +142,9 @@ def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
 def region_of(table: ReleaseTable, places: Places) -> Column | None:
     """Return the column with codes of regions that have points or shapes; None where a map can show none."""
     bare = {kind.removeprefix(PUERTO_RICO) for kind in places.types}
-    for column in table.columns if table.count else ():
-        if column.region and not column.digits and (column.region.startswith("{") or column.region in bare):
-            return column
-    return None
+    column = table.place
+    there = table.count and column and (column.region.startswith("{") or column.region in bare)
+    return column if there else None
 
 
 def map_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[str, Any], places: Places) -> MapView:

@@ -9,9 +9,9 @@ from flows.reports.show.caveats import caveat
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.maps.places import Places
 from flows.reports.show.maps.view import BY, MapRow, MapView, drawing_of, key_of, link, page_of_rows
-from flows.reports.show.release_pages import NotThere
 from flows.reports.show.top_down.geounits import US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
+from flows.reports.show.view import NotThere
 from spine.counts import Count
 from spine.top_down import PERSONS, UNITS
 from tasks.top_down.run_plan import ProductName

@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.paging import page_asked
-from flows.reports.show.release_pages import View
+from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import only
-from flows.reports.show.tables.pages import TableViews
 from flows.reports.show.top_down import maps, views
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
+from flows.reports.show.view import View
 from tasks.lifecycle.errors import Refused
 
 
-class TopDownPages(TableViews):
+class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
+
+    any_confidence = True
+    finds = "Geography"
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         if scope.level is not None:
@@ -76,7 +79,7 @@ class TopDownPages(TableViews):
         if iteration is not None:
             raise Refused("--iteration is for releases of the Detailed DHC-A; --table names a table of a geounit")
         if region is None:
-            return {"view": "overview"} if table is None else self.address_of_table(table)
+            return super().address(region, iteration, table)
         found = only(
             partial(views.geounits_named, self.release),
             "geounit",

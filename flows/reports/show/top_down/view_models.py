@@ -7,9 +7,9 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from flows.reports.show.paging import Page
-from flows.reports.show.release_pages import Table, View
 from flows.reports.show.top_down.records import EstimatedCount, GeounitTotals, NoisyAnswer
 from flows.reports.show.top_down.tables import CountTable
+from flows.reports.show.view import Table, View
 from spine.redistricting import PERSON_TABLES, TABLE_TITLES
 from tasks.pages.words import count_title
 
@@ -130,18 +130,3 @@ class Listing(View):
     def table(self) -> Table:
         """Return the geounits."""
         return table_of_totals(self.page.rows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundGeounits(View):
-    """The answers of a search."""
-
-    query: str
-    geounits: Sequence[GeounitItem]
-    total: int
-    nearest: str
-    view: str = "geounits"
-
-    def table(self) -> Table:
-        """Return the geounits."""
-        return ["KEY", "NAME", "LEVEL", "KIND"], [[one.key, one.name, one.level, one.kind] for one in self.geounits]

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from flows.reports.show import search
 from flows.reports.show.caveats import caveat
 from flows.reports.show.confidence import confidence, deviations
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.paging import limit, page_of
-from flows.reports.show.release_pages import NotThere, spend_facts
-from flows.reports.show.search import Vocabulary, matches, words_of
+from flows.reports.show.search import FOUND, Answer, Answers, FoundView, Vocabulary, matches, words_of
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, OFF_SPINE, TABULATION, Geounit, title_of
 from flows.reports.show.top_down.records import GeounitTotals
 from flows.reports.show.top_down.release import TopDownRelease
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
 from flows.reports.show.top_down.view_models import (
-    FoundGeounits,
     GeounitItem,
     GeounitView,
     Listing,
     Redistricting,
     SpineLevelRow,
 )
+from flows.reports.show.view import NotThere, spend_facts
 
-FOUND = 40
 NO_MARGIN = (
     "A TopDown count has no margin of error: it results from many noisy answers by least squares, the bound at 0, the "
     "sums from level to level and rounding, and the law of its error is not known. das tda areas makes unbiased "
@@ -39,7 +38,8 @@ CAVEATS = {
     "mean that they are accurate: small counts are too high on average, since no count can be negative.",
     "geounit": "Everything except declared counts was estimated from noisy answers. A count of a few persons is mostly "
     "noise; use blocks only in sums of many.",
-    "find": "The release contains every geounit listed here.",
+    "find": "The release contains every geounit listed here. Codes must be complete: 5 digits for a county, 11 for a "
+    "tract, 15 for a block.",
 }
 SORTS = {"": "coalesce(persons, units) DESC, code", "code": "code"}
 
@@ -176,20 +176,16 @@ def _within(release: TopDownRelease, kind: str, state: str, code: str) -> Geouni
     return None
 
 
-def find(release: TopDownRelease, query: str) -> FoundGeounits:
+def find(release: TopDownRelease, query: str) -> FoundView:
     """Return the geounits whose name or code matches a query."""
-    found, nearest = geounits_named(release, query), ""
-    if not found:
-        nearest = vocabulary_of(release).corrected(query)
-        found = geounits_named(release, nearest)
-    return FoundGeounits(
-        title=f"“{query}”" if query else "Find",
-        reading=CAVEATS["find"],
-        query=query,
-        geounits=[present_geounit(release, one) for one in found[:FOUND]],
-        total=len(found),
-        nearest=nearest if found else "",
-    )
+
+    def answers(query: str) -> list[Answers]:
+        found = geounits_named(release, query)
+        items = [present_geounit(release, one) for one in found[:FOUND]]
+        first = [Answer(f"geounit/{one.key}", f"{one.level}, {one.kind}", one.code, one.name) for one in items]
+        return [Answers("geounit", "geounits", len(found), first)]
+
+    return search.find(query, CAVEATS["find"], vocabulary_of(release), answers)
 
 
 def geounits_named(release: TopDownRelease, text: str) -> list[Geounit]:

@@ -1,0 +1,73 @@
+"""What one page of a release shows, whichever system made it, and what a release that may be anybody's can raise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, require_release, spend_of
+from tasks.lifecycle.manifest import read_manifest as manifest_of
+from tasks.lifecycle.received import NotOfRelease, reason_of
+
+Table = tuple[list[str], list[list[Any]]]  # columns and rows
+
+
+class NotThere(Exception):
+    """No view has that address, name or code; the message names it and the remedy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What one page shows: typed rows, which the page, the terminal, the CSV and the JSON all show unchanged.
+
+    reading: how to read it, in a sentence or two. view: the name of its template.
+    """
+
+    title: str
+    reading: str
+    view: str
+
+    def table(self) -> Table:
+        """Return the main table, as CSV has it."""
+        raise NotImplementedError
+
+    def described(self) -> Sequence[tuple[str, ...]]:
+        """Return name, heading, unit and meaning of its columns; by default nothing."""
+        return ()
+
+
+@contextmanager
+def anybodys(folder: Path) -> Iterator[None]:
+    """Turn what a release of another shape makes the code inside raise into a refusal: it may be anybody's work.
+
+    No list of what its manifest and tables must be would be complete. OSError passes: it names its reason itself.
+    """
+    try:
+        yield
+    except (Refused, NotThere, OSError):
+        raise
+    except Exception as error:
+        what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
+        raise Refused(f"{what}: {reason_of(error)}") from error
+
+
+def spend_facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what a release spent as facts of a page: each neighbour relation with its figure."""
+    spend = spend_of(manifest)
+    return [(f"privacy loss, {row.sentence}", row.words) for row in spend.rows()] if spend else []
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a release of any kind. Raises Refused where the folder is none."""
+    require_release(folder)
+    try:
+        manifest = manifest_of(folder)
+    except NotOfRelease as fault:
+        raise Refused(f"{folder}: {fault}") from None
+    if not all(isinstance(manifest.get(key), str) for key in ("release", "run")):
+        raise Refused(f"{folder / MANIFEST} is not the manifest of a release: it does not say what, or of which run")
+    return manifest
