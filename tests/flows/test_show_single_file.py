@@ -11,11 +11,14 @@ from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from show_release import faults
+from show_release import faults, with_estimates
 
+from flows.commands.show import open_release
 from flows.reports.show import single_file
+from tasks.detailed_dhca.pyramid import pyramid
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
 
@@ -39,8 +42,6 @@ def test_one_file_has_every_row_of_its_scope(released, bottom_up_released, tmp_p
         printed("show", released, "--single-file", file)
     printed("show", bottom_up_released, "--single-file", tmp_path / "other.html", "--table", "by-sex")
     assert [table["name"] for table in data_of(tmp_path / "other.html")["tables"]] == ["by-sex"]
-    with pytest.raises(Refused, match="at 95% alone"):
-        printed("show", released, "--single-file", tmp_path / "third.html", "--confidence", "90")
     monkeypatch.setattr(single_file, "MOST_ROWS", 10)
     with pytest.raises(Refused, match=r"too many for one file, at most 10: choose a state \(--scope\)"):
         printed("show", released, "--single-file", tmp_path / "third.html")
@@ -57,7 +58,8 @@ def test_one_file_opens_from_a_disk(released, sized, tmp_path: Path):
             ("", "Sex by age of population groups: County, Detailed"),
             ("table=t2-county-2", f"{len(rows):,} rows"),
             ("table=t2-county-2&by_SEX=2&by_ITERATION_CODE=2001", f"{len(of_2001):,} rows"),
-            ("table=t2-county-2&q=autauga&sort=COUNT", f"{sum(rows.REGION_ID == '01001'):,} rows"),
+            ("table=t2-county-2&q=autauga female", f"{sum((rows.REGION_ID == '01001') & (rows.SEX == '2')):,} rows"),
+            ("table=t2-county-2&by_REGION_ID=01*&sort=COUNT", f"{sum(rows.REGION_ID.str[:2] == '01'):,} rows"),
             ("table=t2-county-2&q=nobody", "0 rows"),
             ("table=nothing", "Sex by age of population groups: County, Detailed"),
         ):
@@ -75,6 +77,33 @@ def test_one_file_opens_from_a_disk(released, sized, tmp_path: Path):
     header, *lines = csv.reader(browser.execute_async_script(read).splitlines())
     assert header[8:] == ["REGION_ID_NAME", "REGION_TYPE_NAME", "ITERATION_CODE_NAME", "SEX_NAME"]
     assert sorted(int(line[header.index("COUNT")]) for line in lines) == sorted(of_2001.COUNT)
+
+
+def test_one_file_has_estimates_and_the_pyramids_of_the_pages(released, sized, tmp_path: Path):
+    folder, file = with_estimates(released, tmp_path / "release"), tmp_path / "release.html"
+    printed("show", folder, "--single-file", file, "--confidence", "90")
+    assert "MOE_90" in {column["name"] for column in data_of(file)["tables"][0]["columns"]}
+    printed("show", folder, "--single-file", tmp_path / "usual.html")
+    release = open_release(folder).release
+    region = release.regions_in("STATE", "01")[0]
+    drawing = pyramid(release.cells(region, "1002")).by_persons()
+    browser = sized(1400)
+    browser.get("about:blank")
+    browser.get(f"{(tmp_path / 'usual.html').as_uri()}#table=t2-state-1&q=alabama 1002")
+    shown(browser, "diamonds estimates")
+    assert faults(browser) == []
+    read = "return [...document.querySelectorAll('.pyramid rect')].map(one => [...one.attributes].map(at => at.value))"
+    bars = sorted((bar.side + " open" * bar.is_open, bar.y, bar.x, bar.width, bar.height) for bar in drawing.bars)
+    found = sorted(
+        (style, float(y), float(x), *map(float, size)) for style, x, y, *size in browser.execute_script(read)
+    )
+    assert [style for style, *_ in found] == [style for style, *_ in bars]
+    places = ([place for _, *place in each] for each in (found, bars))
+    np.testing.assert_allclose(*places, atol=0.11)  # tenths, whose halves are rounded in another way
+    assert len(browser.find_elements("css selector", ".pyramid .estimate")) == len(drawing.bars)
+    browser.get(f"{(tmp_path / 'usual.html').as_uri()}#table=t2-state-1")
+    shown(browser, "rows")
+    assert browser.find_elements("css selector", ".pyramid") == []  # of several groups
 
 
 def shown(browser, says: str) -> str:

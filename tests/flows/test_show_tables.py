@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from urllib.parse import quote
 import pandas as pd
 import pytest
 from dhca_inputs import truth_here
-from show_release import inputs, serving
+from show_release import inputs, serving, with_estimates
 
 from flows.commands.show import open_release
 from flows.reports.show import rendering
 from flows.reports.show.application import Check, about
+from flows.reports.show.confidence import at_confidence
 from flows.reports.show.laws import most_cells
 from flows.reports.show.maps.view import MapView
 from flows.reports.show.scope import Scope
@@ -67,6 +69,7 @@ def test_rows_are_filtered_by_codes_and_words_found_and_sorted(released: Path) -
             rows[of_2001 & (rows.AGESTART == "*")],
         ),
         ({"q": "autauga"}, rows[rows.REGION_ID == "01001"]),
+        ({"q": "female autauga"}, rows[(rows.REGION_ID == "01001") & (rows.SEX == "2")]),
         ({"q": "Iteration 2002"}, rows[rows.ITERATION_CODE == "2002"]),
         ({"q": "1' OR '1'='1"}, rows[:0]),
         ({"by_SEX": "1' OR '1'='1"}, rows[:0]),
@@ -169,8 +172,6 @@ def test_the_terminal_prints_any_table(released: Path, top_down_released: Path) 
     assert "Blocks" in printed("show", top_down_released, "--table", "measurements-blocks")
     with pytest.raises(Refused, match="'nothing' is not a table of this release; nearest: "):
         das(released, "--table", "nothing")
-    with pytest.raises(Refused, match="at 95% alone"):
-        das(released, "--table", "t1-usa-1", "--confidence", "90")
 
 
 def test_a_description_that_somebody_changed_is_shown_or_refused(bottom_up_released: Path, tmp_path: Path) -> None:
@@ -248,3 +249,20 @@ def test_a_scope_has_the_rows_of_its_state_or_level(released, top_down_released,
     assert {row[0][:2] for row in maine.rows(Selection(), "", slice(0, 10**6))} == {"23"}
     (by_sex,) = [one for one in open_release(bottom_up_released, Scope.named("46")).tables if "hist" in one]
     assert by_sex == "histogram"
+
+
+def test_margins_of_tables_are_told_at_any_confidence_where_their_law_is_known(released, bottom_up_released, tmp_path):
+    usual = view(released, "table/t2-county-2").page.rows
+    with at_confidence("90"):
+        again = view(released, "table/t2-county-2").page.rows
+        (_, *others) = view(bottom_up_released, "tables").tables
+        rows = view(with_estimates(released, tmp_path / "copy"), "table/estimates-t2-county-2").page.rows
+        assert {row[6] for row in rows} == {None}  # of an estimate the release has no law
+    with_law = open_release(released).tables["t2-county-2"]
+    for before, after in zip(usual, again, strict=True):
+        law, cells = with_law._law_of(before[-1])
+        assert before[:-1] == after[:-1]
+        assert after[-1] == margin_of_error(law, cells, Fraction(1, 10)) <= before[-1] == margin_of_error(law, cells)
+    assert all(table.least_margin is not None for table in others if table.name.startswith("by"))
+    header = printed("show", released, "--table", "t1-usa-1", "--confidence", "90", "--format", "csv").splitlines()[0]
+    assert "MOE_90" in header.split(",")

@@ -123,7 +123,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "served": True,
         "estimated": "estimates" in manifest and confidence().is_released,
         "percent": confidence().percent,
-        "confidences": () if "NOT_PRIVATE" in manifest or not shown.any_confidence else CONFIDENCES,
+        "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
         "covers": _covers(shown.nation),
         "scope": "",
     }

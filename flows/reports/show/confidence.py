@@ -80,7 +80,10 @@ def as_data(view: View) -> dict[str, Any]:
 def table_of(view: View) -> Table:
     """Return the main table of a view; columns of margins that are not the release's own name their confidence."""
     columns, rows = view.table()
-    if confidence().is_released:
-        return columns, rows
-    suffix = f"_{confidence().percent}"
-    return [name + suffix * (name == "MOE" or name.startswith("MOE_")) for name in columns], rows
+    return list(map(column_at, columns)), rows
+
+
+def column_at(name: str) -> str:
+    """Return the name of a column at the confidence of this answer, `MOE_90`."""
+    is_margin = name == "MOE" or name.startswith("MOE_")
+    return name + f"_{confidence().percent}" * (is_margin and not confidence().is_released)

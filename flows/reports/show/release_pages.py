@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.caveats import caveat
-from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database
 from flows.reports.show.maps.places import Places
 from flows.reports.show.scope import Scope
@@ -26,8 +25,6 @@ from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import release_digest
 from tasks.lifecycle.release_database import name_of
-
-AT_95 = "margins of these tables are known at 95% alone"
 
 
 class ReleasePages:
@@ -47,15 +44,12 @@ class ReleasePages:
         The FIPS codes of the states in its nation; empty where it has no counts of the nation.
     places : Places
         Where its regions are, for maps.
-    any_confidence : bool
-        Whether its margins are known at another confidence than that of its files.
     finds : str
         What the search of every page finds; empty where there is none.
     """
 
     nation: Sequence[str] = ()
     places: Places = Places()
-    any_confidence = False
     finds = ""
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
@@ -80,8 +74,6 @@ class ReleasePages:
 
     def view(self, asked: Mapping[str, str]) -> View:
         """Return the view that an address names. Raises NotThere where it names none."""
-        if not confidence().is_released:
-            raise NotThere(AT_95)
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
                 facts, statements = list(self._facts()), list(self.manifest.get("statements", {}).items())
@@ -144,7 +136,8 @@ class ReleasePages:
 
 def _item(table: ReleaseTable) -> TableItem:
     margin = name_of(table.margin.name) if table.margin else "NULL"
-    ((rows, least, most),) = table.database.ask(f"SELECT count(*), min({margin}), max({margin}) FROM {table.rows_of}")
-    return TableItem(
-        table.resource.name, table.resource.title, ", ".join(one.title for one in table.keys), rows, least, most
-    )
+    ((rows, margins),) = table.database.ask(f"SELECT count(*), list(DISTINCT {margin}) FROM {table.rows_of}")
+    known = [one for each in margins or () if (one := table.margin_at(each)) is not None]
+    keys = ", ".join(one.title for one in table.keys)
+    least, most = min(known, default=None), max(known, default=None)
+    return TableItem(table.resource.name, table.resource.title, keys, rows, least, most)

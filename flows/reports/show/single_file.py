@@ -1,4 +1,4 @@
-"""The tables of a release as one file of HTML that opens from a disk: no server, no other file."""
+"""The tables of a release as one file of HTML that opens from a disk, with pyramids: no server, no other file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from typing import Any
 
 from flows.reports.show import rendering
 from flows.reports.show.caveats import caveat
-from flows.reports.show.confidence import confidence
-from flows.reports.show.release_pages import AT_95, ReleasePages
+from flows.reports.show.confidence import column_at
+from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import CAVEATS
-from flows.reports.show.view import NotThere
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 
@@ -29,8 +28,6 @@ def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], 
 
     Raises Refused where the file is there or cannot be written, or there are too many rows; NotThere for no table.
     """
-    if not confidence().is_released:
-        raise NotThere(AT_95)
     if os.path.lexists(out):
         raise Refused(f"{out} is there already: choose a new file")
     chosen = [pages.table(table)] if table else list(pages.tables.values())
@@ -69,9 +66,10 @@ def _data(table: ReleaseTable, number: int) -> dict[str, Any]:
         there = {str(row[at]) for row in rows} if words else set()
         columns.append(
             {
-                "name": column.name,
+                "name": column_at(column.name),
                 "title": column.title,
                 "meaning": column.meaning,
+                "role": column.role,
                 "filtered": filtered,
                 "numeric": not filtered and column.type in ("integer", "number"),
                 "words": {code: words[code] for code in sorted(there & words.keys())},

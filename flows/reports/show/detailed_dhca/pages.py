@@ -23,7 +23,6 @@ from flows.reports.show.view import NotThere, View
 class DetailedDhcaPages(ReleasePages):
     """The views of a Detailed DHC-A release by their addresses."""
 
-    any_confidence = True
     finds = "Geography or iteration"
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:

@@ -27,28 +27,82 @@ const saved = (name, columns, rows) => {
 };
 
 const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().split(/[\s,]+/).filter(Boolean);
-// Whether a row has the chosen codes, and each word of a query begins a word, or the query a code, of one of its columns.
+// Whether a row has the codes or words that were typed (`44*`: codes that begin so), and each word of a query in one of
+// its columns.
 const filterOf = ({ columns }, asked) => {
-  const wanted = folded(asked.get("q") ?? "");
   const filtered = columns.map((column, at) => ({ ...column, at })).filter((column) => column.filtered);
-  const chosen = filtered.filter(({ name }) => asked.get(`by_${name}`));
-  const known = new Map();
-  const matches = (words, code) => {
-    const text = `${words[code] ?? ""} ${code}`;
-    if (!known.has(text)) {
-      const own = folded(text);
-      known.set(text, wanted.every((want) => own.some((word) => word.startsWith(want))));
-    }
-    return known.get(text);
+  const chosen = filtered.map(({ name, words, at }) => ({ words, at, wanted: asked.get(`by_${name}`) })).filter(({ wanted }) => wanted);
+  const typed = (words, code, wanted) => code === wanted || (wanted.length > 1 && wanted.endsWith("*") && code.startsWith(wanted.slice(0, -1)))
+    || words[code]?.toLowerCase() === wanted.trim().toLowerCase();
+  const queries = folded(asked.get("q") ?? "").map((word) => ({ word, known: filtered.map(() => new Map()) }));
+  const begins = (known, words, code, word) => {
+    if (!known.has(code)) known.set(code, folded(`${words[code] ?? ""} ${code}`).some((one) => one.startsWith(word)));
+    return known.get(code);
   };
-  return (row) => chosen.every(({ name, at }) => String(row[at]) === asked.get(`by_${name}`))
-    && (!wanted.length || filtered.some(({ words, at }) => matches(words, String(row[at]))));
+  return (row) => chosen.every(({ words, at, wanted }) => typed(words, String(row[at]), wanted))
+    && queries.every(({ word, known }) => filtered.some(({ words, at }, place) => begins(known[place], words, String(row[at]), word)));
 };
 const sorted = ({ columns }, rows, sort) => {
   const at = columns.findIndex(({ name }) => name === sort.replace(/^-/, ""));
   if (at < 0) return rows;
   const way = sort.startsWith("-") ? -1 : 1;
   return [...rows].sort((a, b) => way * (a[at] < b[at] ? -1 : +(a[at] > b[at])));
+};
+
+// The population pyramid of a table, as tasks/detailed_dhca/pyramid.py draws it: areas are persons.
+const YEAR = 4.4, BOTTOM = 480, LENGTH = 196;
+const endOfAxis = (most) => {
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 4, 6, 8, 10, 20].map((times) => times * power).find((end) => end >= most);
+};
+const pyramid = (ages, sexes, label) => {
+  const years = ages.map(([, first, last]) => (last >= 115 ? 100 : last + 1) - first);
+  const most = endOfAxis(Math.max(0.01, ...sexes.flatMap(({ cells, margin }) => cells.map((count, at) => (count + margin) / years[at]))));
+  const length = (count, at) => (LENGTH * Math.max(count, 0)) / years[at] / most;
+  const apart = ages.some(([, first], at) => at && (first - ages[at - 1][1]) * YEAR < 14);
+  const last = ages.at(-1)[1];
+  const tens = apart ? [...Array(Math.ceil(last / 10)).keys()].map((ten) => 10 * ten).filter((age) => (last - age) * YEAR >= 14) : ages.slice(0, -1).map(([, first]) => first);
+  const parts = [...tens, last].map((age) => `<text x="240" y="${BOTTOM - age * YEAR + 4}" text-anchor="middle">${age}${age === last ? "+" : ""}</text>`);
+  for (const { name, cells, margin, estimates, zero, way } of sexes) {
+    for (const part of [0, 0.5, 1]) {
+      const x = zero + way * LENGTH * part;
+      parts.push(`<line class="${part ? "grid" : "axis"}" x1="${x}" x2="${x}" y1="40" y2="${BOTTOM}"/><text x="${x}" y="${BOTTOM + 16}" text-anchor="${part < 1 ? "middle" : way < 0 ? "start" : "end"}">${number(+(most * part).toPrecision(3))}</text>`);
+    }
+    cells.forEach((count, at) => {
+      const high = years[at] * YEAR, top = BOTTOM - (ages[at][1] + years[at]) * YEAR, middle = top + high / 2, wide = length(count, at);
+      const [low, far] = [count - margin, count + margin].map((end) => zero + way * length(end, at));
+      const half = Math.min(5, high / 2 + 0.8), mark = estimates && zero + way * length(estimates[at], at);
+      parts.push(`<rect class="${name}${ages[at][2] >= 115 ? " open" : ""}" x="${Math.min(zero, zero + way * wide).toFixed(1)}" y="${(top + 0.4).toFixed(1)}" width="${wide.toFixed(1)}" height="${(high - 0.8).toFixed(1)}"><title>${ages[at][0]}, ${name}: ${number(count)} ± ${number(margin)}</title></rect>`,
+        count + margin > 0 ? `<path class="whisker" d="M${low} ${middle}H${far}"/>` : "",
+        estimates ? `<path class="estimate" d="M${mark} ${middle - half}l${half} ${half}-${half} ${half}-${half}-${half}z"/>` : "");
+    });
+    parts.push(`<text x="${zero}" y="14" text-anchor="${way < 0 ? "end" : "start"}" class="side">${name}</text>`);
+  }
+  const figure = make("figure");
+  figure.innerHTML = `<svg class="pyramid" viewBox="0 0 480 ${BOTTOM + 40}" role="img" aria-label="${label}">${parts.join("")}<text x="240" y="${BOTTOM + 34}" text-anchor="middle" class="side">persons per year of age</text></svg>`;
+  return figure;
+};
+// The pyramid of rows by sex and age of one group of the Detailed DHC-A; none for other rows. estimatesOf: returns what
+// gives the estimate of a row, if there are any.
+const SIDES = { 1: [206, -1], 2: [274, 1] };
+const pyramidOf = ({ columns }, rows, estimatesOf) => {
+  const at = Object.fromEntries(columns.map(({ name, role }, place) => [["count", "estimate", "margin"].includes(role) ? role : name, place]));
+  if (!["AGESTART", "AGEEND", "SEX", "count", "margin"].every((name) => name in at)) return [];
+  const keys = columns.flatMap(({ filtered, name }, place) => (filtered && !["AGESTART", "AGEEND", "SEX"].includes(name) ? [place] : []));
+  const cells = rows.filter((row) => row[at.AGESTART] !== "*").sort((a, b) => a[at.AGESTART] - b[at.AGESTART]);
+  if (!cells.length || cells.some((row) => keys.some((key) => row[key] !== cells[0][key]))) return [];
+  const ages = cells.filter((row) => row[at.SEX] === "1").map((row) => [Number(row[at.AGESTART]), Number(row[at.AGEEND])])
+    .map(([first, last]) => [last >= 115 ? `${first} and over` : first === last ? `${first}` : `${first}–${last}`, first, last]);
+  const estimates = estimatesOf();
+  const sexes = Object.entries(SIDES).map(([sex, [zero, way]]) => {
+    const own = cells.filter((row) => row[at.SEX] === sex);
+    const apart = estimates && own.map((row) => estimates(row));
+    return { name: columns[at.SEX].words[sex], zero, way, cells: own.map((row) => row[at.count]), margin: own[0]?.[at.margin], estimates: apart?.every((one) => one !== undefined) ? apart : null };
+  });
+  if (sexes.some((one) => one.cells.length !== ages.length)) return [];
+  const more = sexes[0].estimates ? ", diamonds estimates" : "";
+  return [pyramid(ages, sexes, "Population pyramid; the table below it has the numbers"),
+    make("p", `Bars are age groups, as long as they have persons per year of age; the last is open and drawn to age 100. Whiskers are margins${more}.`, { className: "fine" })];
 };
 
 const start = ({ title, reading, tables }) => {
@@ -58,7 +112,8 @@ const start = ({ title, reading, tables }) => {
   const form = ({ columns, rows }, asked) => {
     const fields = columns.map((column, at) => ({ ...column, at })).filter(({ filtered }) => filtered).map(({ name, title: heading, words, at }) => {
       const codes = [...new Set(rows.map((row) => row[at]))];
-      if (codes.length < 2 || codes.length > CHOICES) return null;
+      if (codes.length < 2) return null;
+      if (codes.length > CHOICES) return within("label", [`${heading} `, make("input", "", { name: `by_${name}`, value: asked.get(`by_${name}`) ?? "", placeholder: "all" })]);
       const options = codes.filter((code) => code !== null).sort().map((code) => make("option", words[code] ?? code, { value: code, selected: String(code) === asked.get(`by_${name}`) }));
       return within("label", [`${heading} `, within("select", [make("option", "all", { value: "" }), ...options], { name: `by_${name}` })]);
     }).filter(Boolean);
@@ -70,6 +125,15 @@ const start = ({ title, reading, tables }) => {
       location.hash = new URLSearchParams([["table", asked.get("table")], ...typed]);
     });
     return made;
+  };
+  // What gives the estimate of a row of counts, by the table of estimates with its keys, if there is one.
+  const estimatesOf = ({ name, columns }) => {
+    const other = tables.find((one) => one.name === `estimates-${name}`);
+    if (!other) return null;
+    const key = (row) => columns.filter(({ filtered }) => filtered).map((column) => row[columns.indexOf(column)]).join("|");
+    const value = other.columns.findIndex(({ role }) => role === "estimate");
+    const found = new Map(other.rows.map((row) => [key(row), row[value]]));
+    return (row) => found.get(key(row));
   };
   const rowsOf = (table, asked) => {
     const { name, columns } = table;
@@ -86,7 +150,7 @@ const start = ({ title, reading, tables }) => {
       page * ROWS < rows.length && link("next", address(asked, { page: page + 1 }))].filter(Boolean);
     const named = columns.map((column, at) => ({ ...column, at })).filter(({ words }) => Object.keys(words).length);
     const plain = rows.map((row) => [...row, ...named.map(({ words, at }) => words[row[at]] ?? "")]);
-    return [make("p", reading, { className: "note" }), form(table, asked), tableOf(`${number(rows.length)} rows`, heads, shown),
+    return [make("p", reading, { className: "note" }), form(table, asked), ...pyramidOf(table, rows, () => estimatesOf(table)), tableOf(`${number(rows.length)} rows`, heads, shown),
       within("p", others), saved(name, [...columns.map((column) => column.name), ...named.map((column) => `${column.name}_NAME`)], plain)];
   };
   const show = () => {

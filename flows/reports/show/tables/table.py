@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
+from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database
 from flows.reports.show.laws import margin_of_cells, most_cells, read_law
 from flows.reports.show.paging import limit
@@ -178,13 +179,13 @@ class ReleaseTable:
                 where.append(f"list_contains(?, {name})")
                 given.append([wanted, *(code for code, said in words if said.casefold() == wanted.strip().casefold())])
                 only.add(column.name)
-        if searched := words_of(text):
+        for word in words_of(text):
             found = []
             for column in self.keys:
-                codes = [code for code, said in self.words(column).items() if matches(searched, f"{said} {code}")]
+                codes = [code for code, said in self.words(column).items() if matches([word], f"{said} {code}")]
                 name = f"CAST({name_of(column.name)} AS VARCHAR)"
                 found.append(f"list_contains(?, {name}) OR starts_with(lower({name}), ?)")
-                given += [codes, " ".join(searched)]
+                given += [codes, word]
             where.append(f"({' OR '.join(found) or 'false'})")
         return Selection(" AND ".join(where), tuple(given), frozenset(only))
 
@@ -203,7 +204,29 @@ class ReleaseTable:
             first = [f"{name_of(self.count.name)} DESC"]
         order = ", ".join([*first, *(name_of(one.name) for one in self.keys)]) or "ALL"
         query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {limit(shown)}"
-        return self.database.ask(query, selection.given)
+        rows = self.database.ask(query, selection.given)
+        if confidence().is_released:
+            return rows
+        margins = {at: one == self.margin for at, one in enumerate(self.columns) if one.role == "margin"}
+        return [
+            tuple(
+                value if at not in margins else self.margin_at(value) if margins[at] else None
+                for at, value in enumerate(row)
+            )
+            for row in rows
+        ]
+
+    def margin_at(self, margin: Any) -> float | None:
+        """Return a margin in its files at the confidence of this answer; None where its law is not known."""
+        if confidence().is_released or self.exact or margin is None:
+            return margin
+        law = self._law_of(margin)
+        return _plain(margin_of_cells([law]) * self._step) if law else None
+
+    @property
+    def _step(self) -> Fraction:
+        """The counts in one unit of its noise."""
+        return Fraction(str(self.resource.noise[0].get("step", 1)))
 
     def kinds(self, column: Column, selection: Selection) -> dict[str, str]:
         """Return the types of the regions in a column of codes, by code, where another column has them; else none."""
@@ -242,7 +265,7 @@ class ReleaseTable:
     def _sum(self, parts: Sequence[tuple[Any, int, Any]]) -> Sum:
         """Return a sum of (margin of a row, number of such rows, sum of their counts)."""
         rows, total = sum(number for _, number, _ in parts), sum(count or 0 for *_, count in parts)
-        total = int(total) if total == int(total) else total
+        total = _plain(total)
         if self.exact:
             return Sum(rows, total)
         if self.resource.dependent:
@@ -253,8 +276,7 @@ class ReleaseTable:
             if law is None:
                 return Sum(rows, total, why=UNKNOWN)
             cells.append((law[0], law[1] * number))
-        step = Fraction(str(self.resource.noise[0].get("step", 1)))
-        return Sum(rows, total, float(margin_of_cells(cells) * step))
+        return Sum(rows, total, float(margin_of_cells(cells) * self._step))
 
     def _law_of(self, margin: Any) -> tuple[Law, int] | None:
         """Return the law of a row with this margin, and the draws that its count sums; None where none is known."""
@@ -269,6 +291,11 @@ class ReleaseTable:
 
 
 _most_cells = lru_cache(maxsize=4096)(most_cells)
+
+
+def _plain(value: float | Fraction) -> float:
+    """Return a number as an integer where it is one."""
+    return int(value) if value == int(value) else float(value)
 
 
 def _sql_type(column: Column) -> str:

@@ -22,7 +22,6 @@ from tasks.lifecycle.errors import Refused
 class TopDownPages(ReleasePages):
     """The views of a TopDown release by their addresses."""
 
-    any_confidence = True
     finds = "Geography"
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
