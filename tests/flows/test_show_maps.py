@@ -131,7 +131,7 @@ def test_classes_are_named_as_they_are_made():
 def test_a_map_shows_each_region_by_its_count_share_or_margin(placed):
     release, state = placed.release, Region("STATE", "01")
     for by in ("count", "share", "margin"):
-        view = iteration_map(release, placed.places, "1002", "TRACT", state, by)
+        view = iteration_map(release, placed.places, "1002", "TRACT", state, {"by": by})
         rows, symbols = view.page.rows, view.drawing.symbols
         assert len(view.drawing.symbols) == view.page.total == len(release.regions_in("TRACT", "01"))
         assert [one.label for one in symbols] == [row.name for row in rows]
@@ -156,12 +156,14 @@ def test_a_map_shows_each_region_by_its_count_share_or_margin(placed):
     }
     most = sorted(CODES, key=lambda code: -len(tracts[code]))
     one, other = next((a, b) for a in most for b in most if a != b and set(tracts[a]) & set(tracts[b]))
-    among = iteration_map(release, placed.places, one, "TRACT", None, "share", release.iterations[other].name)
+    among = iteration_map(
+        release, placed.places, one, "TRACT", None, {"by": "share", "of": release.iterations[other].name}
+    )
     shares = [(row.share, row.count / tracts[other][row.id]) for row in among.page.rows if row.share is not None]
     assert shares
     assert all(share == pytest.approx(expected) for share, expected in shares)
     with pytest.raises(NotThere, match="no points of TRACT are known"):
-        iteration_map(release, Places(), "1002", "TRACT", state)
+        iteration_map(release, Places(), "1002", "TRACT", state, {})
 
 
 def test_a_map_is_served_without_scripts_and_its_table_is_whole(placed):
@@ -184,14 +186,14 @@ def test_a_topdown_map_counts_what_the_tables_count(top_down_released):
     pages = open_release(top_down_released)
     county = {row.geounit.code: row.geounit for row in pages.release.rows("tabulation", "County", "46")}
     for subject, row, column in CELLS_OF:
-        view = geounit_map(pages.release, pages.places, "tabulation", "County", "46", subject=subject)
+        view = geounit_map(pages.release, pages.places, "tabulation", "County", "46", {"of": subject})
         assert view.page.total == pages.release.number("tabulation", "County", "46")
         for one in view.page.rows:
             table = tables_of("persons", pages.release.cells(county[one.id], "persons"), None)[0]
             assert one.count == table.rows[row][1][column]
     assert set(SUBJECTS) >= {"persons", "units"}
     with pytest.raises(NotThere, match="is not a map of this release"):
-        geounit_map(pages.release, pages.places, "spine_persons", "County", "46")
+        geounit_map(pages.release, pages.places, "spine_persons", "County", "46", {})
 
 
 @pytest.fixture(scope="module")
@@ -213,12 +215,12 @@ def boundary_files(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("kind", ["geojson", "gpkg", "zip"])
 def test_boundaries_of_every_format_give_the_same_shapes(kind, boundary_files, released):
     pages = open_release(released, boundaries=[boundary_files[kind]])
-    view = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"), "share")
+    view = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"), {"by": "share"})
     paths = [one.path for one in view.drawing.symbols if one.path]
     assert len(paths) == 2
     corners = [set(re.findall(r"[\d.]+ [\d.]+", path)) for path in paths]
     assert len(corners[0] & corners[1]) == 2  # the common line
-    counted = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"))
+    counted = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"), {})
     assert sorted(counted.drawing.outlines) == sorted(paths)  # circles over the outlines
 
 

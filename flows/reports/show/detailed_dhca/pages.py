@@ -54,8 +54,7 @@ class DetailedDhcaPages(ReleasePages):
                 shown = views.iteration(self.release, code, kind, _inside(asked), sort, page_asked(asked))
                 return replace(shown, mapped=shown.chosen in self.places.types)
             case ["map", code]:
-                by, of, kind = (asked.get(name, "") for name in ("by", "of", "type"))
-                return iteration_map(self.release, self.places, code, kind, _inside(asked), by, of, page_asked(asked))
+                return iteration_map(self.release, self.places, code, asked.get("type", ""), _inside(asked), asked)
             case ["group", kind, number, code]:
                 group = views.group(self.release, _region(kind, number), code)
                 return replace(group, mapped=sorted(self.places.types & {one.type for one in group.children}))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from flows.reports.show.maps.classes import RELATIVE_MARGINS, Classes, quantile_classes
 from flows.reports.show.maps.drawing import Drawing, Item, draw
 from flows.reports.show.maps.places import Places
-from flows.reports.show.paging import Page, page_of
-from flows.reports.show.view import Table, View
+from flows.reports.show.paging import Page, page_asked, page_of
+from flows.reports.show.view import NotThere, Table, View
 from tasks.inputs.regions import Region
 
 BY = ("count", "share", "margin")
@@ -86,8 +86,32 @@ class MapView(View):
         return columns, rows
 
 
-def drawing_of(rows: Sequence[MapRow], places: Places, by: str, *, of_nation: bool, missing: str) -> Drawing:
-    """Draw the rows of a map by count (sizes), share or margin (classes of colour)."""
+def map_of(
+    rows: Iterable[MapRow],
+    places: Places,
+    asked: Mapping[str, str],
+    *,
+    title: str,
+    reading: str,
+    of_nation: bool,
+    missing: str,
+    subject: str,
+    whole: str,
+    where: Sequence[tuple[str, str]],
+    links: Callable[..., str] | None = None,
+    choices: Sequence[tuple[str, Sequence[tuple[str, str, bool]]]] = (),
+    form: Mapping[str, str] | None = None,
+) -> MapView:
+    """Return the map of some regions by what an address asks for: count (sizes), share or margin (classes of colour).
+
+    missing: why a region has no count. links: returns the address of the map by another; None where it is by count
+    alone. form: `asked` of the view. Raises NotThere where no region has a share, or a margin.
+    """
+    rows = sorted(rows, key=lambda row: (row.count is None, -(row.count or 0), row.id))
+    by = (asked.get("by") if links else "") or "count"
+    there = [one for one in BY if one == "count" or any(row.value(one) is not None for row in rows)]
+    if by not in there:
+        raise NotThere(f"a map by {by!r} is not possible here; it is by {' or '.join(there)}")
     classes = None
     if by == "margin":
         classes = Classes(RELATIVE_MARGINS)
@@ -100,7 +124,20 @@ def drawing_of(rows: Sequence[MapRow], places: Places, by: str, *, of_nation: bo
         return Item(Region(row.type, row.id), row.address, row.name, row.words, value, class_)
 
     items = [item(row) for row in rows]
-    return draw(items, places.points, places.shapes, of_nation=of_nation, classes=classes, missing=missing)
+    return MapView(
+        title=title,
+        reading=reading,
+        drawing=draw(items, places.points, places.shapes, of_nation=of_nation, classes=classes, missing=missing),
+        page=page_of(len(rows), page_asked(asked), lambda shown: rows[shown]),
+        choices=[*choices, *([("Map by", [(one, links(by=one), one == by) for one in there])] if links else [])],
+        where=where,
+        subject=subject,
+        whole=whole,
+        by=by,
+        key=_key_of(by, subject, whole),
+        margins="margin" in there,
+        asked=form or {},
+    )
 
 
 def link(view: str, **options: str) -> str:
@@ -108,12 +145,7 @@ def link(view: str, **options: str) -> str:
     return view + "".join(f"&{name}={value}" for name, value in options.items() if value)
 
 
-def page_of_rows(rows: Sequence[MapRow], number: int) -> Page[MapRow]:
-    """Return a page of a map's table."""
-    return page_of(len(rows), number, lambda shown: rows[shown])
-
-
-def key_of(by: str, subject: str, whole: str) -> str:
+def _key_of(by: str, subject: str, whole: str) -> str:
     """Return what sizes or colours show, in words."""
     return {
         "count": f"The area of a circle is the number of {subject}.",

@@ -216,7 +216,7 @@ class ReleaseTable:
             for row in rows
         ]
 
-    def margin_at(self, margin: Any) -> float | None:
+    def margin_at(self, margin: float | None) -> float | None:
         """Return a margin in its files at the confidence of this answer; None where its law is not known."""
         if confidence().is_released or self.exact or margin is None:
             return margin

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from typing import Any
 
 from flows.reports.show.caveats import caveat
 from flows.reports.show.maps.places import Places
-from flows.reports.show.maps.view import MapRow, MapView, drawing_of, key_of, link, page_of_rows
+from flows.reports.show.maps.view import MapRow, MapView, link, map_of
 from flows.reports.show.paging import Page, page_asked, page_of
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import NotThere, Table, View
@@ -171,20 +172,18 @@ def map_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[st
         )
         for region, one in _regions(table, column, selection, sums)
     ]
-    rows.sort(key=lambda row: (-(row.count or 0), row.id))
-    unit = table.count.unit if table.count else ""
-    return MapView(
+    return map_of(
+        rows,
+        places,
+        asked,
         title=table.resource.title,
         reading=caveat(manifest, CAVEATS["table"] if table.margin else "", clipped=bool(manifest.get("clipped"))),
-        drawing=drawing_of(rows, places, "count", of_nation=len({row.id[:2] for row in rows}) > 1, missing="no count"),
-        page=page_of_rows(rows, page_asked(asked)),
-        choices=[],
-        where=[(table.resource.title, link(address, **_as_options(by, query)))],
-        subject=unit,
+        of_nation=len({row.id[:2] for row in rows}) > 1,
+        missing="no count",
+        subject=table.count.unit if table.count else "",
         whole="of all those on the map",
-        by="count",
-        key=key_of("count", unit, ""),
-        margins=any(row.margin is not None for row in rows),
+        where=[(table.resource.title, link(address, **_as_options(by, query)))],
+        links=partial(link, f"table-map/{table.resource.name}", **_as_options(by, query)),
     )
 
 

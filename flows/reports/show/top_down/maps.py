@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from flows.reports.show.caveats import caveat
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.maps.places import Places
-from flows.reports.show.maps.view import BY, MapRow, MapView, drawing_of, key_of, link, page_of_rows
+from flows.reports.show.maps.view import MapRow, MapView, link, map_of
 from flows.reports.show.top_down.geounits import US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
 from flows.reports.show.view import NotThere
@@ -31,52 +31,33 @@ WHOLE = {"persons", "units"}  # subjects whose share is of the containing geouni
 
 
 def geounit_map(
-    release: TopDownRelease,
-    places: Places,
-    kind: str,
-    level: str,
-    state: str,
-    within: str = "",
-    *,
-    subject: str = "",
-    by: str = "",
-    page: int = 1,
+    release: TopDownRelease, places: Places, kind: str, level: str, state: str, asked: Mapping[str, str]
 ) -> MapView:
-    """Return the map of the geounits of a level, in the nation (`state` US), a state or a geounit of it."""
+    """Return the map of the geounits of a level, in the nation (`state` US), a state or, with `in`, a geounit of it."""
     offered = {name: count for name, (product, count) in SUBJECTS.items() if product in release.products_of(kind)}
-    subject, by = subject or next(iter(offered)), by or "count"
+    subject, within = asked.get("of") or next(iter(offered)), asked.get("in", "")
     states = [one for one in release.states if state in (US, one) and release.is_listed(kind, level, one)]
-    if not states or subject not in offered or by not in BY or not mapped(places, kind, level, states[0]):
-        raise NotThere(f"map/{kind}/{level}/{state} of {subject} by {by} is not a map of this release")
-    rows = list(_rows(release, kind, level, states, within, subject))
-    rows.sort(key=lambda row: (-(row.count or 0), row.id))
-    there = {"count": True, "share": True, "margin": any(row.margin is not None for row in rows)}
+    if not states or subject not in offered or not mapped(places, kind, level, states[0]):
+        raise NotThere(f"map/{kind}/{level}/{state} of {subject} is not a map of this release")
     words, levels = offered[subject].words, title_of(level, several=True)
-    if not there[by]:
-        raise NotThere(f"the release has no margins of {words} for {levels}")
     place = "the nation" if state == US else STATES.get(state, state)
     place += f", {within}" if within not in ("", state) else ""
-    whole = "of all those on the map"
-    if subject not in WHOLE:
-        whole = f"among all {SUBJECTS[subject][0]} of each {title_of(level)}"
-    around = {"in": within}
+    whole = f"among all {SUBJECTS[subject][0]} of each {title_of(level)}"
+    around, by = {"in": within}, asked.get("by", "").replace("margin", "")  # which other subjects lack
     shown = partial(link, f"map/{kind}/{level}/{state}", **around)
-    other = by if by != "margin" else ""
-    return MapView(
+    return map_of(
+        _rows(release, kind, level, states, within, subject),
+        places,
+        asked,
         title=f"{capitalized(words)}, {levels} of {place}",
         reading=caveat(release.manifest, READING),
-        drawing=drawing_of(rows, places, by, of_nation=state == US, missing="nobody is counted"),
-        page=page_of_rows(rows, page),
-        choices=[
-            ("Map of", [(one.words, shown(of=name, by=other), name == subject) for name, one in offered.items()]),
-            ("Map by", [(one, shown(of=subject, by=one), one == by) for one in BY if there[one]]),
-        ],
-        where=[(place, "overview" if state == US else link(f"listing/{kind}/{level}/{state}", **around))],
+        of_nation=state == US,
+        missing="nobody is counted",
         subject=words,
-        whole=whole,
-        by=by,
-        key=key_of(by, words, whole),
-        margins=there["margin"],
+        whole="of all those on the map" if subject in WHOLE else whole,
+        where=[(place, "overview" if state == US else link(f"listing/{kind}/{level}/{state}", **around))],
+        links=partial(shown, of=subject),
+        choices=[("Map of", [(one.words, shown(of=name, by=by), name == subject) for name, one in offered.items()])],
     )
 
 

@@ -48,17 +48,7 @@ class TopDownPages(ReleasePages):
                 address = f"map/{kind}/{level}/{state}" + (f"&in={asked['in']}" if asked.get("in") else "")
                 return replace(shown, map=address if maps.mapped(self.places, kind, level, state) else "")
             case ["map", kind, level, state]:
-                return maps.geounit_map(
-                    self.release,
-                    self.places,
-                    kind,
-                    level,
-                    state,
-                    asked.get("in", ""),
-                    subject=asked.get("of", ""),
-                    by=asked.get("by", ""),
-                    page=page_asked(asked),
-                )
+                return maps.geounit_map(self.release, self.places, kind, level, state, asked)
         return super().view(asked)
 
     def _maps_of_nation(self) -> list[tuple[str, str]]:
