@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.floating[Any]]
 
 NO_PLACE = NO_COUSUB = 99999
 NO_AIANNH = 9999

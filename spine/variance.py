@@ -13,10 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from spine.entities import Entities
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.hierarchy import Spine
 from spine.overlap import Pairs
-from spine.workload import FloatArray, Part
+from spine.workload import Part
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from spine.allocations import Allocation
-
-if TYPE_CHECKING:
-    from spine.top_down.histogram import Product
-
-FloatArray = npt.NDArray[np.floating[Any]]
+from spine.geography import FloatArray
+from spine.top_down.histogram import Product
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls import information as tree
 from spine.gls.information import Information
 from spine.gls.siblings import STATES, Blue, SiblingSums, times
 from spine.gls.upward import combine_units, unit_estimates
 from spine.top_down.plan import Plan
-from spine.workload import FloatArray
 
 
 def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatArray]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spine.counts import Count, mask
+from spine.geography import FloatArray
 from spine.gls.grid import grid, signed
 from spine.top_down.histogram import Product
-from spine.workload import FloatArray
 
 
 @dataclass(frozen=True)

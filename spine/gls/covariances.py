@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from spine.geography import IntArray
-from spine.workload import FloatArray
+from spine.geography import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from spine.gls.columns import Columns

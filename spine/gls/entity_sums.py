@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.columns import Columns
 from spine.gls.covariances import Covariances
 from spine.gls.siblings import Blue, SiblingSums, times
-from spine.workload import FloatArray
 
 NAMES = ("geounit", "entity", "weight", "known", "spread", "whole", "cut")
 

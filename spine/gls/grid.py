@@ -15,8 +15,9 @@ from math import prod
 
 import numpy as np
 
+from spine.geography import FloatArray
 from spine.top_down.histogram import Product
-from spine.workload import FloatArray, groups, kept_axes
+from spine.workload import groups, kept_axes
 
 
 @dataclass(frozen=True)

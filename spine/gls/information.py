@@ -20,12 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from spine.compiled import compiled
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.grid import grid, precision_of_queries, total_of
 from spine.top_down.histogram import Product
 from spine.top_down.plan import Plan
 from spine.top_down.queries import QueryHierarchy
-from spine.workload import FloatArray
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.compiled import compiled, implements
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.information import sign
 from spine.top_down.least_squares import Parent, Solution, gradient, minimum
-from spine.workload import FloatArray
 
 
 class TreeMisfit(NamedTuple):

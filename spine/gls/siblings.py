@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.grid import to_cells, total_of, total_variance
-from spine.workload import FloatArray
 
 STATES = -1  # the level of whole states, above a forest of their parts
 

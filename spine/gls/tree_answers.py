@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.grid import Grid, grid, to_cells, total_of, total_variance
 from spine.gls.information import Information, estimates
 from spine.gls.kernel import coordinates, least_squares
@@ -19,7 +19,6 @@ from spine.gls.upward import pass_up
 from spine.top_down.least_squares import Parent, Solution
 from spine.top_down.own_answers import OwnAnswers, Siblings
 from spine.top_down.plan import Plan
-from spine.workload import FloatArray
 
 LEFT = 0.99  # of the total's precision that may be taken out of P: the rest must stay positive definite
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.gls.information import (
     Information,
     allowed_types,
@@ -25,7 +25,6 @@ from spine.top_down import units
 from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
 from spine.top_down.queries import DETAILED
-from spine.workload import FloatArray
 
 Seen: TypeAlias = Callable[[int, int, int, Information], None]
 

@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spine.compiled import compiled, implements
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.projection import Point, Polytope, project, start, towards
 from spine.top_down.queries import QueryHierarchy
-from spine.workload import FloatArray
 
 STEP = 1e-7  # persons: the largest change in one iteration at which it stops
 MAX_ITERATIONS = 5000

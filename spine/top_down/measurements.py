@@ -11,9 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from spine.allocations import Allocation
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.noise import parameter
-from spine.workload import FloatArray
 
 
 @dataclass(frozen=True)

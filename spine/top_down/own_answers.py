@@ -12,13 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import units
 from spine.top_down.least_squares import Parent, Solution, least_squares
 from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
 from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, coordinates_of
-from spine.workload import FloatArray
 
 
 class Objective(Protocol):

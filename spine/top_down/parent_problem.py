@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.least_squares import Parent
 from spine.top_down.own_answers import Objective
-from spine.workload import FloatArray
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.compiled import compiled
-from spine.geography import BoolArray, IntArray
-from spine.workload import FloatArray
+from spine.geography import BoolArray, FloatArray, IntArray
 
 ARMIJO = 1e-4
 NEWTON_STEPS = 60

@@ -12,10 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.rounding import floors
-from spine.workload import FloatArray
 
 QPSolver = Literal["piqp", "clarabel"]
 LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square

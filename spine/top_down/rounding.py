@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.compiled import compiled
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
-from spine.workload import FloatArray
 
 SNAP = 1e-7  # fractions below are 0
 UNIT = 1 << 6  # costs of the option l1 are rounded to multiples of 1 / UNIT: few distances, few phases of the flow

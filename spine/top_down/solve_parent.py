@@ -12,12 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.top_down import reference
 from spine.top_down.least_squares import MISSED, STEP
 from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.rounding import rounded
-from spine.workload import FloatArray
 
 Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
 SOUND = 0.5  # persons by which all sums together may be missed for rounding to be sound

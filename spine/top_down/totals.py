@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from spine.compiled import compiled
-from spine.geography import BoolArray, IntArray
-from spine.workload import FloatArray
+from spine.geography import BoolArray, FloatArray, IntArray
 
 TOLERANCE = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation
 DYKSTRA_ROUNDS = 10_000

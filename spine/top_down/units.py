@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from spine.compiled import compiled
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.top_down.histogram import Estimates, from_entries
-from spine.workload import FloatArray
 
 
 def targets(units: IntArray, answers: IntArray) -> FloatArray:

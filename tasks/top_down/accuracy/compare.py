@@ -10,9 +10,8 @@ import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
 from spine.counts import matrix
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.top_down import PERSONS, TrueHistograms
-from spine.workload import FloatArray
 from tasks.top_down.accuracy.entities import Entities
 from tasks.top_down.accuracy.entities import entities as entities_of
 from tasks.top_down.estimate.estimates import load_estimates

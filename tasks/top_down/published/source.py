@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down import NoisyAnswers, query_group
-from spine.workload import FloatArray
 from tasks.inputs.findings import Finding, has_errors
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import atomic_path, load_object, open_array, remove, save_object

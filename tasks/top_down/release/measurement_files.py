@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED
-from spine.workload import FloatArray
 from tasks.inputs.arrow import text
 from tasks.lifecycle.staging import release_file
 from tasks.lifecycle.workers import Workers

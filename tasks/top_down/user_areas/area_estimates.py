@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spine.geography import IntArray
-from spine.workload import FloatArray
+from spine.geography import FloatArray, IntArray
 from tasks.inputs.block_codes import COUNTY_UNIT, STATE_UNIT, TRACT_UNIT, find_blocks
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from spine.geography import IntArray
-from spine.workload import FloatArray
+from spine.geography import FloatArray, IntArray
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates
 from tasks.top_down.user_areas.intervals import Z95

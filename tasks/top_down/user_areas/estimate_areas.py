@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.gls.covariances import Covariances
 from spine.gls.entity_sums import entity_estimates
-from spine.workload import FloatArray
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.user_areas.kept import KeptState

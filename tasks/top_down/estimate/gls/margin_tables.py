@@ -24,9 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spine.counts import Count
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.histogram import Histograms
-from spine.workload import FloatArray
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
 from tasks.top_down.areas import FOLDERS

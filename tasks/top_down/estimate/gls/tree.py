@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spine.geography import BoolArray, IntArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.columns import Columns
 from spine.gls.covariances import Covariances
 from spine.gls.entity_sums import Regressed, joined, of_blocks, of_children
 from spine.gls.siblings import STATES, Blue, SiblingSums
-from spine.workload import FloatArray
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.top_down.source import Source
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spine.geography import BoolArray, IntArray
-from spine.workload import FloatArray
+from spine.geography import BoolArray, FloatArray, IntArray
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import DHC, Part
 from tasks.top_down.release.nmf_layout import Codes

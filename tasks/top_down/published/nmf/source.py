@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.top_down.queries import TOTAL
-from spine.workload import FloatArray
 from tasks.lifecycle.files import load_object, open_array
 from tasks.top_down.input.geography import codes_of
 from tasks.top_down.published.nmf.faults import Faults

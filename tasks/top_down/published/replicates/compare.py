@@ -18,7 +18,7 @@ from privacy.analyses.replicates import (
     permutation_tests,
     ratio_of_rms,
 )
-from spine.workload import FloatArray
+from spine.geography import FloatArray
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import LEVELS, entities
 from tasks.top_down.published.replicates.read_replicates import load_counts

@@ -20,11 +20,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down import TrueHistograms
 from spine.top_down.histogram import Histograms, from_entries
-from spine.workload import FloatArray
 from tasks.inputs.block_codes import short_codes
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
