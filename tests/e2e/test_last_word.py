@@ -75,7 +75,9 @@ def short_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize("place", ["stages.count_population_groups", "stages.measure_sex_by_age"])
+@pytest.mark.parametrize(
+    "place", [pytest.param("stages.count_population_groups", marks=slow), "stages.measure_sex_by_age"]
+)
 def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
     example: Path, tmp_path: Path, short_folder: Path, place: str
 ) -> None:

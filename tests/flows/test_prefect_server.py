@@ -12,6 +12,7 @@ from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -19,28 +20,11 @@ from flows.execution import server_process
 from flows.execution.server_process import DATABASE, TEMPLATES
 
 
-def test_only_who_started_the_server_is_answered() -> None:
-    """In a process of its own, since the server is forked off, which a process with threads must not do."""
-    program = (
-        "from pathlib import Path\n"
-        "from flows.execution.prefect_server import PATIENCE, TemporaryServer\n"
-        "server = TemporaryServer(Path('state'), fork=True)\n"
-        "server.wait()\n"
-        "import httpx\n"
-        "user, _, password = server.password.partition(':')\n"
-        "asked = f'{server.url}/flow_runs/filter'\n"
-        "for auth in (None, ('das', 'guess'), (user, password)):\n"
-        "    print(httpx.post(asked, json={}, auth=auth, timeout=PATIENCE).status_code)\n"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert result.split() == ["401", "401", "200"]
-
-
 def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_killed_run_leaves_no_trace_in_what_is_configured(tmp_path: Path) -> None:
+def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_configured(tmp_path: Path) -> None:
     """Neither in a database that environment, files or profile name, nor in a home whose own database is damaged."""
     home, here, scratch = (tmp_path / name for name in ("home", "here", "scratch"))
     for folder in (home, here, scratch):
@@ -62,7 +46,8 @@ def test_a_killed_run_leaves_no_trace_in_what_is_configured(tmp_path: Path) -> N
         "from prefect import flow\n"
         "@flow\n"
         "def wait():\n"
-        "    print(prefect_server._server.pid, flush=True)\n"
+        "    server = prefect_server._server\n"
+        "    print(server.pid, server.url, server.password, flush=True)\n"
         "    time.sleep(600)\n"
         "with prefect_server.served():\n"
         "    wait()\n"
@@ -75,7 +60,10 @@ def test_a_killed_run_leaves_no_trace_in_what_is_configured(tmp_path: Path) -> N
     command = [sys.executable, "-c", program, str(tmp_path / "state")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=here) as killed:
         assert killed.stdout
-        server = psutil.Process(int(killed.stdout.readline()))
+        process, url, password = killed.stdout.readline().split()
+        server = psutil.Process(int(process))
+        for auth, status in ((None, 401), (("das", "guess"), 401), (tuple(password.split(":")), 200)):
+            assert httpx.post(f"{url}/flow_runs/filter", json={}, auth=auth, timeout=60).status_code == status
         (own,) = scratch.glob("das-prefect-*")
         assert stat.S_IMODE(own.stat().st_mode) == 0o700
         assert b"Running" in (own / DATABASE).read_bytes() + (own / f"{DATABASE}-wal").read_bytes()
