@@ -22,15 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from privacy.accounting.conversions import pure_to_rho
-from privacy.accounting.entries import (
-    Account,
-    Entries,
-    LedgerError,
-    Request,
-    Row,
-    Status,
-    format_amount,
-)
+from privacy.accounting.entries import Account as Account
+from privacy.accounting.entries import Entries, Status
+from privacy.accounting.entries import LedgerError as LedgerError
+from privacy.accounting.entries import Request as Request
+from privacy.accounting.entries import Row as Row
+from privacy.accounting.entries import format_amount as format_amount
 from privacy.accounting.journal import (
     Books,
     JournalError,
@@ -48,17 +45,6 @@ from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike
 from privacy.noise.laws import UNITS, Definition
 
-__all__ = [
-    "Account",
-    "Ledger",
-    "LedgerError",
-    "LedgerUnusable",
-    "Request",
-    "Row",
-    "Status",
-    "Together",
-    "format_amount",
-]
 LONGEST_NAME = 100  # of an account: tables and messages show it
 LONGEST_REASON = 1000  # of an approval
 SCHEMA = 5  # kept as the file's user_version; 4 was without these columns
