@@ -14,11 +14,11 @@ from pydantic import Field, ValidationError
 
 from flows.execution.settings import RunSettings
 from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import LONGEST_REASON, LedgerError, LedgerUnusable, format_amount
+from privacy.accounting.ledger import LONGEST_REASON, format_amount
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
-from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.reservation import Input, precheck
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.reservation import Input, ledger_errors, precheck
 
 APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
 ONE_LINE = r"^[^\r\n]*\S[^\r\n]*$"
@@ -55,12 +55,8 @@ def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Se
         raise Refused("the run was resumed without an answer to whether it may charge its account") from None
     if not answer.approve:
         raise Refused(f"the charge was not approved by {answer.name}: {answer.reason}")
-    try:
+    with ledger_errors("approval"):
         settings.charging.book.note_approval(str(settings.run_id), answer.name, answer.reason)
-    except LedgerUnusable as error:
-        raise Failed(f"approval: {error}") from None
-    except LedgerError as error:
-        raise Refused(str(error)) from None
 
 
 def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ new run and a new spend. Marked data is charged nothing: `register_if_marked` al
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -52,6 +53,17 @@ class Charging:
         return Ledger(self.ledger, code_names(), signer(self.sign) if self.sign else None)
 
 
+@contextmanager
+def ledger_errors(stage: str) -> Iterator[None]:
+    """Have what the ledger refuses raise Refused, and a ledger that cannot be read or written now Failed."""
+    try:
+        yield
+    except LedgerUnusable as error:
+        raise Failed(f"{stage}: {error}") from None
+    except LedgerError as error:
+        raise Refused(str(error)) from None
+
+
 class Input(Protocol):
     """What every system's validation returns about the input of a run; the digests are confidential."""
 
@@ -87,7 +99,7 @@ def precheck(
     """
     request = _request(run.id, charging, states, spend, given=given)
     ledger = charging.book
-    try:
+    with ledger_errors("reserve budget"):
         if given is not None and given.mark:
             if ledger.exists():
                 ledger.check_marked(request.digests)
@@ -95,10 +107,6 @@ def precheck(
         check_named(request)
         row = ledger.row(run.id)
         return row.amount if row else ledger.precheck(request)
-    except LedgerUnusable as error:
-        raise Failed(f"reserve budget: {error}") from None
-    except LedgerError as error:
-        raise Refused(str(error)) from None
 
 
 def check_open(charging: Charging) -> None:
@@ -111,16 +119,12 @@ def check_open(charging: Charging) -> None:
     """
     if not charging.account:
         raise Refused(NO_ACCOUNT)
-    try:
+    with ledger_errors("reserve budget"):
         book, name = charging.book, charging.account
         account = next((account for account in book.accounts() if account.name == name), None)
         if account is None:
             raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
         account.check_signer(book.signer)
-    except LedgerUnusable as error:
-        raise Failed(f"reserve budget: {error}") from None
-    except LedgerError as error:
-        raise Refused(str(error)) from None
 
 
 def authorize(
@@ -198,15 +202,11 @@ def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkN
         where the ledger cannot be read or written now.
     """
     book = Ledger(ledger, code_names())
-    try:
+    with ledger_errors("reserve budget"):
         if mark:
             book.enter_marked(run_id, digests, mark)
         elif book.exists():
             book.check_confidential(digests)
-    except LedgerUnusable as error:
-        raise Failed(f"reserve budget: {error}") from None
-    except LedgerError as error:
-        raise Refused(str(error)) from None
     return mark is not None
 
 
@@ -220,7 +220,7 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> Row:
     check_named(request)
     if is_repetition(run):
         raise Refused(f"{run.id} is the directory of a measurement of errors and is never charged: give another run id")
-    try:
+    with ledger_errors("reserve budget"):
         row = ledger.row(request.run)
         if row is None and (run / AUTHORIZATION).exists():
             raise Refused(
@@ -229,10 +229,6 @@ def _reserve(run: RunDirectory, ledger: Ledger, request: Request) -> Row:
             )
         if row is None:
             row = ledger.reserve(request, lambda: make_secret(run))
-    except LedgerUnusable as error:
-        raise Failed(f"reserve budget: {error}") from None
-    except LedgerError as error:
-        raise Refused(str(error)) from None
     check_row(run, row, request)
     return row
 

@@ -7,13 +7,14 @@ dataclasses, named tuples and pydantic models of them. `decode` returns exactly 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
 from inspect import isabstract
 from pathlib import Path, PurePath
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +86,8 @@ def _name(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
 
 
-def _bad(kind: Any, value: Any) -> BadValue:
-    return BadValue(f"no {_name(kind)}: {type(value).__name__}")
+def _refuse(kind: Any, value: Any) -> NoReturn:
+    raise BadValue(f"no {_name(kind)}: {type(value).__name__}")
 
 
 @cache
@@ -98,11 +99,13 @@ def _decoder(kind: Any) -> Decoder:
     if origin is Annotated:
         return _decoder(of[0])
     if origin is Literal:
-        return _one_of(of)
+        allowed = {(type(each), each) for each in of}
+        return lambda value, _: value if (type(value), value) in allowed else _refuse(kind, value)
     if origin in (Union, UnionType):
         return _first_of(kind, of)
     if origin in PLAIN:
-        return _plain(kind)
+        kinds = {float, int} if kind is float else {kind}
+        return lambda value, _: value if type(value) in kinds else _refuse(kind, value)
     if origin in (dict, Mapping):
         return _mapping(*of)
     if origin in (list, set, frozenset, Sequence) or (origin is tuple and of[1:] == (...,)):
@@ -112,43 +115,14 @@ def _decoder(kind: Any) -> Decoder:
     if hasattr(origin, "_fields"):
         return _tuple(origin._make, tuple(get_type_hints(origin)[name] for name in origin._fields))
     if origin is np.ndarray:
-        return _array
+        return lambda value, arrays: arrays[value] if type(value) is int and value >= 0 else _refuse(kind, value)
     if origin is slice:
         return lambda value, _: slice(*value)
     if origin in (Fraction, Path):
-        text = _plain(str)
-        return lambda value, arrays: origin(text(value, arrays))
+        return lambda value, _: origin(value) if type(value) is str else _refuse(kind, value)
     if isabstract(origin):
         return _first_of(kind, origin.__subclasses__())
     return _record(origin, dict(zip(getattr(origin, "__parameters__", ()), of, strict=False)))
-
-
-def _plain(kind: Any) -> Decoder:
-    kinds = {float, int} if kind is float else {kind}
-
-    def plain(value: Any, _: Arrays) -> Any:
-        if type(value) not in kinds:
-            raise _bad(kind, value)
-        return value
-
-    return plain
-
-
-def _array(value: Any, arrays: Arrays) -> NDArray[Any]:
-    if type(value) is not int or value < 0:
-        raise _bad(np.ndarray, value)
-    return arrays[value]
-
-
-def _one_of(allowed: tuple[Any, ...]) -> Decoder:
-    kinds = {(type(each), each) for each in allowed}
-
-    def one_of(value: Any, _: Arrays) -> Any:
-        if (type(value), value) not in kinds:
-            raise BadValue(f"{value!r} is none of {allowed}")
-        return value
-
-    return one_of
 
 
 def _first_of(kind: Any, alternatives: Sequence[Any]) -> Decoder:
@@ -156,11 +130,9 @@ def _first_of(kind: Any, alternatives: Sequence[Any]) -> Decoder:
 
     def first_of(value: Any, arrays: Arrays) -> Any:
         for decoder in decoders:
-            try:
+            with suppress(*FAULTS):
                 return decoder(value, arrays)
-            except FAULTS:
-                continue
-        raise _bad(kind, value)
+        return _refuse(kind, value)
 
     return first_of
 
@@ -170,7 +142,7 @@ def _sequence(make: Callable[[Any], Any], item: Any) -> Decoder:
 
     def sequence(value: Any, arrays: Arrays) -> Any:
         if type(value) is not list:
-            raise _bad(make, value)
+            _refuse(make, value)
         return make(value if plain.issuperset(map(type, value)) else [decoder(each, arrays) for each in value])
 
     return sequence
@@ -183,7 +155,7 @@ def _tuple(make: Callable[[Any], Any], items: tuple[Any, ...]) -> Decoder:
 
     def fixed(value: Any, arrays: Arrays) -> Any:
         if type(value) is not list:
-            raise _bad(make, value)
+            _refuse(make, value)
         if list(map(type, value)) == plain:
             return make(value)
         return make([decoder(each, arrays) for decoder, each in zip(decoders, value, strict=True)])
@@ -219,7 +191,7 @@ def _record(kind: Any, given: Mapping[Any, Any]) -> Decoder:
 
     def record(value: Any, arrays: Arrays) -> Any:
         if type(value) is not dict or value.keys() != decoders.keys():
-            raise _bad(kind, value)
+            _refuse(kind, value)
         return make(**{name: decoders[name](each, arrays) for name, each in value.items()})
 
     return record
