@@ -152,20 +152,7 @@ class Entries:
         for run, row in books.runs.items():
             if run not in tables.runs:
                 lost.append(run)
-                digests = (LOST, LOST, 0, LOST)
-                values = (
-                    run,
-                    row.account,
-                    row.amount,
-                    *digests,
-                    row.status,
-                    row.release_digest,
-                    row.reserved,
-                    row.journal,
-                )
-                self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-                charges = [(run, state) for state in row.states]
-                self._database.executemany("INSERT INTO charge VALUES (?, ?)", charges)
+                self._insert_run(run, row, (LOST, LOST, 0, LOST))
                 self._database.execute("INSERT INTO data VALUES (?, 0, ?)", (run, row.reserved))
             elif tables.runs[run].status != row.status:
                 if tables.runs[run].status == "reserved" and row.release_digest:
@@ -232,22 +219,16 @@ class Entries:
         states = sorted(request.states)
         facts = {"amount": str(amount), "states": states, "spend": request.spend.as_json()}
         act = self.note("reserved", run=request.run, account=request.account, **facts)
-        values = (
-            request.run,
-            request.account,
-            str(amount),
-            request.input_digest,
-            request.configuration_digest,
-            request.noise_scheme,
-            secret_digest,
-            "reserved",
-            None,
-            act.when,
-            act.digest,
-        )
-        self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        self._database.executemany("INSERT INTO charge VALUES (?, ?)", [(request.run, state) for state in states])
+        row = JournalRun(request.account, str(amount), tuple(states), "reserved", None, act.when, act.digest)
+        digests = (request.input_digest, request.configuration_digest, request.noise_scheme, secret_digest)
+        self._insert_run(request.run, row, digests)
         self._insert_data(request.run, request.digests, act, marked=False)
+
+    def _insert_run(self, run: str, row: JournalRun, digests: tuple[str, str, int, str]) -> None:
+        """Insert a run and its charges; digests: of input and configuration, the noise scheme, the secret's digest."""
+        values = (run, row.account, row.amount, *digests, row.status, row.release_digest, row.reserved, row.journal)
+        self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._database.executemany("INSERT INTO charge VALUES (?, ?)", [(run, state) for state in row.states])
 
     def move(self, row: Row, status: Status, release_digest: str | None) -> None:
         """Set the status of a run and the digest of its release."""

@@ -18,7 +18,7 @@ import os
 import pwd
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -208,9 +208,7 @@ def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
         before = books.runs[run]
         follows = before.status in MOVES[act]
         release = entry["release"] if act == "sealed" else before.release_digest
-        books.runs[run] = JournalRun(
-            before.account, before.amount, before.states, act, release, before.reserved, before.journal
-        )
+        books.runs[run] = replace(before, status=act, release_digest=release)
     elif act in MARKED:
         follows = run not in books.marked
         books.marked[run], books.marks[run] = entry["when"], MARKED[act]

@@ -20,7 +20,8 @@ from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.manifest import noise_law
 from tasks.lifecycle.received import path_in
-from tasks.lifecycle.release_database import ReleaseDatabase
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet
+from tasks.population_groups.levels import named_level
 
 CELLS: dict[str, int] = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
@@ -63,11 +64,11 @@ def _law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
 
 
 def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
-    slug = _slug(name)
-    files = {table: str(path_in(release, f"parquet/{table}/{slug}.parquet")) for table in ("t1", "t2")}
+    slug = named_level(name).slug
+    files = {table: path_in(release, f"parquet/{table}/{slug}.parquet") for table in ("t1", "t2")}
     with ReleaseDatabase() as database:
         for table, file in files.items():
-            database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet(?)".replace("?", _quoted(file)))
+            database.execute(f"CREATE VIEW {table} AS SELECT * FROM {parquet(file)}")
         database.execute(
             "CREATE TABLE grouped AS SELECT t1.*, coalesce(rows, 0) AS cells, sexes, of_cells "
             f"FROM t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "
@@ -130,13 +131,3 @@ def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
     alone = {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}
     sums = {cells // part for cells in CELLS.values() for part in (1, 2, cells) if cells > 1}
     return {0: alone} | {cells: {margin_of_error(laws["stage_2"], cells)} for cells in sums}
-
-
-def _slug(name: str) -> str:
-    """Return the name of a level's files: (PR-STATE, 1) -> pr-state-1."""
-    region_type, level = name.strip("()").split(", ")
-    return f"{region_type.lower()}-{level}"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -77,11 +77,7 @@ def _commit() -> str:
         "--no-optional-locks",
         "-C",
         str(HOME),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=40",
-        "--exclude=*",
+        *["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
     ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:

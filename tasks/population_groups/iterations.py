@@ -211,13 +211,12 @@ def _check_across(tables: dict[str, pa.Table]) -> Iterator[Finding]:
         yield from check_mask(MAPPING_FILE, mapping, column, f"codes that are not in {where}", absent)
     unmapped = pc.invert(pc.is_in(codes["RACE_ETH_CODE"], mapping["RACE_ETH_CODE"]))
     yield from check_mask(CODES_FILE, codes, "RACE_ETH_CODE", "codes that map to no iteration", unmapped, warning=True)
+    pairs = _pairs(mapping)
     for kind, iteration_level, nation_state, members in _selections(tables):
-        pairs = mapping.filter(pc.is_in(mapping["ITERATION_CODE"], pa.array(sorted(members), pa.string())))
         reached: dict[str, set[str]] = {}
-        for iteration, code in zip(
-            pairs["ITERATION_CODE"].to_pylist(), pairs["RACE_ETH_CODE"].to_pylist(), strict=True
-        ):
-            reached.setdefault(code, set()).add(iteration)
+        for iteration, code in pairs:
+            if iteration in members:
+                reached.setdefault(code, set()).add(iteration)
         several = {code: sorted(reach) for code, reach in sorted(reached.items()) if len(reach) > 1}
         if several:
             listing = "; ".join(f"{code}: {', '.join(reach)}" for code, reach in list(several.items())[:10])
@@ -240,34 +239,17 @@ def _selections(tables: dict[str, pa.Table]) -> Iterator[tuple[str, int, bool, s
         barred = "COARSE_ONLY" if nation_state else "DETAILED_ONLY"
         for kind in ITERATION_KINDS:
             for iteration_level in ITERATION_LEVELS:
-                yield (
-                    kind,
-                    iteration_level,
-                    nation_state,
-                    {
-                        row["ITERATION_CODE"]
-                        for row in rows
-                        if row["kind"] == kind and row["LEVEL"] == str(iteration_level) and row[barred] == "False"
-                    },
-                )
+                key = kind, str(iteration_level), "False"
+                chosen = {row["ITERATION_CODE"] for row in rows if (row["kind"], row["LEVEL"], row[barred]) == key}
+                yield kind, iteration_level, nation_state, chosen
 
 
 def _build(tables: dict[str, pa.Table]) -> Iterations:
     codes = tuple(sorted(tables[CODES_FILE]["RACE_ETH_CODE"].to_pylist()))
     number = {code: position for position, code in enumerate(codes, start=1)}
-    mapping = list(
-        zip(
-            tables[MAPPING_FILE]["ITERATION_CODE"].to_pylist(),
-            tables[MAPPING_FILE]["RACE_ETH_CODE"].to_pylist(),
-            strict=True,
-        )
-    )
-    total_only = {
-        row["ITERATION_CODE"]
-        for file in (RACE_FILE, ETHNICITY_FILE)
-        for row in tables[file].to_pylist()
-        if row["DETAILED_ONLY"] == "True"
-    }
+    mapping = _pairs(tables[MAPPING_FILE])
+    rows = [row for file in (RACE_FILE, ETHNICITY_FILE) for row in tables[file].to_pylist()]
+    total_only = {row["ITERATION_CODE"] for row in rows if row["DETAILED_ONLY"] == "True"}
     selections = list(_selections(tables))
 
     def granularity(nation_state: bool) -> Granularity:
@@ -289,12 +271,13 @@ def _build(tables: dict[str, pa.Table]) -> Iterations:
             maps=maps,
         )
 
-    names = {
-        row["ITERATION_CODE"]: row["ITERATION_NAME"]
-        for file in (RACE_FILE, ETHNICITY_FILE)
-        for row in tables[file].to_pylist()
-    }
+    names = {row["ITERATION_CODE"]: row["ITERATION_NAME"] for row in rows}
     return Iterations(codes, granularity(True), granularity(False), names)
+
+
+def _pairs(mapping: pa.Table) -> list[tuple[str, str]]:
+    """Return the iteration and the code of each row."""
+    return list(zip(*(mapping[name].to_pylist() for name in MAPPING_COLUMNS), strict=True))
 
 
 def _differing_hierarchies(iterations: Iterations) -> Iterator[Finding]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from spine.settings import Jurisdiction
-from tasks.inputs.grf_c import RegionMap
 from tasks.inputs.public_regions import write_regions
+from tasks.inputs.region_files import KEY
 from tasks.inputs.regions import REGION_TYPES, Region
 from tasks.population_groups.iterations import ITERATION_KINDS, Iterations
 from tasks.population_groups.levels import ITERATION_LEVELS
@@ -18,24 +18,20 @@ from tasks.population_groups.run import SafeTabRun
 
 REGIONS_FILE, ITERATIONS_FILE = "tabulated/regions.csv", "tabulated/iterations.csv"
 HIERARCHY_FILE = "tabulated/hierarchy.csv"
-REGION_COLUMNS = ("REGION_TYPE", "REGION_ID")
 HIERARCHY_COLUMNS = ("ITERATION_CODE", "KIND", "REGIONAL_CODE")
 ITERATION_COLUMNS = ("ITERATION_CODE", "ITERATION_NAME", "LEVEL", "NATION_STATE", "SUB_STATE", "TOTAL_ONLY")
 
 
 def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> None:
     """Write the regions, their names and the iterations of a run into OUT, pipe-delimited and sorted."""
-    regions = dict.fromkeys(Region(*region) for region in _regions(run.geography, jurisdiction))
-    _write(out / REGIONS_FILE, REGION_COLUMNS, ((region.type, region.id) for region in regions))
+    ids = run.geography.region_ids
+    regions = {Region(name, region_id): None for name in REGION_TYPES[jurisdiction] for region_id in ids[name]}
+    _write(out / REGIONS_FILE, KEY, ((region.type, region.id) for region in regions))
     write_regions(run, out, regions.__contains__)
     iterations = run.parameters.iterations
     _write(out / ITERATIONS_FILE, ITERATION_COLUMNS, _iterations(iterations))
     rows = ((code, *above) for code, above in sorted(hierarchy(iterations).items()))
     _write(out / HIERARCHY_FILE, HIERARCHY_COLUMNS, rows)
-
-
-def _regions(geography: RegionMap, jurisdiction: Jurisdiction) -> Iterable[tuple[str, str]]:
-    return ((name, region_id) for name in REGION_TYPES[jurisdiction] for region_id in geography.region_ids[name])
 
 
 def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:
