@@ -20,10 +20,7 @@ _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, str]]:
     """Yield the keys and values of every person described: first those of the command line, then those of the file.
 
-    Raises
-    ------
-    Refused
-        where a text is not of the form key=value, or the file cannot be read.
+    Raises Refused where a text is not of the form key=value, or the file cannot be read.
     """
     for text in texts:
         pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
@@ -48,10 +45,7 @@ def person(values: Mapping[str, str]) -> Person:
 
     Family and own_children where the relation leaves them open.
 
-    Raises
-    ------
-    Refused
-        where a key is missing or unknown, a value is not valid, or the values contradict each other.
+    Raises Refused where a key is missing or unknown, a value is not valid, or the values contradict each other.
     """
     check_keys(values, required=("name", "age", "relation", "size"), optional=("family", "own_children"))
     age, size = whole(values, "age"), whole(values, "size")

@@ -30,10 +30,7 @@ def read_phsafe_budgets(path: Path) -> tuple[Table, ...]:
 
     A unit count's stability of 2 covers the old and the new unit row already, so its budget is not doubled.
 
-    Raises
-    ------
-    Refused
-        where the file cannot be read, lacks a key, is not zCDP, or holds a budget that is not a number >= 0.
+    Raises Refused where the file cannot be read, lacks a key, is not zCDP, or holds a budget that is not a number >= 0.
     """
     try:
         config = json.loads(read_text(path), parse_float=exact_number, parse_int=exact_number)

@@ -43,10 +43,7 @@ class Parameters(Generic[Config]):
 
         `races` counts the race codes, or `codes` and `ethnicity` name all of them.
 
-        Raises
-        ------
-        Refused
-            where a key is missing or unknown, or a value is not valid; `codes` need the iteration files.
+        Raises Refused where a key is missing or unknown, or a value is not valid; `codes` need the iteration files.
         """
         check_keys(values, required=("name",), optional=("races", "codes", "ethnicity", "place", "aiannh"))
         name, place, aiannh = values["name"], flag(values, "place", True), flag(values, "aiannh", True)
@@ -84,9 +81,6 @@ class Parameters(Generic[Config]):
 def read_parameters(path: Path, kind: type[Config]) -> Parameters[Config]:
     """Read a config.json of this kind, or a directory with one and the iteration files in it.
 
-    Raises
-    ------
-    Refused
-        with the first fault, in one line.
+    Raises Refused with the first fault, in one line.
     """
     return Parameters(*read_parameter_files(path, kind))

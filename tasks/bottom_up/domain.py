@@ -249,10 +249,7 @@ def _check_writable(domain: Domain) -> None:
 def check_marginals(domain: Domain, marginals: Sequence[Sequence[str]]) -> None:
     """Refuse marginals that the domain does not have, that appear twice, or whose file would have too long a name.
 
-    Raises
-    ------
-    ValueError
-        with the marginal and its fault.
+    Raises ValueError with the marginal and its fault.
     """
     for marginal in marginals:
         domain.grouping(marginal)
@@ -310,11 +307,8 @@ class Totals:
 def read_totals(path: Path, domain: Domain) -> Totals:
     """Read published totals: columns named as factors or groups, and TOTAL; an empty TOTAL is unpublished.
 
-    Raises
-    ------
-    Refused
-        with the first fault: an unknown column or level, a group twice, a total that is no number >= 0 or no multiple
-        of the weights' grid.
+    Raises Refused with the first fault: an unknown column or level, a group twice, a total that is no number >= 0 or no
+    multiple of the weights' grid.
     """
     try:
         rows = list(csv.reader(read_text(path).splitlines(keepends=True), delimiter=domain.delimiter))

@@ -14,10 +14,7 @@ def precheck_budget(run: RunDirectory, plan: RunPlan, table: str, charging: Char
 
     Charges nothing. Marked data needs no account. A run that has tabulated is past this.
 
-    Raises
-    ------
-    Refused, Failed
-        as `reserve_budget` and `tabulate` do.
+    Raises Refused, Failed as `reserve_budget` and `tabulate` do.
     """
     if (run / TABULATED).exists():
         return
@@ -29,10 +26,7 @@ def precheck_budget(run: RunDirectory, plan: RunPlan, table: str, charging: Char
 def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     """Reserve the run's epsilon and make its secret.
 
-    Raises
-    ------
-    Refused, Failed
-        as `authorize` does.
+    Raises Refused, Failed as `authorize` does.
     """
     plan = load_object(run / PLAN, RunPlan)
     tabulated = load_object(run / TABULATED, Tabulated)

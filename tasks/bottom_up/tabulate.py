@@ -65,11 +65,8 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
 
     A run that has counted continues from its own copy, if its table is unchanged or gone.
 
-    Raises
-    ------
-    Refused
-        where a record has an undeclared level, a structural zero's levels or a bad weight, or the table cannot be
-        read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
+    Raises Refused where a record has an undeclared level, a structural zero's levels or a bad weight, or the table
+    cannot be read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
         source = load_object(run / SOURCE, Source)

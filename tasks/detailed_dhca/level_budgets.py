@@ -37,10 +37,7 @@ class Setting:
 def read_settings(path: Path) -> list[Setting]:
     """Read a config.json or its directory, or a release or its manifest.json; a setting for each jurisdiction.
 
-    Raises
-    ------
-    Refused
-        with the first fault, in one line.
+    Raises Refused with the first fault, in one line.
     """
     folder = path if path.is_dir() else path.parent
     manifest = folder / MANIFEST

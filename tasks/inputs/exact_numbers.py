@@ -10,10 +10,7 @@ MAX_DIGITS, MAX_EXPONENT = 100, 100  # exact arithmetic on longer numbers takes 
 def exact_number(text: str) -> Fraction:
     """Return the exact value of a number as written: `4.944`, `1e-3`, `618/125`.
 
-    Raises
-    ------
-    ValueError
-        with the reason, as the end of a sentence about the text.
+    Raises ValueError with the reason, as the end of a sentence about the text.
     """
     try:
         if len(text) <= MAX_DIGITS and abs(int(text.lower().partition("e")[2] or 0)) <= MAX_EXPONENT:

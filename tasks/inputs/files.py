@@ -92,12 +92,8 @@ def members(archive: str) -> list[str]:
 def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> bytes:
     """Read a byte range of an input, no more of it than the file has.
 
-    Raises
-    ------
-    OSError
-        where it cannot be read.
-    Refused
-        where another number of bytes comes: a web server may answer a range with the whole file, and fsspec takes it.
+    Raises OSError where it cannot be read; Refused where another number of bytes comes: a web server may answer a range
+    with the whole file, and fsspec takes it.
     """
     path = os.fspath(path)
     filesystem, name = locate_file(path)
@@ -154,10 +150,8 @@ def identity(path: str) -> dict[str, Any] | None:
 def unchanged(paths: Iterable[str]) -> Iterator[None]:
     """Require that files stay unchanged while the block reads them, several times or in parts.
 
-    Raises
-    ------
-    Refused
-        where one was changed, replaced, added or removed when the block ends well: two versions may have been read.
+    Raises Refused where one was changed, replaced, added or removed when the block ends well: two versions may have
+    been read.
     """
     before = {path: identity(path) for path in paths}
     yield

@@ -47,10 +47,7 @@ def read_authorization(run: RunDirectory) -> Authorization | None:
 def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
     """Return the secret of a run and what else its noise depends on.
 
-    Raises
-    ------
-    Refused
-        where the run has no secret, or not the one it was authorized with: it cannot be resumed.
+    Raises Refused where the run has no secret, or not the one it was authorized with: it cannot be resumed.
     """
     try:
         secret = RunSecret((run / SECRET).read_bytes())
@@ -115,10 +112,7 @@ def mark_repetition(run: RunDirectory) -> None:
 def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:
     """Return what a run's noise is drawn from; None for a truth, which draws none.
 
-    Raises
-    ------
-    Failed
-        as `read_secret` does; and for a truth that could draw.
+    Raises Failed as `read_secret` does; and for a truth that could draw.
     """
     if not is_truth(run):
         return read_secret(run)

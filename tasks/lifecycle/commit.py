@@ -71,12 +71,8 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
 
     `charged`: whether the run has a row in the ledger; marked data and truth have none.
 
-    Raises
-    ------
-    Refused
-        where the run was charged and its row is lost, or its release is in place but damaged.
-    Failed
-        where the staged release is not whole.
+    Raises Refused where the run was charged and its row is lost, or its release is in place but damaged; Failed where
+    the staged release is not whole.
 
     Nothing has moved then, and the secret that can draw the same release again is there.
     """
@@ -171,13 +167,9 @@ def finish_released(
     `configuration` returns the digest of all that shapes the release asked for, except the data. It is called
     only where there is a release. The data is not read again.
 
-    Raises
-    ------
-    Refused
-        where the ledger calls the run released, but its release is not at its place or is not what was sealed; where
-        the run was charged and its row is lost; where another configuration is asked for.
-    Failed
-        where the ledger cannot be read now.
+    Raises Refused where the ledger calls the run released, but its release is not at its place or is not what was
+    sealed; where the run was charged and its row is lost; where another configuration is asked for. Failed where the
+    ledger cannot be read now.
     """
     ledger = charging.book
     try:

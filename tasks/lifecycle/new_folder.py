@@ -22,12 +22,7 @@ def new_folder(place: Path, mode: int = 0o777) -> Iterator[Path]:
 
     mode: who may open it.
 
-    Raises
-    ------
-    Refused
-        where `place` holds something or cannot be made.
-    Failed
-        where writing stops.
+    Raises Refused where `place` holds something or cannot be made; Failed where writing stops.
     """
     from tasks.lifecycle.files import atomic_path  # numpy with it, which not every process wants
 

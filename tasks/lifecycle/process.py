@@ -38,10 +38,7 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 def code_digest() -> str:
     """Return the SHA-256 over the names and SHA-256s of the packages' .py files, once a process.
 
-    Raises
-    ------
-    Failed
-        where a package has no file: a digest of nothing would be the same in every version.
+    Raises Failed where a package has no file: a digest of nothing would be the same in every version.
     """
     files: list[Path] = []
     for package in PACKAGES:

@@ -92,10 +92,7 @@ def precheck(
     given: what validation returned; None before the data is read. Returns what is, or would be, charged to each state,
     in the account's currency.
 
-    Raises
-    ------
-    Refused, Failed
-        as `authorize` does.
+    Raises Refused, Failed as `authorize` does.
     """
     request = _request(run.id, charging, states, spend, given=given)
     ledger = charging.book
@@ -112,10 +109,7 @@ def precheck(
 def check_open(charging: Charging) -> None:
     """Refuse a run whose account is not named, not open or demands a signature, before its spend is known.
 
-    Raises
-    ------
-    Refused, Failed
-        as `authorize` does.
+    Raises Refused, Failed as `authorize` does.
     """
     if not charging.account:
         raise Refused(NO_ACCOUNT)
@@ -144,13 +138,9 @@ def authorize(
     states: FIPS codes, each of which is charged. configuration_digest: of all that shapes the release besides the data.
     entered_as: the run that the ledger knows, where this is one of its repetitions on marked data.
 
-    Raises
-    ------
-    Refused
-        where the account is missing or has too little left; the run's row has other inputs, another configuration or
-        noise scheme, its secret is gone, or it was abandoned; the ledger contradicts the mark.
-    Failed
-        where the ledger cannot be read or written now.
+    Raises Refused where the account is missing or has too little left; the run's row has other inputs, another
+    configuration or noise scheme, its secret is gone, or it was abandoned; the ledger contradicts the mark. Failed
+    where the ledger cannot be read or written now.
     """
     request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
     if register_if_marked(request.run, charging.ledger, request.digests, given.mark):
@@ -194,12 +184,8 @@ def register_if_marked(run_id: str, ledger: Path, digests: Set[str], mark: MarkN
     of all that was read, of each file of records alone and of each state's records. A ledger is made where marked data
     finds none.
 
-    Raises
-    ------
-    Refused
-        where the ledger contradicts the mark, or its absence.
-    Failed
-        where the ledger cannot be read or written now.
+    Raises Refused where the ledger contradicts the mark, or its absence. Failed where the ledger cannot be read or
+    written now.
     """
     book = Ledger(ledger, code_names())
     with ledger_errors("reserve budget"):

@@ -99,10 +99,7 @@ class Workers:
     def check(self) -> None:
         """Look for the code and the paths on every worker that there is now, also on one that has had no piece yet.
 
-        Raises
-        ------
-        Failed
-            with the worker, its host, and what it lacks.
+        Raises Failed with the worker, its host, and what it lacks.
         """
         found = self.client.run(check_worker, code_digest(), self.paths, on_error="return")
         for address, problem in found.items():

@@ -28,10 +28,7 @@ T = TypeVar("T")
 def all_or_none(attempts: Mapping[Jurisdiction, Callable[[], T]]) -> dict[Jurisdiction, T]:
     """Make every attempt and return what each returned.
 
-    Raises
-    ------
-    Refused
-        where any was refused; the message says which, why, and which is not released for that reason.
+    Raises Refused where any was refused; the message says which, why, and which is not released for that reason.
     """
     results: dict[Jurisdiction, T] = {}
     refusals: dict[Jurisdiction, str] = {}
@@ -62,12 +59,8 @@ def validate_sibling(
 ) -> Validated | None:
     """Validate the sibling run, unless it is charged already, and check its account; charge nothing.
 
-    Raises
-    ------
-    Refused
-        as `validate` and `reserve_budget` do.
-    Failed
-        where another process holds that run, before it is charged.
+    Raises Refused as `validate` and `reserve_budget` do; Failed where another process holds that run, before it is
+    charged.
     """
     run = sibling.run
     with ExitStack() as stack:

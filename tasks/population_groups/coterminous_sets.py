@@ -30,10 +30,7 @@ def save_sets(
 
     Each try finds them anew, for the list may have changed; once a run is reserved, the reservation refuses that.
 
-    Raises
-    ------
-    Refused
-        as `find_sets`, and where the list is not the one whose `digest` the release will name.
+    Raises Refused as `find_sets`, and where the list is not the one whose `digest` the release will name.
     """
     path = listed if enabled else None
     with unchanged([path] if path else []):
@@ -47,10 +44,7 @@ def save_sets(
 def find_sets(run: SafeTabRun, jurisdiction: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:
     """Return, by region type, the number of the coterminous set that each region is in, -1 for none. Public.
 
-    Raises
-    ------
-    Refused
-        where the list names an unknown region or puts two regions of one type in a set.
+    Raises Refused where the list names an unknown region or puts two regions of one type in a set.
     """
     geography = run.geography
     region_types = REGION_TYPES[jurisdiction]

@@ -73,10 +73,7 @@ _NAMES = {
 def named_level(text: str) -> Level:
     """Return the level of a name: `Nation, Detailed`, `(USA, 2)` as config.json has it, or `usa-2`.
 
-    Raises
-    ------
-    Refused
-        for any other text.
+    Raises Refused for any other text.
     """
     level = _NAMES.get("".join(text.casefold().split()).strip("()"))
     if level is None:
@@ -88,10 +85,7 @@ def named_level(text: str) -> Level:
 def one_jurisdiction(levels: Iterable[Level]) -> Jurisdiction:
     """Return the jurisdiction of all these levels.
 
-    Raises
-    ------
-    Refused
-        where there is none, or some are of the US and some of Puerto Rico: those are runs of their own.
+    Raises Refused where there is none, or some are of the US and some of Puerto Rico: those are runs of their own.
     """
     jurisdictions = {level.jurisdiction for level in levels}
     if len(jurisdictions) != 1:

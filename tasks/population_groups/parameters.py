@@ -38,10 +38,7 @@ def read_parameters(params: str, kind: type[Config]) -> tuple[Parameters[Config]
 
     Levels whose stability or noise cannot be guaranteed are errors: before anything is spent on them.
 
-    Raises
-    ------
-    Refused
-        where one of the files changes meanwhile: the digests are those of the files that were parsed.
+    Raises Refused where one of the files changes meanwhile: the digests are those of the files that were parsed.
     """
     folder = params.rstrip("/")
     with unchanged(f"{folder}/{file}" for file in PARAMETER_FILES):
@@ -86,10 +83,7 @@ def _check_levels(configuration: SafeTabConfiguration, iterations: Iterations) -
 def read_parameter_files(path: Path, kind: type[Config]) -> tuple[Config, Iterations | None]:
     """Read a config.json, alone (then without iterations), or a directory with one and the iteration files in it.
 
-    Raises
-    ------
-    Refused
-        with the first fault, in one line.
+    Raises Refused with the first fault, in one line.
     """
     file = path / "config.json" if path.is_dir() else path
     try:

@@ -32,10 +32,7 @@ def precheck_budget(run: SafeTabRun, params: str, data: str, jurisdiction: Juris
     Marked data needs no account, nor does a jurisdiction that is switched off; validation reports invalid parameters
     and missing data.
 
-    Raises
-    ------
-    Refused, Failed
-        as `reserve_budget` does.
+    Raises Refused, Failed as `reserve_budget` does.
     """
     parameters, _ = read_parameters(params, run.CONFIGURATION)
     if parameters is None or jurisdiction not in parameters.configuration.jurisdictions:
@@ -50,10 +47,7 @@ def precheck_budget(run: SafeTabRun, params: str, data: str, jurisdiction: Juris
 def precheck_reservation(run: SafeTabRun, jurisdiction: Jurisdiction, charging: Charging) -> None:
     """Refuse a validated run that `reserve_budget` would refuse; charge nothing.
 
-    Raises
-    ------
-    Refused, Failed
-        as `reserve_budget` does.
+    Raises Refused, Failed as `reserve_budget` does.
     """
     configuration = run.parameters.configuration
     total = planned_spend(configuration, jurisdiction)
@@ -70,10 +64,7 @@ def reserve_budget(
 ) -> None:
     """Reserve the run's whole spend and make its secret.
 
-    Raises
-    ------
-    Refused, Failed
-        as `authorize` does; Refused for a budget that is infinite.
+    Raises Refused, Failed as `authorize` does; Refused for a budget that is infinite.
     """
     parameters = run.parameters
     total = planned_spend(parameters.configuration, jurisdiction)

@@ -55,11 +55,8 @@ def validate(
     of `next_run`, over another jurisdiction of the same files, are encoded in the same reading. `others` are checked
     and digested too.
 
-    Raises
-    ------
-    Refused
-        where a finding is an error, or a file changes while it is read. The findings are in the run's findings.json,
-        the message holds none of them.
+    Raises Refused where a finding is an error, or a file changes while it is read. The findings are in the run's
+    findings.json, the message holds none of them.
     """
     if (run.validated_path).exists():
         return _validated_before(run, workers, params, data, others)

@@ -29,10 +29,7 @@ def open_trial(
 ) -> DetailedRun:
     """Make the run directory of a repetition: the run's public files and exact counts, and a secret of its own.
 
-    Raises
-    ------
-    Refused
-        where the data is not marked synthetic: there is no account here to charge.
+    Raises Refused where the data is not marked synthetic: there is no account here to charge.
     """
     trial = trial_directory(run, number)
     trial.create()

@@ -47,10 +47,7 @@ class AreaFile:
 def read_areas(path: str, column: str | None = None, *, pad: bool = False) -> AreaFile:
     """Return the areas of a file. column: of the areas; pad: put back a leading zero that a spreadsheet took.
 
-    Raises
-    ------
-    Refused
-        for a file that is no such table, codes that did not exist in 2020, or a block in two areas.
+    Raises Refused for a file that is no such table, codes that did not exist in 2020, or a block in two areas.
     """
     path = _one_file(path)
     try:

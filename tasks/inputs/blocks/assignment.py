@@ -41,10 +41,7 @@ def is_layer(path: str) -> bool:
 def layers(path: str) -> dict[str, str]:
     """Return the path of each layer in the folder of one of them, itself included, by layer.
 
-    Raises
-    ------
-    Refused
-        where the layer of places is missing.
+    Raises Refused where the layer of places is missing.
     """
     by_layer = {}
     for layer in LAYERS:
@@ -65,12 +62,8 @@ def header(path: str) -> list[str]:
 def read_assignment(path: str) -> pa.Table:
     """Return the blocks of a state, codes as text: those of the places' layer, with the codes of the other layers.
 
-    Raises
-    ------
-    Refused
-        where a file is not such a layer.
-    BadGeography
-        where a layer has a block twice, or one that the places' layer lacks.
+    Raises Refused where a file is not such a layer; BadGeography where a layer has a block twice, or one that the
+    places' layer lacks.
     """
     by_layer = layers(path)
     codes = {LAYERS[layer][1]: _read(file, LAYERS[layer][0]) for layer, file in by_layer.items()}

@@ -24,10 +24,7 @@ def block_files(source: str) -> list[str]:
 
     A directory or archive gives its GRF-C, else its P.L. 94-171 geographic headers, else its block assignment files.
 
-    Raises
-    ------
-    Refused
-        where it holds none of them.
+    Raises Refused where it holds none of them.
     """
     listed = list_files(source)
     if listed is None:

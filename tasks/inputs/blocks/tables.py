@@ -42,10 +42,7 @@ class BlockFile:
 def recognize(path: str, columns: Columns | None = None) -> BlockFile:
     """Return the table at a path. columns: an explicit mapping; without it the file's name and header decide.
 
-    Raises
-    ------
-    Refused
-        where the columns that name a block are missing.
+    Raises Refused where the columns that name a block are missing.
     """
     if is_geographic_header(path):
         names, known = list(PL94.positions), PL94
@@ -80,10 +77,7 @@ def read_rows(file: BlockFile, *, text: bool = False) -> tuple[pa.Table, Columns
 
     A blank is null among integers. Of P.L. 94-171 the blocks' rows, with the statuses of their place and subdivision.
 
-    Raises
-    ------
-    BadGeography
-        for a value that is no number, where integers are asked for.
+    Raises BadGeography for a value that is no number, where integers are asked for.
     """
     if assignment.is_layer(file.path):
         table = assignment.read_assignment(file.path)
