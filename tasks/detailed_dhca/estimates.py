@@ -29,14 +29,9 @@ from tasks.population_groups.noise import estimate_words
 class PooledTotals:
     """The estimated totals of some groups of a level, whether published or not.
 
-    Attributes
-    ----------
-    detail, measured : one per group
-        Their detail, and the total S that step 2 measured.
-    total, margin : int64 arrays
-        The estimate U of each, and its margin of error.
-    turn : int64 array
-        The cell of each table that takes its part of the change first.
+    detail, measured: one per group; their detail, and the total S that step 2 measured.
+    total, margin: int64 arrays; the estimate U of each, and its margin of error.
+    turn: int64 array; the cell of each table that takes its part of the change first.
     """
 
     detail: NDArray[np.uint8]

@@ -16,10 +16,7 @@ from tasks.population_groups.group_tables import GroupTables
 class PublishedGroups(GroupTables):
     """The tables of the published groups of a level: a total (T1), and sex by age (T2) for those that have cells.
 
-    Attributes
-    ----------
-    total : int64 array
-        The T1 count of each group.
+    total: int64 array; the T1 count of each group.
     """
 
     CELLS = np.array([width if detail in AGES else 0 for detail, width in enumerate(WIDTHS)])
@@ -37,12 +34,8 @@ class PublishedGroups(GroupTables):
 class EstimatedGroups(PublishedGroups):
     """Estimates of the published groups of a level: of totals and cells, which have the names of the counts here.
 
-    Attributes
-    ----------
-    margin : int64 array
-        The 95% margin of error of each total.
-    dropped : bool array
-        The groups that the ancestor test leaves out of the estimates.
+    margin: int64 array; the 95% margin of error of each total.
+    dropped: bool array; the groups that the ancestor test leaves out of the estimates.
     """
 
     MADE, FINAL = "estimates", "final_estimates"

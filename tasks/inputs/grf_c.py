@@ -39,14 +39,10 @@ NOWHERE = -1  # the region number of a block that is in no region of a type
 class RegionMap:
     """The blocks of one run and, for each region type, the region of each block.
 
-    Attributes
-    ----------
-    blocks : int64 array, sorted
-        Block codes as numbers of 15 digits; the index in it is the block's row.
-    region_ids : {region type: sorted tuple of str}
-        Every region of the type, inhabited or not; the index in it is the region's number.
-    region_of : {region type: int32 array, one per block}
-        The region of each block, -1 for none.
+    blocks: int64 array, sorted; block codes as numbers of 15 digits; the index in it is the block's row.
+    region_ids: {region type: sorted tuple of str}; every region of the type, inhabited or not; the index in it is the
+    region's number.
+    region_of: {region type: int32 array, one per block}; the region of each block, -1 for none.
     """
 
     blocks: NDArray[np.int64]

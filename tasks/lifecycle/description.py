@@ -21,32 +21,21 @@ PLACEHOLDER = re.compile(r"\{(\w+)(=\w+|\*|)\}")
 class Column:
     """A column of tables: a field of a Table Schema.
 
-    Attributes
-    ----------
-    name, unit, meaning : str
-        The name may be a pattern: `se_*`, or `*` for every column that no other describes.
-    codes : mapping
-        The values that it can have, with their meanings, where they are few.
-    type : str
-        Of Table Schema. An integer may be text in Parquet where some rows have a code of `missing`.
-    title : str
-        A heading; the name in `frame` or its own by default.
-    missing : texts that stand for no value.
-    role, of : str
-        What its numbers are, and the column whose margin, estimate or error they are, where that is not the only count.
-    frame : str
-        Its name in `read_release`; its own by default.
-    labels : bool
-        Whether `read_release` has the meanings of its codes.
-    region, digits, names : str, int, str
-        The type of the regions that it holds codes of, `COUNTY`, or the column that has it, `{REGION_TYPE}`; how many
-        of its last digits are the code, where not all are; the column of `read_release` that has the regions' names.
-    total : str
-        The code in rows that are sums of rows with other codes.
-    overlap : bool
-        Whether one record is counted under several of its codes, so that counts may not be summed over them.
-    in_text, optional : bool
-        Whether text files have it, too; whether a file may lack it.
+    name, unit, meaning: the name may be a pattern: `se_*`, or `*` for every column that no other describes.
+    codes: the values that it can have, with their meanings, where they are few.
+    type: of Table Schema. An integer may be text in Parquet where some rows have a code of `missing`.
+    title: a heading; the name in `frame` or its own by default.
+    missing: texts that stand for no value.
+    role, of: what its numbers are, and the column whose margin, estimate or error they are, where that is not the only
+    count.
+    frame: its name in `read_release`; its own by default.
+    labels: whether `read_release` has the meanings of its codes.
+    region, digits, names: the type of the regions that it holds codes of, `COUNTY`, or the column that has it,
+    `{REGION_TYPE}`; how many of its last digits are the code, where not all are; the column of `read_release` that has
+    the regions' names.
+    total: the code in rows that are sums of rows with other codes.
+    overlap: whether one record is counted under several of its codes, so that counts may not be summed over them.
+    in_text, optional: whether text files have it, too; whether a file may lack it.
     """
 
     name: str

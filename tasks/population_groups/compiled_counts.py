@@ -95,15 +95,13 @@ def count_units(
 ) -> int:
     """Count persons by (unit, cell) x iteration; return the number of entries of the sparse matrix.
 
-    Parameters
-    ----------
-    starts : the first person of each block, and, last, the number of persons
-    cell, combination : of each person, by block
-    order, unit : blocks, ordered by their unit, and the units
-    pointers, iterations : the flatmap; those of combination c are iterations[pointers[c] : pointers[c + 1]]
-    table, touched : scratch, cells x iterations; `table` is all zeros on entry and on return
-    row_ends : filled with the entries up to the end of each row, cells x units of them
-    columns, counts : filled with the entries, row by row
+    starts: the first person of each block, and, last, the number of persons.
+    cell, combination: of each person, by block.
+    order, unit: blocks, ordered by their unit, and the units.
+    pointers, iterations: the flatmap; those of combination c are iterations[pointers[c] : pointers[c + 1]].
+    table, touched: scratch, cells x iterations; `table` is all zeros on entry and on return.
+    row_ends: filled with the entries up to the end of each row, cells x units of them.
+    columns, counts: filled with the entries, row by row.
     """
     cells, entries, at = len(table), 0, 0
     known = np.zeros(cells, np.int64)

@@ -23,16 +23,10 @@ GROUPS_EACH = 1 << 20  # groups that one piece of a noise stage holds
 class Domain:
     """The population groups of a level.
 
-    Attributes
-    ----------
-    region_ids : tuple of str
-        The level's regions, sorted.
-    iterations : int64 array
-        The level's iterations, as numbers of its granularity.
-    iteration_codes : tuple of str
-        Their codes, sorted.
-    total_only : bool array
-        Which of them are tabulated as a total only.
+    region_ids: tuple of str; the level's regions, sorted.
+    iterations: int64 array; the level's iterations, as numbers of its granularity.
+    iteration_codes: tuple of str; their codes, sorted.
+    total_only: bool array; which of them are tabulated as a total only.
     """
 
     level: Level

@@ -22,14 +22,10 @@ FEWEST_ENTRIES = 1 << 16  # for a kernel; for fewer, numba would take longer tha
 class Entries:
     """Entries of a sparse matrix (region, cell) x iteration, whole regions of it. Confidential.
 
-    Attributes
-    ----------
-    regions : slice
-        The regions, counted from the first that is asked for.
-    ends : int64 array
-        Where the entries of each row start and, behind the last row, end; in the whole matrix.
-    iteration : uint16 array, one per entry
-    count : int32 array, one per entry
+    regions: slice; the regions, counted from the first that is asked for.
+    ends: int64 array; where the entries of each row start and, behind the last row, end; in the whole matrix.
+    iteration: uint16 array, one per entry.
+    count: int32 array, one per entry.
     """
 
     regions: slice
@@ -55,18 +51,12 @@ class Entries:
 class ExactCounts:
     """The exact counts of the groups of a level in a range of regions. Confidential: never leaves a worker.
 
-    Attributes
-    ----------
-    regions : int
-        The number of regions. Group = region x iterations of the level + position of the iteration.
-    width : int
-        The number of iterations of the level.
-    cells_each : int
-        The number of cells of a group.
-    position : int64 array, one per iteration of the granularity
-        The position of the level's iterations, -1 for those of the other level, which are in the same matrix.
-    parts : list of Entries
-        Those of each partition; a region may be in several.
+    regions: the number of regions. Group = region x iterations of the level + position of the iteration.
+    width: the number of iterations of the level.
+    cells_each: the number of cells of a group.
+    position: int64 array, one per iteration of the granularity; the position of the level's iterations, -1 for those of
+    the other level, which are in the same matrix.
+    parts: list of Entries; those of each partition; a region may be in several.
     """
 
     regions: int

@@ -29,16 +29,10 @@ Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x ite
 class Records:
     """The encoded records of a partition, sorted by block. Confidential.
 
-    Attributes
-    ----------
-    block : int32 array
-        The block of each, counted from the first of the partition.
-    cell : uint8 array
-        The cell that each is counted in.
-    combination : int32 array
-        The race/ethnicity combination of each, a row of `combinations`.
-    combinations : uint16 array, n x 9
-        Code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
+    block: int32 array; the block of each, counted from the first of the partition.
+    cell: uint8 array; the cell that each is counted in.
+    combination: int32 array; the race/ethnicity combination of each, a row of `combinations`.
+    combinations: uint16 array, n x 9; code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
     """
 
     block: NDArray[np.int32]

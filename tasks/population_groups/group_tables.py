@@ -22,17 +22,11 @@ class GroupTables:
     CELLS is the number of cells of a table at each detail. The stage that makes the tables writes them to the folder
     MADE of a piece (`SafeTabRun.noisy_folder`); FINAL has them with coterminous regions made equal.
 
-    Attributes
-    ----------
-    group : int64 array, sorted
-        Group number in the level's domain.
-    detail : uint8 array
-        The detail of each group's table.
-    noise_of : uint8 array
-        The level whose noise a group's counts have, by its place among the run's levels: its own, except for a
-        coterminous recipient.
-    cells : int64 array
-        The cells of the tables, one table after the other in the order of the groups.
+    group: int64 array, sorted; group number in the level's domain.
+    detail: uint8 array; the detail of each group's table.
+    noise_of: uint8 array; the level whose noise a group's counts have, by its place among the run's levels: its own,
+    except for a coterminous recipient.
+    cells: int64 array; the cells of the tables, one table after the other in the order of the groups.
     """
 
     CELLS: ClassVar[NDArray[np.int64]]

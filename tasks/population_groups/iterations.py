@@ -36,16 +36,11 @@ RACE_CODES = 8  # QRACE1 .. QRACE8; the ninth code of a combination is QSPAN
 class Granularity:
     """The iterations that one granularity (nation/state or sub-state) tabulates, and the map of codes to them.
 
-    Attributes
-    ----------
-    codes : tuple of str
-        Iteration codes, sorted; the index in it is the iteration's number below.
-    level : uint8 array, one per iteration
-        1 Regional, 2 Detailed.
-    total_only : bool array, one per iteration
-        DETAILED_ONLY=True: only a total is tabulated.
-    maps : {(kind, iteration level): int32 array, one per race/ethnicity code number}
-        The iteration of that kind and level that a code maps to, -1 for none. Entry 0 is Null.
+    codes: tuple of str; iteration codes, sorted; the index in it is the iteration's number below.
+    level: uint8 array, one per iteration; 1 Regional, 2 Detailed.
+    total_only: bool array, one per iteration; DETAILED_ONLY=True: only a total is tabulated.
+    maps: {(kind, iteration level): int32 array, one per race/ethnicity code number}; the iteration of that kind and
+    level that a code maps to, -1 for none. Entry 0 is Null.
     """
 
     codes: tuple[str, ...]
@@ -60,10 +55,7 @@ class Granularity:
     def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
         """Return the map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, both levels.
 
-        Parameters
-        ----------
-        combinations : uint16 array, n x 9
-            Code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
+        combinations: uint16 array, n x 9; code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
         """
         given, at = np.nonzero(combinations[:, :RACE_CODES])
         races, ethnicity = combinations[given, at], combinations[:, RACE_CODES]

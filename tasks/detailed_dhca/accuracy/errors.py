@@ -36,18 +36,14 @@ SHAPE = (256, len(WIDTHS), len(LARGEST), 3, 1 << 24)
 class Errors:
     """Errors of published counts, over one run or several.
 
-    Attributes
-    ----------
-    counts : columns of, level, noise_of, detail, size, statistic, margin, error, number
-        How often each error occurred. `of`: COUNT or ESTIMATE; `level` and `noise_of` are places among the
-        jurisdiction's levels, another one only for a coterminous recipient; `size` is a place in LARGEST, of the
-        group's true total; `margin` is the margin of error that was stated.
-    published : columns level, detail, size, number
-        Groups published, by the detail of their table.
-    closeness : columns of, level, noise_of, detail, size, statistic, and the sums of `Closeness`
-        How close counts are to the true ones.
-    groups : columns level, size, number
-        Groups of the domain, published or not.
+    counts: columns of, level, noise_of, detail, size, statistic, margin, error, number; how often each error occurred.
+    `of`: COUNT or ESTIMATE; `level` and `noise_of` are places among the jurisdiction's levels, another one only for a
+    coterminous recipient; `size` is a place in LARGEST, of the group's true total; `margin` is the margin of error that
+    was stated.
+    published: columns level, detail, size, number; groups published, by the detail of their table.
+    closeness: columns of, level, noise_of, detail, size, statistic, and the sums of `Closeness`; how close counts are
+    to the true ones.
+    groups: columns level, size, number; groups of the domain, published or not.
     """
 
     counts: pd.DataFrame
