@@ -45,12 +45,8 @@ class FlowCommand:
 
         A run that ends without release stops later ones only where all or none are charged, before the first charge.
 
-        Raises
-        ------
-        Failed
-            where a run stopped; the message names the command that resumes it.
-        Refused
-            where a run was refused, and none stopped.
+        Raises Failed where a run stopped; the message names the command that resumes it; Refused where a run was
+        refused, and none stopped.
         """
         from flows.execution.policy import under_policy
 

@@ -39,12 +39,8 @@ def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Se
 
     Its process ends meanwhile; when resumed, the flow comes here again and continues. A Retry asks anew.
 
-    Raises
-    ------
-    Refused
-        where the charge cannot be met, is not approved, or the run was resumed without an answer.
-    Failed
-        where the ledger cannot be read or written now.
+    Raises Refused where the charge cannot be met, is not approved, or the run was resumed without an answer; Failed
+    where the ledger cannot be read or written now.
     """
     form = Approval.with_initial_data(description=question(settings, given, spend, states), approve=False)
     try:

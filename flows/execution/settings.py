@@ -214,10 +214,8 @@ def keep_settings(run: RunDirectory, settings: RunSettings, sibling: str | None 
 
     sibling: the run that the same command starts over the other jurisdiction. A run that goes on keeps the one it has.
 
-    Raises
-    ------
-    Refused
-        where the directory is that of a run of another system, or the run may draw noise and began with other settings.
+    Raises Refused where the directory is that of a run of another system, or the run may draw noise and began with
+    other settings.
     """
     from tasks.lifecycle.authorization import may_draw
 

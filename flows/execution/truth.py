@@ -38,11 +38,8 @@ def release_truth(settings: S, workers: Workers, *, curator: bool = False) -> Pa
 
     The release is open to its owner only, as is OUT where it is made here.
 
-    Raises
-    ------
-    Refused
-        where the data is not marked and its curator does not ask; where the ledger contradicts the mark or
-        its absence.
+    Raises Refused where the data is not marked and its curator does not ask; where the ledger contradicts the mark or
+    its absence.
     """
     run, out = settings.directory, Path(settings.out)
     check_out(run, out, settings.folder)

@@ -50,16 +50,10 @@ def level_laws(definition: Definition, level: LevelBudget, gamma: Fraction) -> d
 class LevelMargins:
     """Exact margins of error at 95%, in counts.
 
-    Attributes
-    ----------
-    total_only : int
-        Of a TotalOnly group's total.
-    stage_1 : int
-        Of the total of step 1, which decides the detail and is not published.
-    cell : int
-        Of one count of step 2: a total that is published alone, or a sex-by-age cell at any detail.
-    totals : mapping
-        Of the published total (T1) at each detail, the sum of its cells: `total`, `age4`, `age9`, `age23`.
+    total_only: of a TotalOnly group's total.
+    stage_1: of the total of step 1, which decides the detail and is not published.
+    cell: of one count of step 2: a total that is published alone, or a sex-by-age cell at any detail.
+    totals: of the published total (T1) at each detail, the sum of its cells: `total`, `age4`, `age9`, `age23`.
     """
 
     total_only: int

@@ -86,13 +86,10 @@ def agree(
     with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, any
     would disagree with probability FALSE_ALARM at most. The further off a wrong total is, the more surely it is found.
 
-    Parameters
-    ----------
-    noisy, group : int64[cells]
-        Noisy counts, and the group of each cell; a negative group is none.
-    published : {group: total}
-    law : the noise of a cell
-    tolerance : how far from the data a total may be besides, in the unit of the counts
+    noisy, group: int64[cells]; noisy counts, and the group of each cell; a negative group is none.
+    published: {group: total}.
+    law: the noise of a cell.
+    tolerance: how far from the data a total may be besides, in the unit of the counts.
     """
     sums, cells = dict.fromkeys(published, 0), dict.fromkeys(published, 0)
     numbers, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
@@ -128,16 +125,12 @@ def calibrate(
 ) -> Calibrated:
     """Calibrate each group of cells whose total is published and agrees with the data.
 
-    Parameters
-    ----------
-    noisy, group : int64[cells]
-        Noisy counts, and the group of each cell; a negative group is none (a structural zero), left alone.
-    published : {group: total}
-        Groups that are not in it are unpublished and left as they are.
-    consistent : {group: bool}
-        Of the published groups: whether the total agrees with the data (`agree`). Groups for which it does not are not
-        reported.
-    method : additive (default), ratio or nonnegative
+    noisy, group: int64[cells]; noisy counts, and the group of each cell; a negative group is none (a structural zero),
+    left alone.
+    published: {group: total}; groups that are not in it are unpublished and left as they are.
+    consistent: {group: bool}; of the published groups: whether the total agrees with the data (`agree`). Groups for
+    which it does not are not reported.
+    method: additive (default), ratio or nonnegative.
     """
     counts, reported = noisy.copy(), np.ones(len(noisy), dtype=np.bool_)
     order = np.argsort(group, kind="stable")

@@ -71,10 +71,7 @@ def moment(density: Density) -> float:
 def smallest_margin(density: Density) -> int:
     """Return the smallest m with P(|X| <= m) >= .95.
 
-    Raises
-    ------
-    ArithmeticError
-        where P(|X| <= m) is nearer to it than 1e-9, the precision of the sum; no such law is known.
+    Raises ArithmeticError where P(|X| <= m) is nearer to it than 1e-9, the precision of the sum; no such law is known.
     """
     return margin_of_sizes(np.abs(values(density)), density)
 

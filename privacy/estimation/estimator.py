@@ -50,22 +50,14 @@ class Edge:
 class Estimator:
     """How the groups of one detail are estimated. The detail is the event low <= T < high.
 
-    Attributes
-    ----------
-    answers : Answers
-        The laws of both answers.
-    low, high : int or None
-        The thresholds of the detail; None for none.
-    weight : float
-        w; 0 where the estimate is the count.
-    margin : int
-        The 95% margin of error away from thresholds.
-    variance : float
-        The variance of the error there.
-    pooling : Pooling or None
-        In units of own_scale(answers).
-    edge : Edge or None
-        One for both thresholds alike, or for the whole window where it is narrow; none where there is no threshold.
+    answers: Answers; the laws of both answers.
+    low, high: int or None; the thresholds of the detail; None for none.
+    weight: w; 0 where the estimate is the count.
+    margin: the 95% margin of error away from thresholds.
+    variance: the variance of the error there.
+    pooling: Pooling or None; in units of own_scale(answers).
+    edge: Edge or None; one for both thresholds alike, or for the whole window where it is narrow; none where there is
+    no threshold.
     """
 
     answers: Answers

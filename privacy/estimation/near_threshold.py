@@ -31,18 +31,11 @@ STEPS = 8  # sizes tried in a standard deviation of A
 class SizeLaw:
     """The error of the estimate of a group of true size `size`, given the detail; the size from the window's edge.
 
-    Attributes
-    ----------
-    size : int
-        In counts.
-    chance : float
-        P(detail).
-    bias, deviation : float
-        Mean and root mean square of the error, in counts.
-    margin : int
-        m*, in counts.
-    covered : float
-        P(|error| <= the margin that was asked about | detail).
+    size: in counts.
+    chance: P(detail).
+    bias, deviation: mean and root mean square of the error, in counts.
+    margin: m*, in counts.
+    covered: P(|error| <= the margin that was asked about | detail).
     """
 
     size: int

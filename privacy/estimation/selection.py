@@ -42,16 +42,11 @@ WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its un
 class Correction:
     """G on the window 0 <= T < width, or T >= 0: the correction of a pooled total.
 
-    Attributes
-    ----------
-    pooling : Pooling
-        The laws it was solved for, in units of `scale` counts.
-    scale : int
-        Counts in a unit; 1 unless step 1's noise is wide.
-    width : int or None
-        The width of the window in counts.
-    values : float64 array, t x d
-        G in units, for t = 0, 1, ... and d = -m ... m in units. Last row and outer columns stand for all beyond.
+    pooling: Pooling; the laws it was solved for, in units of `scale` counts.
+    scale: counts in a unit; 1 unless step 1's noise is wide.
+    width: int or None; the width of the window in counts.
+    values: float64 array, t x d; G in units, for t = 0, 1, ... and d = -m ... m in units. Last row and outer columns
+    stand for all beyond.
     """
 
     pooling: Pooling = field(repr=False)
@@ -129,10 +124,7 @@ def _last_row(pooling: Pooling, table: NDArray[np.float64]) -> int:
 def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) -> NDArray[np.float64]:
     """Return g for t = 0, 1, ...: up to the window's end, or to where an upper end's lack no longer shows.
 
-    Parameters
-    ----------
-    whole : bool
-        Correct the pooled total for its rounding too. In coarse units it is far finer than they are.
+    whole: correct the pooled total for its rounding too. In coarse units it is far finer than they are.
     """
     p = pooling.first
     n = len(p)

@@ -87,10 +87,7 @@ def prepare(
     standard errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by block
     (`tasks.inputs.blocks.extra`).
 
-    Raises
-    ------
-    Refused
-        for bad input, and where `out` holds something.
+    Raises Refused for bad input, and where `out` holds something.
     """
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

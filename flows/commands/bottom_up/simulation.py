@@ -46,11 +46,8 @@ def simulate_table(
 
     chosen: settings of a bottom-up run, of which it takes table, domain and totals.
 
-    Raises
-    ------
-    Refused
-        where the table is not synthetic and --i-am-the-curator is not given; where the ledger contradicts its mark or
-        the absence of one; or as `tabulate` does.
+    Raises Refused where the table is not synthetic and --i-am-the-curator is not given; where the ledger contradicts
+    its mark or the absence of one; or as `tabulate` does.
     """
     domain = read_domain(Path(chosen["domain"]))
     totals = read_totals(Path(chosen["totals"]), domain) if "totals" in chosen else None

@@ -26,18 +26,12 @@ CHANCE = Fraction("0.9999")
 class BudgetPlan:
     """The parameters that SafeTEx varies.
 
-    Attributes
-    ----------
-    race_codes : int
-        The race multiplicity, 1 to 8. It determines the stability of levels without their own.
-    target, relative : Fraction, bool
-        A margin in counts or, if relative, a margin as a share of the average count of a statistic.
-    chance : Fraction
-        The probability that a group of size 0 is suppressed, at least 1/2.
-    levels, off : dict, frozenset
-        Budgets by level; levels in `off` are not measured.
-    stabilities : dict
-        The stability of levels that do not follow the multiplicity.
+    race_codes: the race multiplicity, 1 to 8. It determines the stability of levels without their own.
+    target, relative: a margin in counts or, if relative, a margin as a share of the average count of a
+    statistic.
+    chance: Fraction; the probability that a group of size 0 is suppressed, at least 1/2.
+    levels, off: dict, frozenset; budgets by level; levels in `off` are not measured.
+    stabilities: dict; the stability of levels that do not follow the multiplicity.
     """
 
     source: str
@@ -87,10 +81,7 @@ def first_plan(
 ) -> BudgetPlan:
     """Return the plan of a file, of `LEVEL=BUDGET` options, or of production.
 
-    Raises
-    ------
-    Refused
-        where two of these are given, or one is invalid.
+    Raises Refused where two of these are given, or one is invalid.
     """
     if definition not in (None, "zcdp", "puredp"):
         raise Refused(f"unknown definition {definition!r}: zcdp or puredp")

@@ -64,10 +64,7 @@ def measure_errors(
 
     each: is called with the seed after every estimate.
 
-    Raises
-    ------
-    Refused
-        where a law of the spine cannot be drawn.
+    Raises Refused where a law of the spine cannot be drawn.
     """
     validated, design = run.validated, run.design
     pieces = [(product, state) for product in design.products for state in validated.states]

@@ -42,10 +42,7 @@ def estimate_from(source: Source, workers: Workers) -> None:
 def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
     """Save exact histograms where estimates go: what estimation without noise would find.
 
-    Raises
-    ------
-    Failed
-        where the run is authorized to draw noise: only a truth shows exact counts.
+    Raises Failed where the run is authorized to draw noise: only a truth shows exact counts.
     """
     if read_drawing(run) is not None:
         raise Failed("estimate: only a truth takes exact counts")

@@ -60,11 +60,8 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
 
     charging: the account, so that it can refuse the run at once; None where nothing will be charged.
 
-    Raises
-    ------
-    Refused
-        where a finding is an error, a file changes while it is read, or the account would refuse the run. The findings
-        are in the run's findings.json, not in the message.
+    Raises Refused where a finding is an error, a file changes while it is read, or the account would refuse the run.
+    The findings are in the run's findings.json, not in the message.
     """
     if (run / "prepared/validated").exists():
         return _validated_before(run, workers, tables, design)

@@ -26,10 +26,8 @@ def configuration_digest(run: TopDownRun) -> str:
 def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> None:
     """Reserve the run's whole spend and make its secret.
 
-    Raises
-    ------
-    Refused, Failed
-        as `authorize` does; Failed where the noise of a spine would cost another sum than is charged.
+    Raises Refused, Failed as `authorize` does; Failed where the noise of a spine would cost another sum than is
+    charged.
     """
     design, validated = run.design, run.validated
     workers.map("reserve budget", run, check_cost, run.product_states)
@@ -43,12 +41,8 @@ def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> Non
 def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
     """Compare the cost of the noise on a state's spine, from its laws, with the charge; check that it can be drawn.
 
-    Raises
-    ------
-    Refused
-        where a law is too wide or too narrow for the sampler, which would stop the run after its charge.
-    Failed
-        where the costs differ.
+    Raises Refused where a law is too wide or too narrow for the sampler, which would stop the run after its charge;
+    Failed where the costs differ.
     """
     spine, allocation = run.spine(product, state), run.design.allocations[product]
     if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):

@@ -63,10 +63,7 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
 
     request, states: of the Bureau's files; they are read, not the release that they are part of, where one is given.
 
-    Raises
-    ------
-    Refused
-        where there are none.
+    Raises Refused where there are none.
     """
     is_release = any((place / SETTINGS_FILE).exists() for place in (folder, folder / FOLDER))
     asked = bool(states) or request not in (None, Request())

@@ -87,10 +87,7 @@ def open_release(
     folder: `measurements/`. changes: fields of the design to replace, such as the estimator. only: states to be
     estimated by themselves, without the US level, if any are named.
 
-    Raises
-    ------
-    Refused
-        where the folder is none of such measurements, or they have faults.
+    Raises Refused where the folder is none of such measurements, or they have faults.
     """
     digest = _read_description(source, folder, changes, only)
     if load_object(source / RELEASE, Measurements).widths:

@@ -168,10 +168,7 @@ def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
 def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
     """Return notes on codes of no block with living quarters; universe: sorted codes of those with.
 
-    Raises
-    ------
-    Refused
-        where codes are in counties that are not there, or too many in tracts that are not there.
+    Raises Refused where codes are in counties that are not there, or too many in tracts that are not there.
     """
     _, known = find_blocks(universe, file.code)
     other = file.code[~known]

@@ -15,19 +15,12 @@ from tasks.population_groups.tabulated import HIERARCHY_COLUMNS, ITERATION_COLUM
 class Iteration:
     """An iteration of a release.
 
-    Attributes
-    ----------
-    code, name : str
-    level : int
-        1 Regional, 2 Detailed.
-    nation_state, sub_state : bool
-        Whether that granularity tabulates it.
-    total_only : bool
-        Whether nation and state give only its total.
-    kind : str
-        `alone`, `combination` or `ethnicity`.
-    regional : str
-        The code of the Regional iteration that a Detailed one is in; "" for none.
+    code, name: str.
+    level: 1 Regional, 2 Detailed.
+    nation_state, sub_state: whether that granularity tabulates it.
+    total_only: whether nation and state give only its total.
+    kind: `alone`, `combination` or `ethnicity`.
+    regional: the code of the Regional iteration that a Detailed one is in; "" for none.
     """
 
     code: str

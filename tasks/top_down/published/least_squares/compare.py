@@ -81,10 +81,7 @@ class Comparison:
 def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -> Comparison:
     """Compare the margins of a release with the Bureau's estimates; write every cell to a new folder `out`.
 
-    Raises
-    ------
-    Refused
-        where the release has no margins of the tables' cells, or the product is not as the Bureau made it.
+    Raises Refused where the release has no margins of the tables' cells, or the product is not as the Bureau made it.
     """
     release = margins.parent if margins.name == MARGINS and not (margins / MANIFEST).exists() else margins
     try:

@@ -33,10 +33,7 @@ Files: TypeAlias = dict[str, str]  # paths, and the geocode that each file's fol
 def find_product(folder: Path, jurisdiction: str) -> Path:
     """Return the folder of a jurisdiction: in the given one, that itself, or one level below.
 
-    Raises
-    ------
-    Refused
-        where there is none.
+    Raises Refused where there is none.
     """
     places = [folder / jurisdiction, folder]
     places += sorted(path / jurisdiction for path in folder.glob("*") if path.is_dir())
@@ -64,11 +61,8 @@ def list_files(product: Path, level: str, states: Iterable[str]) -> Files:
 def load_estimates(database: duckdb.DuckDBPyConnection, name: str, level: str, files: Files) -> None:
     """Make the table `name`: geocode, query, estimate, std_dev of every row of the files.
 
-    Raises
-    ------
-    Refused
-        where a file has other columns, a value that is no such number, a geocode that is not its folder's, or a row
-        twice.
+    Raises Refused where a file has other columns, a value that is no such number, a geocode that is not its folder's,
+    or a row twice.
     """
     for path in files:
         _check_header(path)

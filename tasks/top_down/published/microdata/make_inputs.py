@@ -73,10 +73,8 @@ def make_inputs(
     living quarters; records of a block that it lacks go back to the block in water that they were moved from.
     histograms: write counts by block and cell in place of inputs, a replicate of `das tda accuracy`.
 
-    Raises
-    ------
-    Refused
-        where DATA holds something, a file cannot be read or is no microdata, or its records contradict each other.
+    Raises Refused where DATA holds something, a file cannot be read or is no microdata, or its records contradict each
+    other.
     """
     blocks_there = _universe(universe) if universe else None
     with new_folder(data) as folder:

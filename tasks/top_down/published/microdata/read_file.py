@@ -94,10 +94,7 @@ class MicrodataFile:
     def check(self, table: pa.Table, rows: IntArray, first: int) -> IntArray:
         """Return the numbers of the records in these rows, of which row 0 is line `first`.
 
-        Raises
-        ------
-        Refused
-            for the first value that is not valid, by column and line, without showing it.
+        Raises Refused for the first value that is not valid, by column and line, without showing it.
         """
         numbers = RecordLayout(self.layout.fields).empty(len(rows)).numbers
         for name, of_column in self.layout.fields.items():

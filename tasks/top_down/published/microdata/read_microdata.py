@@ -108,10 +108,8 @@ def read_microdata(
 
     states: only these, where any are named. areas: whether the codes of areas are kept as well.
 
-    Raises
-    ------
-    Refused
-        where a file cannot be read or is no microdata, a value is not of its column, or a product is missing.
+    Raises Refused where a file cannot be read or is no microdata, a value is not of its column, or a product is
+    missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = Microdata(folder)

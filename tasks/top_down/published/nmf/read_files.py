@@ -87,10 +87,7 @@ def read_files(
 
     changes: fields of the design to replace, such as the estimator.
 
-    Raises
-    ------
-    Refused
-        where a finding is an error; the findings are in the directory's findings.json.
+    Raises Refused where a finding is an error; the findings are in the directory's findings.json.
     """
     reading = Reading(source, workers, inventory, request, changes, [])
     reading.add(notes.findings())

@@ -116,11 +116,8 @@ def read_replicates(run: TopDownRun, workers: Workers, source: Path) -> tuple[in
 
     Replicate 0 is the truth, and is compared with it.
 
-    Raises
-    ------
-    Refused
-        where there are fewer than two, one cannot be read, lacks the run's states or has blocks of another universe,
-        or 0 is not the truth.
+    Raises Refused where there are fewer than two, one cannot be read, lacks the run's states or has blocks of another
+    universe, or 0 is not the truth.
     """
     workers.map("keep counts", run, keep_truth, run.product_states)
     if source.is_dir():
