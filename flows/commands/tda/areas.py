@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,7 @@ import typer
 
 from flows.commands.fields import with_options
 from flows.commands.options import WorkOptions
+from flows.reports.figures import fraction
 from flows.reports.formats import Format, FormatOption, report
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
@@ -17,6 +20,9 @@ from tasks.lifecycle.new_folder import check_empty
 if TYPE_CHECKING:
     from tasks.top_down.published.places import Published
     from tasks.top_down.user_areas.kept import KeptState
+
+
+LIMITS = (Fraction(1, 10**4), Fraction(200))  # of a plan's range, typed as a share or in per cent
 
 
 @with_options
@@ -57,6 +63,9 @@ def areas(
         str | None,
         typer.Option(help="Of the Bureau's files: declared population, state,pop.", show_default="April 1, 2020"),
     ] = None,
+    within: Annotated[
+        str, typer.Option(help="The limit that is asked of a plan's range: a share of the ideal, `10%` or `0.1`.")
+    ] = "10%",
     form: FormatOption = Format.table,
     *,
     options: WorkOptions,
@@ -65,7 +74,7 @@ def areas(
 
     The first question reads the measurements; what further ones need is kept in the state folder. No record, secret or
     account is needed, and nothing is spent. Of a plan that divides a state, each district's deviation from the ideal is
-    given, and bounds of the largest one and of the range.
+    given, and bounds of the largest one and of the range; the answer, whether the range is within a limit, comes first.
 
     **Example:** `das tda areas out/us plan.csv hearing/`
 
@@ -78,6 +87,7 @@ def areas(
     from tasks.top_down.user_areas.published import published_counts
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
 
+    limit = fraction(within.removesuffix("%"), "--within", LIMITS) / (100 if within.endswith("%") else 1)
     if out is not None:
         check_empty(out)
     file = read_areas(blocks, area_column, pad=pad)
@@ -88,6 +98,7 @@ def areas(
     counts_shown = published_counts(shown) if shown else None
     kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
     found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners)
+    found = replace(found, within=float(limit))
     counts = [name.strip() for name in count.split(",")] if count else []
     chosen = found.only(counts) if counts else found
     written = write_files(out.resolve(), chosen) if out is not None else []

@@ -16,6 +16,7 @@ from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
 from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
+from tasks.top_down.user_areas.hearing import WITHIN
 from tasks.top_down.user_areas.intervals import Z90, Z95, interval
 from tasks.top_down.user_areas.kept import KeptState
 from tasks.top_down.user_areas.published import Published
@@ -49,7 +50,7 @@ class AreaEstimates:
 
     published: by product (areas, counts), where there are such counts. plan: where the areas partition a state. shares:
     of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
-    what the figures are not. reading: how to read them.
+    what the figures are not. reading: how to read them. within: the limit that is asked of a plan's range, a share.
     """
 
     source: str
@@ -62,6 +63,7 @@ class AreaEstimates:
     notes: tuple[str, ...]
     banners: tuple[str, ...]
     reading: tuple[str, ...]
+    within: float = WITHIN
 
     def only(self, counts: Sequence[str]) -> AreaEstimates:
         """Return the estimates of these counts alone. Raises Refused for one that is not known."""

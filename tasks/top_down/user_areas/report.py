@@ -25,6 +25,7 @@ from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.description import COUNTS, DESCRIPTION
 from tasks.top_down.user_areas.deviations import LEVEL
+from tasks.top_down.user_areas.hearing import answer, census_verdict, deviation_chart, verdict_table
 from tasks.top_down.user_areas.intervals import Z95
 
 SHORT = ("total", "voting age")  # counts that are shown of many areas
@@ -106,7 +107,11 @@ def as_data(areas: AreaEstimates) -> dict[str, Any]:
             }
             for one in plan.bounds
         }
-        data["plan"] = {"ideal": plan.ideal, "districts": _plan_rows(areas), "bounds": bounds, "reading": BOUNDS}
+        data["plan"] = {
+            "ideal": plan.ideal,
+            "within": areas.within,
+            "census_within": census_verdict(plan, areas.within),
+        } | {"answer": answer(plan, areas.within), "districts": _plan_rows(areas), "bounds": bounds, "reading": BOUNDS}
     if areas.shares:
         data["shares_of_voting_age"] = [
             {"area": name, "race": race, "share": _known(share[at]), "standard_error": _known(error[at])}
@@ -172,7 +177,6 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
             "standard error": "{standard_error:,.1f}",
             "95%": "{low_95:+,.0f} to {high_95:+,.0f}",
             "percent": "{percent:+.2f}",
-            "standard error, percent": "{percent_standard_error:.2g}",
         },
         [
             {**row, "shown": "" if row["published"] is None else f"{row['published']:+,.0f}"}
@@ -210,8 +214,13 @@ def terminal_tables(areas: AreaEstimates, counts: Sequence[str]) -> list[TextTab
     table = counts_table(shown, f"Areas, from {areas.source}")
     notes = [*(f"note: {note}" for note in areas.notes), *areas.banners, *areas.reading]
     if shown is not areas and not counts:
-        notes.insert(0, "All counts are in OUT, or by --count and --json.")
-    return [TextTable(table.title, table.columns, table.rows, notes, table.words), *plan_tables(areas)[:1]]
+        notes.insert(0, "The counts of each area are in OUT, or by --count and --json.")
+    table = replace(table, notes=notes)
+    if areas.plan is None:
+        return [table]
+    bounds, _ = plan_tables(areas)
+    shown_tables = [bounds, table] if counts else [replace(bounds, notes=[*bounds.notes, *notes])]
+    return [verdict_table(areas.plan, areas.within), *shown_tables]
 
 
 def _with_minus(table: TextTable) -> TextTable:
@@ -240,6 +249,15 @@ def page(areas: AreaEstimates) -> str:
         where=title_of_states([*map(name_of_state, areas.states)]),
         groups=groups,
         plan=list(map(_with_minus, plan_tables(areas))),
+        **_hearing(areas),
         shares=shares_table(areas) if areas.shares else None,
         several=several,
     )
+
+
+def _hearing(areas: AreaEstimates) -> dict[str, Any]:
+    """Return what a page of a plan opens with."""
+    if (plan := areas.plan) is None:
+        return {}
+    chart = deviation_chart(areas.names, plan, areas.within)
+    return {"answer": answer(plan, areas.within), "ideal": round(plan.ideal, 1), "chart": chart}

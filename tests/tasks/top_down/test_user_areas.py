@@ -43,8 +43,9 @@ from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import Published, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
-from tasks.top_down.user_areas.deviations import DRAWS, deviations, errors, joint_width
+from tasks.top_down.user_areas.deviations import DRAWS, Bounds, Deviations, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
+from tasks.top_down.user_areas.hearing import answer, census_verdict
 from tasks.top_down.user_areas.intervals import Z95, interval
 from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
 from tasks.top_down.user_areas.published import published_counts
@@ -481,6 +482,7 @@ def test_the_command_answers_from_what_is_kept(
     assert all(column.meaning for table in tables for column in table.columns)
     page = (tmp_path / "out/areas.html").read_text()
     assert "<script" not in page
+    assert data["plan"]["answer"][1] in page[: page.index("<svg")]
     assert "<h1>Estimates of 2 areas of Wyoming, with their errors</h1>" in page
     assert "group quarters: nursing facilities" in page
     assert " ± 0.0<" not in page
@@ -574,6 +576,28 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> N
     bounds, districts = plan_tables(found)
     assert [row[1].split(" ")[0] for row in (*bounds.rows, *districts.rows)] == ["+8", "-10", "+18", "+2", "+8", "-10"]
     assert "published" not in plan_tables(estimate_file([tree], file, "", None))[0].columns
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "within", "verdict"),
+    [
+        (8, 2, 0.1, "yes"),
+        (10, 2, 0.1, "yes"),
+        (23, 0, 0.1, "not known"),
+        (23, 10, 0.1, "not known"),
+        (23, 11, 0.1, "no"),
+    ],
+)
+def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: float, verdict: str) -> None:
+    bounds = Bounds("range", 4.3, 6.0, 3.0, low, high)
+    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
+    assert census_verdict(plan, within) == verdict
+    published, census = answer(plan, within)
+    assert published == "The published range of this plan is 4.3 %, within the limit of 10 %."
+    assert ("not known" in census) == (verdict == "not known")
+    assert f"{high:g} %" in census
+    plan = replace(plan, bounds=(replace(bounds, published=None),))
+    assert answer(plan, within)[0].startswith("The range of the estimates is 6 %")
 
 
 def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:

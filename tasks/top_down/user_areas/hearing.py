@@ -1,0 +1,90 @@
+"""What a hearing asks of a districting plan: is its range within a limit? The answer in words, and one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from tasks.pages.charts import BLUE, INK, ORANGE, picture
+from tasks.pages.text_table import TextTable
+from tasks.top_down.user_areas.deviations import LEVEL, Bounds, Deviations
+from tasks.top_down.user_areas.intervals import Z95
+
+Verdict = Literal["yes", "no", "not known"]
+WITHIN = 0.1  # the range, as a share of the ideal, that courts have let pass for state plans without a further reason
+
+
+def census_verdict(plan: Deviations, within: float) -> Verdict:
+    """Return whether the range of the census counts is at most a share of the ideal, by its bounds."""
+    bounds = range_of(plan)
+    if bounds.high <= within * plan.ideal:
+        return "yes"
+    return "no" if bounds.low > within * plan.ideal else "not known"
+
+
+def range_of(plan: Deviations) -> Bounds:
+    """Return the bounds of the largest deviation less the smallest."""
+    return next(one for one in plan.bounds if one.name == "range")
+
+
+def answer(plan: Deviations, within: float) -> list[str]:
+    """Return the answer in sentences: of the published counts first, where there are any, then of the census counts."""
+    bounds, limit = range_of(plan), f"{100 * within:g} %"
+    between = f"between {_percent(bounds.low / plan.ideal)} and {_percent(bounds.high / plan.ideal)}"
+    verdict = census_verdict(plan, within)
+    known = {
+        "yes": f"The census range is at most {limit}: it lies {between}",
+        "no": f"The census range is above {limit}: it lies {between}",
+        "not known": f"Whether the census range is at most {limit} is not known from the measurements ({between}",
+    }[verdict]
+    said = [f"{known}{')' if verdict == 'not known' else ''}, with a probability of at least {LEVEL:.0%}."]
+    if bounds.published is None:
+        said.insert(
+            0,
+            f"The range of the estimates is {_percent(bounds.estimate / plan.ideal)}; published counts are not given.",
+        )
+        return said
+    share = bounds.published / plan.ideal
+    within_it = "within" if share <= within else "above"
+    said.insert(0, f"The published range of this plan is {_percent(share)}, {within_it} the limit of {limit}.")
+    return said
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
+
+
+def verdict_table(plan: Deviations, within: float) -> TextTable:
+    """Return the answer as a terminal shows it."""
+    bounds, limit = range_of(plan), f"within {100 * within:g} %?"
+    rows = [["census counts", f"{_percent(bounds.low / plan.ideal)} to {_percent(bounds.high / plan.ideal)}"]]
+    rows[0].append(census_verdict(plan, within))
+    if bounds.published is not None:
+        share = bounds.published / plan.ideal
+        rows.insert(0, ["published counts", _percent(share), "yes" if share <= within else "no"])
+    return TextTable("The plan", ["range of the", "of the ideal", limit], rows, answer(plan, within))
+
+
+@picture
+def deviation_chart(names: Sequence[str], plan: Deviations, within: float) -> Figure:
+    """Draw the districts' deviations in per cent of the ideal, with 95% intervals and the band of half the limit."""
+    figure, axis = plt.subplots(figsize=(8, 0.9 + 0.15 * len(names)))
+    at, share = np.arange(len(names))[::-1], 100 / plan.ideal
+    reach = Z95 * plan.error * share
+    axis.axvspan(-50 * within, 50 * within, color=BLUE, alpha=0.12, linewidth=0)
+    axis.axvline(0, color=INK, linewidth=0.8)
+    axis.hlines(at, plan.deviation * share - reach, plan.deviation * share + reach, color=INK, linewidth=1)
+    axis.plot(plan.deviation * share, at, "o", color=BLUE, markersize=3.5, label="estimate, with its 95% interval")
+    if plan.published is not None:
+        axis.plot(plan.published * share, at, "D", color=ORANGE, markersize=4, label="published")
+    axis.set_yticks(at, names, fontsize=7)
+    axis.set_ylim(-0.8, len(names) - 0.2)
+    axis.set_xlabel(
+        f"deviation from the ideal, per cent; shaded: ± {50 * within:g}, which keeps the range within {100 * within:g}"
+    )
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=8)
+    return figure
