@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
-from tasks.bottom_up.measure import PLAN, calibrate_counts, measure
+from tasks.bottom_up.measure import DESIGN, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
@@ -19,21 +19,21 @@ from tasks.lifecycle.files import save_object
 
 
 def check(settings: BottomUpSettings) -> bool:
-    """Refuse a plan, a table that is not there and an account with which a run could not end."""
-    precheck_budget(settings.directory, settings.plan(), settings.table, settings.charging)
+    """Refuse a design, a table that is not there and an account with which a run could not end."""
+    precheck_budget(settings.directory, settings.design(), settings.table, settings.charging)
     return True
 
 
 def stages(run: Runner[BottomUpSettings]) -> Path:
     """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
-    settings, workers, plan = run.settings, run.workers, run.settings.plan()
-    save_object(run.directory / PLAN, plan)
+    settings, workers, design = run.settings, run.workers, run.settings.design()
+    save_object(run.directory / DESIGN, design)
     names = Path(settings.domain).with_name(NAMES.file)
     if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
         keep_regions(run.directory, str(names))
-    tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=plan.domain)
-    states = plan.domain.charged
-    run.reserve(reserve_budget, given=tabulated, charge=lambda: plan.mechanism.spend, states=states).result()
+    tabulated = run.do("tabulate", tabulate, workers=workers, table=settings.table, domain=design.domain)
+    states = design.domain.charged
+    run.reserve(reserve_budget, given=tabulated, charge=lambda: design.mechanism.spend, states=states).result()
     run.do("measure", measure, workers=workers)
     run.do("calibrate", calibrate_counts, workers=workers)
     run.do("release", stage_release, workers=workers, staged=run.staged)

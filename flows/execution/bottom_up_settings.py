@@ -14,7 +14,7 @@ from tasks.inputs.exact_numbers import quoted_number
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from tasks.bottom_up.measure import RunPlan
+    from tasks.bottom_up.measure import Design
 
 
 def checked_number(text: str) -> str:
@@ -70,19 +70,19 @@ class BottomUpSettings(RunSettings):
         return mark_folder(self.table)
 
     def configuration_digest(self) -> str:
-        """Return the digest of the plan. Raises Refused."""
-        return self.plan().digest()
+        """Return the digest of the design. Raises Refused."""
+        return self.design().digest()
 
-    def plan(self) -> RunPlan:
-        """Return the plan of the run, from the public files. Raises Refused."""
+    def design(self) -> Design:
+        """Return the design of the run, from the public files. Raises Refused."""
         from privacy.noise.sampler import check_law
         from tasks.bottom_up.domain import check_marginals, read_domain, read_totals
-        from tasks.bottom_up.measure import RunPlan
+        from tasks.bottom_up.measure import Design
 
         domain = read_domain(Path(self.domain))
         each = ((), *((name,) for name in (*domain.factors, *domain.groups)))
         try:
-            plan = RunPlan(
+            design = Design(
                 domain=domain,
                 epsilon=Fraction(self.epsilon),
                 totals=read_totals(Path(self.totals), domain) if self.totals else None,
@@ -91,10 +91,10 @@ class BottomUpSettings(RunSettings):
                 marginals=each if self.marginals is None else self.marginals,
                 clip=self.clip,
             )
-            check_marginals(domain, plan.marginals)
-            if plan.tolerance < 0:
+            check_marginals(domain, design.marginals)
+            if design.tolerance < 0:
                 raise ValueError("the tolerance must not be negative")
-            check_law(plan.mechanism.law)
+            check_law(design.mechanism.law)
         except ValueError as error:
             raise Refused(str(error)) from None
-        return plan
+        return design

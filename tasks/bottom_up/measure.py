@@ -22,7 +22,7 @@ from tasks.lifecycle.files import load_object, open_array, save_arrays, save_obj
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
-PLAN = "prepared/plan"
+DESIGN = "prepared/design"
 CASES = "noisy/cases"
 FINAL = "noisy/final"
 CELLS_EACH = 1 << 20  # cells that one piece of a noise stage holds
@@ -30,7 +30,7 @@ QUERY = "bottom-up/histogram"
 
 
 @dataclass(frozen=True)
-class RunPlan:
+class Design:
     """The choices of a run, all public."""
 
     domain: Domain
@@ -68,8 +68,8 @@ class RunPlan:
 
 def measure(run: RunDirectory, workers: Workers) -> None:
     """Add noise to every cell that is not a structural zero, empty ones too."""
-    plan = load_object(run / PLAN, RunPlan)
-    workers.map("measure", run, measure_piece, [(number,) for number in range(plan.pieces)])
+    design = load_object(run / DESIGN, Design)
+    workers.map("measure", run, measure_piece, [(number,) for number in range(design.pieces)])
 
 
 def measure_piece(run: RunDirectory, number: int) -> None:
@@ -78,11 +78,11 @@ def measure_piece(run: RunDirectory, number: int) -> None:
 
 
 def _measure_piece(run: RunDirectory, number: int) -> None:
-    plan = load_object(run / PLAN, RunPlan)
+    design = load_object(run / DESIGN, Design)
     start = number * CELLS_EACH
-    stop = min(start + CELLS_EACH, plan.domain.histogram.cells)
-    noisy = exact_counts(run, start, stop) + _noise(run, plan, start, stop)
-    noisy[~plan.domain.histogram.possible(np.arange(start, stop))] = 0
+    stop = min(start + CELLS_EACH, design.domain.histogram.cells)
+    noisy = exact_counts(run, start, stop) + _noise(run, design, start, stop)
+    noisy[~design.domain.histogram.possible(np.arange(start, stop))] = 0
     save_arrays(run / f"noisy/{number:05d}", {"count": noisy})
 
 
@@ -103,10 +103,10 @@ def _partitions(run: RunDirectory, partitions: int) -> Iterator[tuple[NDArray[np
             yield open_array(folder, "cell"), open_array(folder, "steps")
 
 
-def _noise(run: RunDirectory, plan: RunPlan, start: int, stop: int) -> NDArray[np.int64]:
+def _noise(run: RunDirectory, design: Design, start: int, stop: int) -> NDArray[np.int64]:
     secret, given = read_secret(run)
     noise = QueryNoise(
-        plan.mechanism.law,
+        design.mechanism.law,
         secret,
         input_digest=given.input_digest,
         configuration_digest=given.configuration_digest,
@@ -121,15 +121,15 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 
 
 def _calibrate(run: RunDirectory) -> None:
-    plan = load_object(run / PLAN, RunPlan)
-    noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(plan.pieces)])
-    reported = plan.domain.histogram.possible(np.arange(len(noisy)))
+    design = load_object(run / DESIGN, Design)
+    noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(design.pieces)])
+    reported = design.domain.histogram.possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []
-    if plan.totals is not None:
-        grouping = plan.totals.grouping
+    if design.totals is not None:
+        grouping = design.totals.grouping
         group = np.where(reported, grouping.of(np.arange(len(noisy))), -1)
-        consistent = _consistent(run, plan, plan.totals, noisy, group)
-        done = calibrate(noisy, group, plan.totals.published, consistent, plan.calibration)
+        consistent = _consistent(run, design, design.totals, noisy, group)
+        done = calibrate(noisy, group, design.totals.published, consistent, design.calibration)
         noisy, reported = done.counts, reported & done.reported
         cases = [{**grouping.label(number), "case": case} for number, case in done.cases.items()]
     save_object(run / CASES, cases)
@@ -137,13 +137,13 @@ def _calibrate(run: RunDirectory) -> None:
 
 
 def _consistent(
-    run: RunDirectory, plan: RunPlan, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
+    run: RunDirectory, design: Design, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
 ) -> dict[int, bool]:
     """Return which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
     tabulated = load_object(run / TABULATED, Tabulated)
-    within = plan.tolerance / plan.domain.grid
+    within = design.tolerance / design.domain.grid
     if not tabulated.mark:
-        return agree(noisy, group, totals.published, plan.mechanism.law, within)
+        return agree(noisy, group, totals.published, design.mechanism.law, within)
     exact = np.zeros(totals.grouping.groups, np.int64)
     for cell, steps in _partitions(run, tabulated.partitions):
         np.add.at(exact, totals.grouping.of(cell), steps)

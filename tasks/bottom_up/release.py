@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.description import description
-from tasks.bottom_up.measure import CASES, FINAL, PLAN, RunPlan
+from tasks.bottom_up.measure import CASES, DESIGN, FINAL, Design
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.inputs.public_regions import write_regions
 from tasks.lifecycle.datapackage import write_package
@@ -62,75 +62,75 @@ def write_release(run: RunDirectory, staged: Path) -> None:
 
 
 def _write_all(run: RunDirectory, out: Path) -> None:
-    plan = load_object(run / PLAN, RunPlan)
+    design = load_object(run / DESIGN, Design)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
-    names = {"histogram": plan.domain.histogram.names}
-    names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in plan.marginals}
+    names = {"histogram": design.domain.histogram.names}
+    names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in design.marginals}
     for table, columns in names.items():
-        _write(out, table, plan, columns, count, reported)
-    if regions := plan.domain.regions():
+        _write(out, table, design, columns, count, reported)
+    if regions := design.domain.regions():
         write_regions(run, out, regions.__contains__)
-    manifest = _manifest(run, plan)
+    manifest = _manifest(run, design)
     write_package(out, description(manifest), manifest, file_names(out))
     write_manifest(out, manifest)
 
 
 def _write(
-    out: Path, table: str, plan: RunPlan, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
+    out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
 ) -> None:
     """Write one table by the factors or groups named; the histogram is the one by all of them."""
-    whole = tuple(names) == plan.domain.histogram.names
+    whole = tuple(names) == design.domain.histogram.names
     cells = reported.astype(np.int64)
-    sums = count if whole else plan.domain.marginal(np.where(reported, count, 0), names)
-    summed = cells if whole else plan.domain.marginal(cells, names)
+    sums = count if whole else design.domain.marginal(np.where(reported, count, 0), names)
+    summed = cells if whole else design.domain.marginal(cells, names)
     rows = np.flatnonzero(summed)
-    margins = _margins(plan, summed)
+    margins = _margins(design, summed)
     text, columns = out / f"{table}.csv", out / "parquet" / f"{table}.parquet"
     columns.parent.mkdir(parents=True, exist_ok=True)
-    first = _table(plan, names, rows[:0], sums, margins)
+    first = _table(design, names, rows[:0], sums, margins)
     with (
         pa.csv.CSVWriter(text, first.drop_columns(["MOE"]).schema, write_options=PIPES) as as_text,
         pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
     ):
         for start in range(0, len(rows), ROWS_AT_ONCE):
-            batch = _table(plan, names, rows[start : start + ROWS_AT_ONCE], sums, margins)
+            batch = _table(design, names, rows[start : start + ROWS_AT_ONCE], sums, margins)
             as_text.write_table(batch.drop_columns(["MOE"]))
             as_parquet.write_table(batch)
 
 
-def _margins(plan: RunPlan, summed: NDArray[np.int64]) -> NDArray[np.int64]:
+def _margins(design: Design, summed: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the 95% margin of error, in steps, of each sum, given its number of cells."""
     distinct, place = np.unique(summed, return_inverse=True)
-    law = plan.mechanism.law
+    law = design.mechanism.law
     return np.array([margin_of_error(law, cells) if cells else 0 for cells in distinct.tolist()], np.int64)[place]
 
 
 def _table(
-    plan: RunPlan, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
+    design: Design, names: Sequence[str], rows: NDArray[np.int64], sums: NDArray[np.int64], margins: NDArray[np.int64]
 ) -> pa.Table:
-    grouping = plan.domain.grouping(names)
+    grouping = design.domain.grouping(names)
     shape = tuple(map(len, grouping.levels)) or (1,)
     columns: dict[str, Any] = {}
     for name, levels, number in zip(names, grouping.levels, np.unravel_index(rows, shape), strict=False):
         columns[name] = pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), pa.array(levels)).cast(
             "string"
         )
-    counts = sums[rows].clip(min=0) if plan.clip else sums[rows]
-    return pa.table({**columns, "COUNT": _in_units(plan, counts), "MOE": _in_units(plan, margins[rows])})
+    counts = sums[rows].clip(min=0) if design.clip else sums[rows]
+    return pa.table({**columns, "COUNT": _in_units(design, counts), "MOE": _in_units(design, margins[rows])})
 
 
-def _in_units(plan: RunPlan, steps: NDArray[np.int64]) -> NDArray[Any]:
-    grid = plan.domain.grid
+def _in_units(design: Design, steps: NDArray[np.int64]) -> NDArray[Any]:
+    grid = design.domain.grid
     if grid.denominator == 1:
         return steps * int(grid)
     return steps.astype(np.float64) * grid.numerator / grid.denominator  # rounded once, up to products of 2^53
 
 
-def _manifest(run: RunDirectory, plan: RunPlan) -> dict[str, Any]:
+def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
     tabulated = load_object(run / TABULATED, Tabulated)
-    mechanism, domain = plan.mechanism, plan.domain
-    statements = ["guarantee", "margins"] + ["clipping"] * plan.clip
-    if plan.totals is not None:
+    mechanism, domain = design.mechanism, design.domain
+    statements = ["guarantee", "margins"] + ["clipping"] * design.clip
+    if design.totals is not None:
         statements += ["calibration", "exact_test" if tabulated.mark else "noisy_test"]
     return {
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",
@@ -152,12 +152,12 @@ def _manifest(run: RunDirectory, plan: RunPlan) -> dict[str, Any]:
             "domain": domain.digest(),
         },
         "calibration": {
-            "method": plan.calibration if plan.totals is not None else None,
-            "tolerance": str(plan.tolerance),
+            "method": design.calibration if design.totals is not None else None,
+            "tolerance": str(design.tolerance),
             "groups": load_object(run / CASES, list[dict[str, str]]),
         },
-        "clipped": plan.clip,
-        "configuration_digest": plan.digest(),
+        "clipped": design.clip,
+        "configuration_digest": design.digest(),
         "statements": {name: STATEMENTS_BOTTOM_UP[name] for name in statements},
         **made_by(run),
     }

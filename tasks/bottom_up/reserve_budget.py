@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tasks.bottom_up.measure import PLAN, RunPlan
+from tasks.bottom_up.measure import DESIGN, Design
 from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.lifecycle.run_directory import RunDirectory
 
 
-def precheck_budget(run: RunDirectory, plan: RunPlan, table: str, charging: Charging) -> None:
+def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Charging) -> None:
     """Refuse, before the table is read, one without the declared columns and an account that cannot be charged.
 
     Charges nothing. Marked data needs no account. A run that has tabulated is past this.
@@ -18,9 +18,9 @@ def precheck_budget(run: RunDirectory, plan: RunPlan, table: str, charging: Char
     """
     if (run / TABULATED).exists():
         return
-    open_source(table, plan.domain)
+    open_source(table, design.domain)
     if read_table_mark(table) is None:
-        precheck(run, charging, plan.domain.charged, plan.mechanism.spend)
+        precheck(run, charging, design.domain.charged, design.mechanism.spend)
 
 
 def reserve_budget(run: RunDirectory, charging: Charging) -> None:
@@ -28,6 +28,6 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
 
     Raises Refused, Failed as `authorize` does.
     """
-    plan = load_object(run / PLAN, RunPlan)
+    design = load_object(run / DESIGN, Design)
     tabulated = load_object(run / TABULATED, Tabulated)
-    authorize(run, charging, plan.domain.charged, plan.mechanism.spend, plan.digest(), tabulated)
+    authorize(run, charging, design.domain.charged, design.mechanism.spend, design.digest(), tabulated)

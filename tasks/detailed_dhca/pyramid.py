@@ -117,7 +117,7 @@ class Drawing:
     """A pyramid in the units of its picture, which is 480 wide.
 
     labels: ages with their height. below: the axis of the bars' lengths, as (text, distance from zero); above: that
-    of shares, where there is one beside it. outline: the steps of another group ("" for none).
+    of shares, where there is one. outline: the steps of another group ("" for none).
     """
 
     height: float

@@ -72,27 +72,16 @@ class Reference:
 class Table:
     """A table, or all tables of one shape.
 
-    Attributes
-    ----------
-    title : str
-        May have the placeholders of its files.
-    columns, key, references
-        Of those of its columns that a file has.
-    text, parquet : str
-        Its files as text and as Parquet with the same rows. A placeholder, as in `t1/{level}.csv`, stands for any
-        name, `{rest*}` also for names of folders within, `{level=County}` for the one name.
-    delimiter : str
-        Between the columns of text; with `|` nothing is quoted.
-    split : str
-        The placeholder whose files are parts of one table; of every other placeholder each name is a table.
-    counts : bool
-        Whether `read_release` has its counts.
-    of : str
-        The table whose counts its estimates and margins are of.
-    sums : str
-        The table of the named sums of its cells, which `read_release` has in their place.
-    dependent : bool
-        Whether the errors of its rows depend on each other, so that no law gives the margin of a sum.
+    title: may have the placeholders of its files.
+    columns, key, references: of those of its columns that a file has.
+    text, parquet: its files as text and as Parquet with the same rows. A placeholder, as in `t1/{level}.csv`, stands
+    for any name, `{rest*}` also for names of folders within, `{level=County}` for the one name.
+    delimiter: between the columns of text; with `|` nothing is quoted.
+    split: the placeholder whose files are parts of one table; of every other placeholder each name is a table.
+    counts: whether `read_release` has its counts.
+    of: the table whose counts its estimates and margins are of.
+    sums: the table of the named sums of its cells, which `read_release` has in their place.
+    dependent: whether the errors of its rows depend on each other, so that no law gives the margin of a sum.
     """
 
     title: str

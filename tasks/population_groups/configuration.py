@@ -161,8 +161,8 @@ def parse_configuration(text: str, kind: type[Config]) -> tuple[Config | None, l
     try:
         configuration = kind.model_validate(values)
     except ValidationError as error:
-        told = [each for each in error.errors() if each["type"] != "missing"]
-        faults += [_finding(each["msg"].removeprefix("Value error, "), str(each["loc"][0])) for each in told]
+        invalid = [each for each in error.errors() if each["type"] != "missing"]
+        faults += [_finding(each["msg"].removeprefix("Value error, "), str(each["loc"][0])) for each in invalid]
         return None, faults
     faults += _across(configuration)
     return (None if faults else configuration), faults

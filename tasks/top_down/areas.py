@@ -1,4 +1,4 @@
-"""The areas beside the spine's geounits that a release counts: tabulation geounits and entities off the spine.
+"""The areas that a release counts besides the spine's geounits: tabulation geounits and entities off the spine.
 
 Both are sums of blocks and are named by public codes, unlike the geounits of an optimized spine.
 """

@@ -35,7 +35,7 @@ class TopDownRun(Source):
         return self._load("prepared/tables", Tables)
 
     def chunk_folder(self, product: str, number: int) -> Path:
-        """Return the folder of a chunk's counted records; its report is beside it, with the suffix .json."""
+        """Return the folder of a chunk's counted records; its report is next to it, with the suffix .json."""
         return self / f"persons/{product}/{number:05d}"
 
     def counts_folder(self, product: str, state: str, level: str) -> Path:

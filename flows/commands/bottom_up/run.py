@@ -38,7 +38,7 @@ def run(
     def begin() -> list[BottomUpSettings]:
         check_needed(BottomUpSettings, chosen)
         settings = options.new_settings(BottomUpSettings, options.run_id or new_run_id("bottom-up"), chosen)
-        err.print(spend_table({settings.folder.upper(): settings.plan().mechanism.spend}))
+        err.print(spend_table({settings.folder.upper(): settings.design().mechanism.spend}))
         return [settings]
 
     COMMAND.run(context, options, begin)

@@ -71,7 +71,7 @@ def _summed(*tables: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What the repetitions over a jurisdiction have shown, beside the laws that their noise had. Not private.
+    """What the repetitions over a jurisdiction have shown, and the laws that their noise had. Not private.
 
     `queries` are those of `levels`, the jurisdiction's, in the order R.
     """

@@ -109,8 +109,8 @@ class Report:
         """Return what a person reads first: the errors by level and workload, and what estimates buy, if there are."""
         levels = TextTable.filled("Errors by level and table", OF_LEVEL, in_words(self.summary()), words=3)
         gains = in_words(self.gains().to_dict("records"))
-        beside = [TextTable.filled("Counts and estimates", OF_GAIN, gains, words=3)] if gains else []
-        return [levels, *beside]
+        compared = [TextTable.filled("Counts and estimates", OF_GAIN, gains, words=3)] if gains else []
+        return [levels, *compared]
 
 
 COMPARED = ("COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE")

@@ -144,7 +144,7 @@ def _blank(rows: pd.DataFrame) -> list[dict[Any, Any]]:
 
 
 def target_table(target: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> TextTable:
-    """Return by level the share of areas that meet the redistricting target, spine and estimator beside each other."""
+    """Return by level the share of areas that meet the redistricting target, by spine and estimator."""
     rows = []
     for level, table in target.groupby("level", sort=False):
         by = table.set_index(["spine", "estimator"])["share"]
@@ -202,7 +202,7 @@ def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
 
 
 def _margins(coverage: pd.DataFrame, kinds: Sequence[str]) -> TextTable:
-    """Return by count and level the share of the released counts within their margins, spine beside spine."""
+    """Return by count and level the share of the released counts within their margins, by spine."""
     chosen = coverage["quantity"].isin(WITH_MARGIN) & (coverage["cut"] == 0) & (coverage["estimator"] == "gls")
     rows = []
     for (of, place), table in coverage[chosen].sort_values("of", kind="stable").groupby(["of", "place"], sort=False):
@@ -296,18 +296,18 @@ def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], lev
         )
     errors = np.array([values["mae"] for values in by.values()])
     ends = np.max([values["mae"] + values["sd"].fillna(0) for values in by.values()], axis=0)
-    beside: Any = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+    right_of_end: Any = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
     for y, end, of_level in zip(at.tolist(), ends.tolist(), errors.T, strict=True):
         exact = of_level == 0
         if exact.all():
             axis.text(0.01, y, "exact", transform=axis.get_yaxis_transform(), va="center", fontsize=8)
         elif exact.any():
-            axis.annotate(f"{estimators[exact.argmax()]}: exact", (end, y), **beside)
+            axis.annotate(f"{estimators[exact.argmax()]}: exact", (end, y), **right_of_end)
         elif len(estimators) == 2 and (of_level > 0).all():
             axis.hlines(y, of_level.min(), of_level.max(), color=GREY, lw=1.5, zorder=0)
             change = round(100 * (of_level[1] / of_level[0] - 1))
             words = f"{change:+d}%".replace("-", "\u2212") if change else "the same"
-            axis.annotate(words, (end, y), **beside)
+            axis.annotate(words, (end, y), **right_of_end)
     axis.margins(x=0.25)
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter("")

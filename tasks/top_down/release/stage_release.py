@@ -1,4 +1,4 @@
-"""The stage "release": histograms, invariants and microdata, margins of error beside them, report and manifest."""
+"""The stage "release": histograms with margins of error, invariants, microdata, report and manifest."""
 
 from __future__ import annotations
 

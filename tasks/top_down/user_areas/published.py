@@ -1,4 +1,4 @@
-"""Published counts of blocks beside the estimates: of a release of das-flows, or of P.L. 94-171 files."""
+"""Published counts of blocks to set next to the estimates: of a release of das-flows, or of P.L. 94-171 files."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ BOUNDS = (
 )
 RATIOS = (
     "Shares are ratios of two estimates. Their standard errors follow from both and their covariance (delta "
-    "method), and hold where the standard error of the population of voting age is small beside it."
+    "method), and hold where the standard error of the population of voting age is small compared with it."
 )
 
 

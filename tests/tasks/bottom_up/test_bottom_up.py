@@ -27,10 +27,10 @@ from tasks.bottom_up.domain import Domain, check_marginals, read_domain, read_to
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
     CASES,
+    DESIGN,
     FINAL,
-    PLAN,
     QUERY,
-    RunPlan,
+    Design,
     calibrate_counts,
     exact_counts,
     measure,
@@ -402,16 +402,16 @@ def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
 
 def planned(
     tmp_path: Path, run: RunDirectory, *, totals: str | None = None, table: str | None = None, **options
-) -> RunPlan:
+) -> Design:
     domain = read_domain(write_domain(tmp_path))
     if totals is not None:
         (tmp_path / "totals.csv").write_text(totals)
         options["totals"] = read_totals(tmp_path / "totals.csv", domain)
     marginals = options.pop("marginals", ((), ("STATE",), ("SEX", "STATE")))
-    plan = RunPlan(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
-    save_object(run / PLAN, plan)
+    design = Design(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
+    save_object(run / DESIGN, design)
     tabulate(run, HERE, table or write_table(tmp_path), domain)
-    return plan
+    return design
 
 
 def account_in(folder: Path) -> Charging:
@@ -454,9 +454,9 @@ def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, 
 
 
 def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
-    plan = planned(tmp_path, run)
+    design = planned(tmp_path, run)
     reserve_budget(run, account)
-    save_object(run / PLAN, replace(plan, clip=True))
+    save_object(run / DESIGN, replace(design, clip=True))
     with pytest.raises(Refused, match="another configuration"):
         reserve_budget(run, account)
 
@@ -472,7 +472,7 @@ def test_a_rho_account_is_charged_half_the_square(tmp_path, run):
 @pytest.mark.parametrize("each", [5, 1 << 20])
 def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, account, monkeypatch, each):
     monkeypatch.setattr(bottom_up_measure, "CELLS_EACH", each)
-    plan = planned(tmp_path, run)
+    design = planned(tmp_path, run)
     reserve_budget(run, account)
     measure(run, HERE)
     calibrate_counts(run, HERE)
@@ -482,12 +482,12 @@ def test_every_cell_has_its_own_noise_however_cells_are_cut(tmp_path, run, accou
         TwoSidedGeometric(Fraction(2)),
         RunSecret((run / SECRET).read_bytes()),
         input_digest=given.input_digest,
-        configuration_digest=plan.digest(),
+        configuration_digest=design.digest(),
         query=QUERY,
     ).draw_run(0, 24)
-    possible = plan.domain.histogram.possible(np.arange(24))
+    possible = design.domain.histogram.possible(np.arange(24))
     counts = np.load(run / "noisy/final/count.npy")
-    assert counts.tolist() == np.where(possible, np.array(wanted(plan.domain)) + drawn, 0).tolist()
+    assert counts.tolist() == np.where(possible, np.array(wanted(design.domain)) + drawn, 0).tolist()
     assert np.load(run / "noisy/final/reported.npy").tolist() == possible.tolist()
 
 
@@ -498,7 +498,7 @@ def least_margin(cells: int, e: float = 0.5) -> int:
     return next(m for m, tail in enumerate(beyond) if tail <= 0.05)
 
 
-def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: RunPlan) -> tuple[dict, dict[str, pa.Table]]:
+def released(tmp_path: Path, run: RunDirectory, account: Charging, design: Design) -> tuple[dict, dict[str, pa.Table]]:
     reserve_budget(run, account)
     measure(run, HERE)
     calibrate_counts(run, HERE)
@@ -516,8 +516,8 @@ def released(tmp_path: Path, run: RunDirectory, account: Charging, plan: RunPlan
 
 
 def test_a_release_adds_up(tmp_path, run, account):
-    plan = planned(tmp_path, run)
-    manifest, tables = released(tmp_path, run, account, plan)
+    design = planned(tmp_path, run)
+    manifest, tables = released(tmp_path, run, account, design)
     assert set(tables) == {"histogram", "total", "by-state", "by-sex-state"}
     cells = tables["histogram"].to_pylist()
     assert len(cells) == 20  # 24 but the structural zeros
@@ -530,14 +530,14 @@ def test_a_release_adds_up(tmp_path, run, account):
     assert [row["MOE"] for row in tables["by-state"].to_pylist()] == [least_margin(cells) for cells in (10, 5, 5)]
     assert manifest["spent"]["relations"][1]["exact"] == "1"
     assert "SYNTHETIC" not in manifest
-    assert str(sum(wanted(plan.domain))) not in json.dumps(manifest["histogram"])
+    assert str(sum(wanted(design.domain))) not in json.dumps(manifest["histogram"])
 
 
 @pytest.mark.parametrize("method", ["additive", "ratio", "nonnegative"])
 def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run, account, method):
     totals = "STATE,TOTAL\n44,10\n45,\n46,500\n"  # 44 agrees, 45 is unpublished, 46 has 4
-    plan = planned(tmp_path, run, totals=totals, calibration=method, marginals=(("STATE",), ()))
-    manifest, tables = released(tmp_path, run, account, plan)
+    design = planned(tmp_path, run, totals=totals, calibration=method, marginals=(("STATE",), ()))
+    manifest, tables = released(tmp_path, run, account, design)
     states = {row["STATE"]: row["COUNT"] for row in tables["by-state"].to_pylist()}
     assert states["44"] == 10
     assert set(states) == {"44", "45"}
@@ -553,8 +553,8 @@ def test_calibration_meets_consistent_totals_and_drops_the_others(tmp_path, run,
 def test_a_tolerance_takes_a_total_that_is_near(tmp_path, run, account, tolerance):
     """Of synthetic data: there the test is exact, and its edge is known."""
     mark(write_table(tmp_path))
-    plan = planned(tmp_path, run, totals="STATE,TOTAL\n46,500\n", tolerance=Fraction(tolerance))
-    manifest, tables = released(tmp_path, run, account, plan)
+    design = planned(tmp_path, run, totals="STATE,TOTAL\n46,500\n", tolerance=Fraction(tolerance))
+    manifest, tables = released(tmp_path, run, account, design)
     case = {"STATE": "46", "case": "calibrated" if tolerance == 496 else "inconsistent"}
     assert case in manifest["calibration"]["groups"]
     assert "exact_test" in manifest["statements"]
@@ -573,11 +573,11 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
         folder.mkdir(0o700)
         rows = [*ROWS, *[("46001", "2", "101")] * more]
         directory = new_run(folder, "r1")
-        plan = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
+        design = planned(folder, directory, totals="STATE,TOTAL\n46,4\n", table=write_table(folder, rows))
         reserve_budget(directory, account_in(folder))
-        noisy = np.array(wanted(plan.domain), np.int64)
+        noisy = np.array(wanted(design.domain), np.int64)
         noise = noisy - exact_counts(directory, 0, len(noisy))
-        monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, plan, start, stop, noise=noise: noise)
+        monkeypatch.setattr(bottom_up_measure, "_noise", lambda run, design, start, stop, noise=noise: noise)
         measure(directory, HERE)
         calibrate_counts(directory, HERE)
         cases = load_object(directory / CASES, list[dict[str, str]])
@@ -587,8 +587,8 @@ def test_what_is_calibrated_follows_from_the_noisy_counts_and_public_totals(tmp_
 
 
 def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
-    plan = planned(tmp_path, run, clip=True)
-    manifest, tables = released(tmp_path, run, account, plan)
+    design = planned(tmp_path, run, clip=True)
+    manifest, tables = released(tmp_path, run, account, design)
     counts = tables["histogram"]["COUNT"].to_numpy()
     raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
     assert (raw < 0).any()  # or the test would show nothing
@@ -599,10 +599,10 @@ def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
 
 def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
-    plan = RunPlan(domain, Fraction(1, 2), marginals=((),))
-    save_object(run / PLAN, plan)
+    design = Design(domain, Fraction(1, 2), marginals=((),))
+    save_object(run / DESIGN, design)
     tabulate(run, HERE, write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
-    manifest, tables = released(tmp_path, run, account, plan)
+    manifest, tables = released(tmp_path, run, account, design)
     raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
     assert tables["histogram"]["COUNT"].to_pylist() == (raw * 0.5).tolist()
     assert (manifest["noise"]["sensitivity"], manifest["noise"]["scale"], manifest["noise"]["step"]) == (4, "8", "1/2")
@@ -611,10 +611,10 @@ def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
 def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
     domain = read_domain(made.domain)
-    plan = RunPlan(domain, Fraction(1), read_totals(made.totals, domain))
-    save_object(run / PLAN, plan)
+    design = Design(domain, Fraction(1), read_totals(made.totals, domain))
+    save_object(run / DESIGN, design)
     tabulate(run, HERE, str(made.table), domain)
-    manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), plan)
+    manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), design)
     assert ("SYNTHETIC" in manifest, "exact_test" in manifest["statements"]) == (True, True)
     assert (np.load(run / "noisy/00000/count.npy") != exact_counts(run, 0, domain.histogram.cells)).any()
     assert tables["histogram"]["COUNT"].type == pa.int64()
@@ -640,8 +640,8 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     assert domain.charged == EVERYWHERE
     assert "states" not in domain.model_fields_set
     account = account_in(tmp_path)
-    plan = RunPlan(domain, Fraction(1, 2), marginals=((),))
-    save_object(run / PLAN, plan)
+    design = Design(domain, Fraction(1, 2), marginals=((),))
+    save_object(run / DESIGN, design)
     table = tmp_path / "persons.csv"
     table.write_text("PROVINCE,STATE,GQ\nON-35,Vaud,01\n99,RI,02\n")
     tabulate(run, HERE, str(table), domain)

@@ -121,7 +121,7 @@ def test_replicates_that_cannot_be_compared_are_refused(tmp_path: Path, data: Pa
             read_replicates(run, HERE, folder)
 
     refused("has no replicates")
-    refused("has 1 replicates beside the truth", (0, 0), (1, 1))
+    refused("has 1 replicates besides the truth", (0, 0), (1, 1))
     refused("replicate 0 is not the truth", (0, 1), (1, 1), (2, 2))
     folder = tmp_path / "twice"
     for name in ("ppmf1", "again_1", "2"):

@@ -7,7 +7,7 @@ noisy/PRODUCT/SS/margins/FAMILY/all     the same of a family's areas
 
 `margins/PRODUCT/LEVEL/SS.parquet` of a release holds those of the spine's geounits above the blocks,
 `margins/PRODUCT/tabulation/...` and `margins/PRODUCT/entities/...` those of sums of blocks, of every total and table
-cell, beside the released count (docs/spec/files.md#topdown-release).
+cell, next to the released count (docs/spec/files.md#topdown-release).
 """
 
 from __future__ import annotations

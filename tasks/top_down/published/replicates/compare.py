@@ -1,4 +1,4 @@
-"""Set the errors of our runs beside those of the replicates: by level and count, and a verdict by exchange of runs."""
+"""Compare the errors of our runs with those of replicates: by level and count, and a verdict by exchange of runs."""
 
 from __future__ import annotations
 

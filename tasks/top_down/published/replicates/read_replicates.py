@@ -1,4 +1,4 @@
-"""Read replicates: runs by somebody else on the same public truth, and keep their counts beside those of our own runs.
+"""Read replicates: runs by somebody else on the same public truth, and keep their counts next to those of our own runs.
 
 ```
 accuracy/counts/PRODUCT/SS/LEVEL/truth         (entities, columns) counts of the truth
@@ -129,7 +129,7 @@ def read_replicates(run: TopDownRun, workers: Workers, source: Path) -> tuple[in
     if 0 in numbers:
         _check_truth(run)
     if len(numbers := [number for number in numbers if number]) < 2:
-        raise Refused(f"{source} has {len(numbers)} replicates beside the truth: two are needed")
+        raise Refused(f"{source} has {len(numbers)} replicates besides the truth: two are needed")
     return tuple(numbers)
 
 

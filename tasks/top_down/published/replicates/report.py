@@ -35,7 +35,7 @@ def write_comparison(out: Path, compared: Compared) -> dict[str, Any]:
 
 
 def comparison_table(compared: Compared) -> TextTable:
-    """Return our errors beside those of the replicates, by count and level."""
+    """Return our errors and those of the replicates, by count and level."""
     rows = compared.table.assign(
         of=compared.table["product"].map(PRODUCTS) + ": " + compared.table["quantity"],
         place=compared.table["level"].map(LEVELS),
@@ -48,7 +48,7 @@ def comparison_table(compared: Compared) -> TextTable:
         f"{ratio:.2f} ± {error:.2f}" if ratio == ratio else ""
         for ratio, error in zip(rows["ratio"], rows["ratio_error"], strict=True)
     ]
-    title = f"{compared.runs} runs of ours beside {compared.replicates} replicates"
+    title = f"{compared.runs} runs of ours and {compared.replicates} replicates"
     return TextTable.filled(title, COMPARED, rows.to_dict("records"), words=2)
 
 
