@@ -19,6 +19,9 @@ from flows.commands.bottom_up.noise import noise
 from flows.commands.bottom_up.run import run as run_bottom_up
 from flows.commands.check import check
 from flows.commands.compare import compare
+from flows.commands.ddhcb.run import run as run_ddhcb
+from flows.commands.ddhcb.truth import truth as truth_ddhcb
+from flows.commands.ddhcb.validate import validate as validate_ddhcb
 from flows.commands.demo import demo
 from flows.commands.ledger import backup_ledger, check_ledger, open_account, restore_ledger, show_ledger
 from flows.commands.options import with_local_paths
@@ -113,6 +116,13 @@ _group(
     "Per-attribute privacy semantics: the loss when some attributes of one person change.",
     s_dhc=s_dhc,
     dhc_a=dhc_a,
+)
+_group(
+    "ddhcb",
+    "The Detailed DHC-B: households by type and tenure, for detailed race and ethnicity groups (SafeTab-H).",
+    validate=validate_ddhcb,
+    run=run_ddhcb,
+    truth=truth_ddhcb,
 )
 _group(
     "tda",

@@ -11,6 +11,7 @@ from prefect import flow
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.run import carry_out, flow_options
 from flows.execution.top_down_settings import TopDownSettings
 
@@ -18,6 +19,16 @@ from flows.execution.top_down_settings import TopDownSettings
 @flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(4))
 def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
     """Run SafeTab-P over one jurisdiction and release its tables; returns the release's path, None where it is skipped.
+
+    A jurisdiction that has no block or that config.json switches off is skipped and charges nothing.
+    """
+    jurisdiction = settings.jurisdiction.upper()
+    return carry_out(settings, f"{jurisdiction} has no block, or config.json switches it off")
+
+
+@flow(name=DetailedDhcbSettings.SYSTEM, **flow_options(4))
+def detailed_dhcb(settings: DetailedDhcbSettings) -> Any:
+    """Run SafeTab-H over one jurisdiction and release its tables; returns the release's path, None where it is skipped.
 
     A jurisdiction that has no block or that config.json switches off is skipped and charges nothing.
     """

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
-from flows.commands.inputs import checked_parameters, jurisdiction_settings
 from flows.commands.options import ExactOptions
+from flows.commands.safetab import checked_parameters, jurisdiction_settings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err
@@ -46,11 +46,13 @@ def accuracy(
 
     check_empty(place)
     params, data, estimates = (chosen[name] for name in ("params", "data", "estimates"))
-    parameters = checked_parameters(params, data, as_json=options.as_json)
+    parameters = checked_parameters(DetailedDhcaSettings, params, data, as_json=options.as_json)
     base, reports = new_run_id("accuracy"), {}
     about = {"Parameters": params, "Data": data}
     chosen |= {"out": str(place), "spine": False}
-    for settings in jurisdiction_settings(options, base, parameters.configuration.jurisdictions, chosen):
+    for settings in jurisdiction_settings(
+        DetailedDhcaSettings, options, base, parameters.configuration.jurisdictions, chosen
+    ):
         run, jurisdiction = settings.directory, settings.jurisdiction
         folder = run / "report"
         with options.leaving_nothing(run, f"Accuracy of {jurisdiction.upper()}") as workers:

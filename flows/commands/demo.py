@@ -26,10 +26,12 @@ def demo(
 
     **Example:** `das demo`
     """
-    from flows.commands.run import COMMAND, STAGES, new_runs
+    from flows.commands.run import COMMAND, STAGES
+    from flows.commands.safetab import new_runs
 
     RunOptions().start_ahead(*STAGES)
 
+    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id
 
     prepare_kernels()
@@ -40,7 +42,7 @@ def demo(
     made = synthesize_example(place, Options(places={"detailed-dhca": "data", "tda": "top-down/data"}))
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
-    COMMAND.run(context, options, lambda: new_runs(options, chosen))
+    COMMAND.run(context, options, lambda: new_runs(DetailedDhcaSettings, options, chosen))
     if not as_json:
         _top_down(context, made.folders["tda"], place)
         out.print(_next_steps(place), soft_wrap=True)

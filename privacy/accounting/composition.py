@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any, Literal, get_args
 
 from privacy.accounting.conversions import epsilon, pure_to_rho
+from privacy.accounting.units import MOVED, PERSON
 from privacy.noise.exact import exact, parse_exact
 from privacy.noise.laws import UNITS, Definition
 
@@ -209,11 +210,15 @@ def _line(text: object) -> str:
 def spend(definition: Definition, budgets: Iterable[Fraction], unit: UnitOfPrivacy = "person") -> Spend:
     """Compose queries, or population group levels, whose budgets bound what adding or removing a record changes.
 
-    They cost their sum (Theorem 1), and twice that where a record is replaced (Theorem 2).
+    They cost their sum (Theorem 1), and twice that where a record is replaced (Theorem 2). A person changes at most
+    two records of households (docs/privacy.md#two-units).
     """
     total = sum((exact(budget, "the budget of a level") for budget in budgets), Fraction(0))
     added_or_removed = Relation("added_or_removed", f"a {unit} added or removed", total)
-    return Spend(definition, unit, total, (added_or_removed, Relation("replaced", f"a {unit} replaced", 2 * total)))
+    replaced = Relation("replaced", f"a {unit} replaced", 2 * total)
+    of_persons = (PERSON, MOVED) if unit == "household" else ()
+    more = (Relation(each.key, each.sentence, each.household[definition] * total) for each in of_persons)
+    return Spend(definition, unit, total, (added_or_removed, replaced, *more))
 
 
 def disjoint(spends: Iterable[Spend]) -> Spend:

@@ -10,17 +10,14 @@ import duckdb
 
 from privacy.accounting.composition import spend
 from privacy.noise.exact import parse_exact
-from privacy.noise.laws import Law
-from privacy.noise.laws import law as law_of
 from privacy.noise.margins import margin_of_error
-from privacy.noise.sampler import check_law
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.inputs.names import NAMES
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
-from tasks.lifecycle.manifest import noise_law
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
+from tasks.population_groups.check import check_laws, create_sets, donors, query_law
 from tasks.population_groups.levels import named_level
 
 CELLS: dict[str, int] = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))  # a group's published cells, by its detail
@@ -48,19 +45,7 @@ def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
     budgets = {query: parse_exact(queries[query]["budget"]) for query in QUERIES}
     if budgets["stage_1"] + budgets["stage_2"] != budgets["total_only"]:
         faults.append("both steps do not spend the level's budget")
-    for query, stated in queries.items():
-        expected = noise_law(_law(definition, level, query))
-        faults += [
-            f"{query}: {key} is {value}, not {stated[key]}" for key, value in expected.items() if stated[key] != value
-        ]
-    return Check(f"laws of {name}", f"stability {level['stability']}", tuple(faults))
-
-
-def _law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
-    """Return the law of a query. Raises ValueError for one that no run could have drawn from."""
-    law = law_of(definition, parse_exact(level["queries"][query]["budget"]), level["stability"])
-    check_law(law)
-    return law
+    return check_laws(name, level, definition, *faults)
 
 
 def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
@@ -103,10 +88,7 @@ def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, i
 
 def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:
     """Recompute every margin; a coterminous region may have those of a donor's level."""
-    regions = [member.split(" ", 1) for members in manifest["coterminous_sets"] for member in members]
-    database.execute("CREATE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
-    if regions:
-        database.executemany("INSERT INTO sets VALUES (?, ?)", regions)
+    create_sets(database, manifest)
     rows = database.execute(
         "SELECT cells, summed, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ("
         "SELECT REGION_TYPE, REGION_ID, cells, cells AS summed, MOE FROM grouped UNION ALL "
@@ -114,11 +96,11 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
         f"FROM t2 JOIN grouped USING ({KEYS})) LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"
     ).fetchall()
     own = _margins(manifest, name)
-    donors = [_margins(manifest, other) for other in manifest["levels"] if other.endswith(name[-3:])]
+    others = [_margins(manifest, other) for other in donors(manifest, name)]
     faults = []
     for cells, summed, margin, shared, counts in rows:
         what = summed if cells else 0
-        allowed = set(own[what]).union(*(donor[what] for donor in donors)) if shared else own[what]
+        allowed = set(own[what]).union(*(other[what] for other in others)) if shared else own[what]
         if margin not in allowed:
             faults.append(f"{counts:,} counts of {summed} cells have the margin {margin}, not {sorted(allowed)}")
     return Check(f"margins of {name}", f"{sum(row[4] for row in rows):,} counts", tuple(faults))
@@ -127,7 +109,7 @@ def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, A
 def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
     """Return the margins that a level's counts can have, by the cells that a count sums; 0: groups without a table."""
     level, definition = manifest["levels"][name], manifest["spent"]["definition"]
-    laws = {query: _law(definition, level, query) for query in QUERIES}
+    laws = {query: query_law(definition, level, query) for query in QUERIES}
     alone = {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}
     sums = {cells // part for cells in CELLS.values() for part in (1, 2, cells) if cells > 1}
     return {0: alone} | {cells: {margin_of_error(laws["stage_2"], cells)} for cells in sums}

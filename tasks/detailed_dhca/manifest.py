@@ -14,11 +14,10 @@ from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.description import description
 from tasks.detailed_dhca.details import AGES, DETAILS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
-from tasks.detailed_dhca.queries import Queries, load_queries
+from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold
-from tasks.inputs.regions import REGION_TYPES
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.manifest import (
@@ -27,11 +26,11 @@ from tasks.lifecycle.manifest import (
     file_names,
     made_by,
     marked,
-    noise_law,
     write_manifest,
 )
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level
+from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts
 from tasks.population_groups.parameters import configuration_digest
 from tasks.population_groups.reserve_budget import planned_spend
 from tasks.population_groups.run import Validated
@@ -83,8 +82,8 @@ def describe_release(
         "options": dict(options),
         "spine": spine,
         "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
-        "geography": _geography(run, jurisdiction, validated),
-        "coterminous_sets": _coterminous(run, jurisdiction),
+        "geography": geography_facts(run, jurisdiction),
+        "coterminous_sets": coterminous_facts(run, jurisdiction),
         "parameter_files": parameters.digests,
         "configuration_digest": configuration_digest(parameters.digests, options),
         **made_by(run),
@@ -106,7 +105,7 @@ def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict
         "groups_published": dict(published),
     }
     if not is_truth(run):
-        facts |= _noise(load_queries(run, level))
+        facts |= noise_facts(load_queries(run, level))
     return facts
 
 
@@ -137,32 +136,3 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
         },
         "groups_dropped": dropped,
     }
-
-
-def _noise(queries: Queries) -> dict[str, Any]:
-    return {
-        "stability": queries.stability,
-        "queries": {
-            name: {"budget": str(budget), **noise_law(queries.law(name))} for name, budget in queries.budgets.items()
-        },
-    }
-
-
-def _geography(run: DetailedRun, jurisdiction: Jurisdiction, validated: Validated) -> dict[str, Any]:
-    return {
-        "states": run.parameters.configuration.states(jurisdiction),
-        "blocks": validated.blocks,
-        "GRF-C": validated.geography_digest,
-    }
-
-
-def _coterminous(run: DetailedRun, jurisdiction: Jurisdiction) -> list[list[str]]:
-    """Return the sets of coterminous regions; the donor of a group is the first region that published it."""
-    ids = run.geography.region_ids
-    members: dict[int, list[str]] = {}
-    sets = run.coterminous_sets
-    for region_type in REGION_TYPES[jurisdiction]:
-        for number, set_number in enumerate(sets.get(region_type, ())):
-            if set_number >= 0:
-                members.setdefault(int(set_number), []).append(f"{region_type} {ids[region_type][number]}")
-    return [members[number] for number in sorted(members)]

@@ -20,8 +20,7 @@ from tasks.detailed_dhca.manifest import describe_release
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
-from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import SEE_SPINE, SPINE, clear_staging, drafts, staging
+from tasks.lifecycle.staging import SEE_SPINE, SPINE, open_staging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level
@@ -40,11 +39,7 @@ def stage_release(
     in the folder already. Everything else there is of an earlier try and goes.
     """
     levels = run.parameters.configuration.levels(jurisdiction)
-    staged = staging(run, out, jurisdiction)
-    clear_staging(run, out, jurisdiction, except_for=[SPINE] if spine.endswith(SEE_SPINE) else [])
-    if is_truth(run):  # exact counts: their owner's only, as the release will be that the folder becomes
-        for folder in (staged, drafts(staged)):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    staged = open_staging(run, out, jurisdiction, except_for=[SPINE] if spine.endswith(SEE_SPINE) else [])
     each = [(level, table, staged) for level in levels for table in TABLES]
     workers.map("release", run, write_tables, each)
     published = workers.map("release", run, published_details, [(level,) for level in levels])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.run_directory import RunDirectory
 
 SPINE, SEE_SPINE = "spine", "see spine/"  # the spine branch's folder, and how its line ends where it holds a spine
@@ -61,6 +62,16 @@ def clear_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Coll
             path.unlink()
     if not except_for:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def open_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Collection[str] = ()) -> Path:
+    """Return the folder to stage a release in, without what an earlier try left there; of exact counts its owner's."""
+    staged = staging(run, out, folder)
+    clear_staging(run, out, folder, except_for=except_for)
+    if is_truth(run):
+        for place in (staged, drafts(staged)):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return staged
 
 
 def own_folders(staged: Path) -> set[Path]:

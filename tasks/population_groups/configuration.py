@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, ValidationInfo, field_validator
 
+from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.states import STATES_PR, STATES_US
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
@@ -38,6 +39,7 @@ class SafeTabConfiguration(BaseModel):
 
     TABLES: the tables with budgets and thresholds of their own, by the names that their keys have, and how many
     thresholds each of their levels has. The queries of a level share the budgets of its tables.
+    UNIT: the unit of privacy, a record.
 
     Budgets are exact fractions of rho or epsilon (by `privacy_defn`), 0 where a level is not tabulated; an infinite one
     means no noise, and only a release of exact counts takes it. Thresholds are integers: a noisy total, being one,
@@ -45,6 +47,7 @@ class SafeTabConfiguration(BaseModel):
     """
 
     TABLES: ClassVar[Mapping[str, int]]
+    UNIT: ClassVar[UnitOfPrivacy] = "person"
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     max_race_codes: int = Field(ge=1, le=8)
@@ -115,6 +118,10 @@ class SafeTabConfiguration(BaseModel):
             raise ValueError(f"the budget of {level.name} is infinite: only `das truth` takes infinite budgets")
         return budget
 
+    def needs_thresholds(self, table: str, level: Level) -> bool:
+        """Return whether a table of a level of a jurisdiction that runs must have thresholds."""
+        return True
+
     def queries(self, table: str, level: Level) -> Mapping[str, Fraction]:
         """Return the budget of each query that measures a table of a level: all of it, unless a SafeTab splits it."""
         return {table: self.table_budget(table, level)}
@@ -172,9 +179,10 @@ def _across(configuration: SafeTabConfiguration) -> Iterator[Finding]:
     if not configuration.jurisdictions:
         yield _finding("At least one of 'run_us', 'run_pr' must be True.", "run_us")
     for jurisdiction in configuration.jurisdictions:
-        names = {level for level in ALL_LEVELS if level.region_type in REGION_TYPES[jurisdiction]}
+        levels = {level for level in ALL_LEVELS if level.region_type in REGION_TYPES[jurisdiction]}
         for table, thresholds in configuration.thresholds.items():
-            if lacking := sorted(str(level) for level in names - set(thresholds)):
+            needed = {level for level in levels if configuration.needs_thresholds(table, level)}
+            if lacking := sorted(str(level) for level in needed - set(thresholds)):
                 yield _finding(f"has no thresholds for {lacking}", f"thresholds_{table}")
 
 

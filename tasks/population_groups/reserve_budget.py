@@ -23,7 +23,7 @@ def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdictio
         raise Refused(
             f"no population group level of {jurisdiction.upper()} has a budget above 0: there is nothing to release"
         )
-    return spend(configuration.privacy_defn, budgets)
+    return spend(configuration.privacy_defn, budgets, configuration.UNIT)
 
 
 def precheck_budget(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:

@@ -1,0 +1,1 @@
+"""`das ddhcb`: the Detailed DHC-B, households by type and tenure."""

@@ -1,0 +1,126 @@
+"""The settings of a run of a SafeTab, as far as both have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+from pydantic import Field
+
+from flows.execution.option import Argument, Option
+from flows.execution.settings import Location, RunSettings, load_settings, run_directory, sibling_run
+from spine.settings import Jurisdiction
+from tasks.lifecycle.errors import Refused
+
+if TYPE_CHECKING:
+    from tasks.population_groups.run import PublicInput, SafeTabRun
+    from tasks.population_groups.shared_reading import NextRun
+
+SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
+
+
+class SafeTabSettings(RunSettings):
+    """What one run of a SafeTab reads, writes and may spend. It releases the US or Puerto Rico.
+
+    RUN: the class of its run directories, as `module:name`.
+    """
+
+    RUN: ClassVar[str]
+    MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "each_alone"}
+
+    params: Annotated[Location, Argument("PARAMS")] = Field(
+        description="Parameters directory (path or URL): config.json, four iteration files."
+    )
+    data: Annotated[Location, Argument("DATA")] = Field(
+        description="Data directory (path or URL): records (.txt or .parquet) and GRF-C.txt."
+    )
+    jurisdiction: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
+    coterminous: Annotated[bool, Option()] = Field(
+        default=True, description="Equate coterminous geographies (Algorithm 4)."
+    )
+    coterminous_list: Annotated[Location | None, Option()] = Field(
+        default=None, description="Further coterminous sets, a table: SET|REGION_TYPE|REGION_ID."
+    )
+    blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
+    each_alone: Annotated[bool, Option()] = Field(
+        default=False, description="Charge and release the US or Puerto Rico even if the other is refused."
+    )
+
+    @property
+    def directory(self) -> SafeTabRun:
+        """The confidential directory of the run, which must have its id."""
+        return self.run_class()(self.runs / str(self.run_id))
+
+    @classmethod
+    def run_class(cls) -> type[SafeTabRun]:
+        """Return the class of the run's directory."""
+        found: type[SafeTabRun] = resolve_name(cls.RUN)
+        return found
+
+    @property
+    def public_inputs(self) -> tuple[PublicInput, ...]:
+        """What it reads besides parameters, records and GRF-C."""
+        return ()
+
+    @property
+    def sibling(self) -> Self | None:
+        """The settings of the sibling run, over the other jurisdiction of the same input; None where it is over.
+
+        Raises Refused where what its directory keeps is no such run.
+        """
+        sibling = sibling_run(self.directory)
+        kept = load_settings(run_directory(Path(self.state), sibling)) if sibling else None
+        if kept is None:
+            return None
+        differs = [name for name in SHARED if getattr(kept, name, None) != getattr(self, name)]
+        if isinstance(kept, type(self)) and kept.jurisdiction != self.jurisdiction and not differs:
+            return kept
+        what = f"another {', '.join(differs)}" if differs else "the same jurisdiction"
+        raise Refused(
+            f"run {sibling}, which was started together with run {self.run_id}, is now of {what}: give one of them up "
+            f"(das runs discard ID), then resume the other"
+        )
+
+    @property
+    def next_run(self) -> NextRun | None:
+        """The sibling run, whose records are read with these."""
+        from tasks.population_groups.shared_reading import NextRun
+
+        sibling = self.sibling
+        return NextRun(sibling.directory, sibling.jurisdiction) if sibling else None
+
+    @property
+    def all_or_none(self) -> bool:
+        """Whether this run is charged only once its sibling run is known to pass too."""
+        return not self.each_alone and sibling_run(self.directory) is not None
+
+    @property
+    def folder(self) -> str:
+        """The folder of OUT that the release goes to."""
+        return self.jurisdiction
+
+    @property
+    def shaping_options(self) -> dict[str, object]:
+        """The options that shape a release; with the parameter files they make the configuration digest."""
+        from tasks.inputs.files import digest_file
+
+        listed = self.coterminous_list
+        try:
+            digest = digest_file(listed) if listed else None
+        except OSError as error:
+            raise Refused(f"{listed}: {error.strerror or 'the file cannot be read'}") from None
+        return {
+            "region": self.jurisdiction,
+            "coterminous": self.coterminous,
+            "coterminous_list": digest,
+        }
+
+    def configuration_digest(self) -> str:
+        """Return the digest of the parameter files and the options. Raises Refused."""
+        from tasks.population_groups.parameters import configuration_digest, digest_parameters
+
+        try:
+            return configuration_digest(digest_parameters(self.params), self.shaping_options)
+        except OSError as error:
+            raise Refused(f"{self.params}: {error.strerror or 'a file cannot be read'}") from None

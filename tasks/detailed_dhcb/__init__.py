@@ -1,0 +1,1 @@
+"""The Detailed DHC-B (SafeTab-H): households by type and by tenure for detailed race and ethnicity groups."""

@@ -1,0 +1,94 @@
+"""Checks of a release of the Detailed DHC-B, from its files alone: budgets, laws, margins, sums, numbers of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from privacy.accounting.composition import spend
+from privacy.noise.exact import parse_exact
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhcb.tables import TABLES, CountTable
+from tasks.inputs.names import check_names
+from tasks.inputs.points import check_points
+from tasks.lifecycle.check import Check, check_same, check_spend
+from tasks.lifecycle.received import path_in
+from tasks.lifecycle.release_database import ReleaseDatabase
+from tasks.population_groups.check import check_laws, create_sets, donors, query_law, quoted
+from tasks.population_groups.levels import named_level
+
+KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
+
+
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    """Check the budgets and laws of every level, and its tables against them."""
+    levels, exact = manifest["levels"], "NOT_PRIVATE" in manifest
+    if not exact:
+        definition = manifest["spent"]["definition"]
+        budgets = [parse_exact(query["budget"]) for level in levels.values() for query in level["queries"].values()]
+        yield check_spend(spend(definition, budgets, "household"), manifest["spent"])
+        yield from (check_laws(name, level, definition) for name, level in levels.items())
+    for name, level in levels.items():
+        for table, stated in level["groups_published"].items():
+            for detail, groups in enumerate(stated.values()):
+                if groups:
+                    yield _check_table(release, manifest, name, TABLES[table], detail, groups)
+    yield from check_names(release, manifest["files"])
+    yield from check_points(release, manifest["files"])
+
+
+def _check_table(
+    release: Path, manifest: Mapping[str, Any], name: str, table: CountTable, detail: int, groups: int
+) -> Check:
+    """Compare the groups, sums and margins of a file with what its manifest says of them."""
+    code = table.details[detail]
+    path = path_in(release, f"parquet/{table.name}/{code}/{named_level(name).slug}.parquet")
+    with ReleaseDatabase() as database:
+        database.execute(f"CREATE VIEW rows AS SELECT *, {table.column} AS cell FROM read_parquet({quoted(str(path))})")
+        ((there, cells),) = database.execute(
+            "SELECT count(*), list_sort(list(DISTINCT cells)) "
+            f"FROM (SELECT list_sort(list(cell)) AS cells FROM rows GROUP BY {KEYS})"
+        ).fetchall()
+        faults = list(check_same("", "", ([[str(cell) for cell in table.rows(detail)]], groups), (cells, there)).faults)
+        if manifest["configuration"]["allow_negative_counts"]:
+            faults += _wrong_sums(database, table, detail)
+        if "NOT_PRIVATE" not in manifest:
+            faults += _wrong_margins(database, manifest, name, table, detail)
+    return Check(f"{code} of {name}", f"{groups:,} groups", tuple(faults))
+
+
+def _wrong_sums(database: duckdb.DuckDBPyConnection, table: CountTable, detail: int) -> Iterator[str]:
+    """Compare every sum with its measured cells, to the unit."""
+    for cell, places in table.rows(detail).items():
+        parts = ", ".join(quoted(str(table.measured[detail][place])) for place in places)
+        ((wrong,),) = database.execute(
+            f"SELECT count(*) FROM (SELECT sum(COUNT) FILTER (cell = '{cell}') AS whole, "
+            f"sum(COUNT) FILTER (cell IN ({parts})) AS parts FROM rows GROUP BY {KEYS}) WHERE whole <> parts"
+        ).fetchall()
+        if wrong:
+            yield f"{wrong:,} counts of cell {cell} are not the sum of its parts"
+
+
+def _wrong_margins(
+    database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str, table: CountTable, detail: int
+) -> Iterator[str]:
+    """Recompute every margin; a coterminous region may have those of a donor's level."""
+    create_sets(database, manifest)
+    rows = database.execute(
+        "SELECT cell, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM rows "
+        "LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"
+    ).fetchall()
+    summed = {str(cell): len(places) for cell, places in table.rows(detail).items()}
+    definition, levels = manifest["spent"]["definition"], manifest["levels"]
+    laws = {
+        other: query_law(definition, levels[other], table.name)
+        for other in dict.fromkeys([name, *donors(manifest, name)])
+        if table.name in levels[other]["queries"]
+    }
+    for cell, margin, shared, counts in rows:
+        allowed = {margin_of_error(laws[each], summed[cell]) for each in (laws if shared else [name])}
+        if margin not in allowed:
+            yield f"{counts:,} counts of cell {cell} have the margin {margin}, not {sorted(allowed)}"

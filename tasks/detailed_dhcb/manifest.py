@@ -1,0 +1,111 @@
+"""manifest.json and report.html of a release: what it is and how it was made, with nothing exact about households."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spine.settings import Jurisdiction
+from tasks.detailed_dhcb.description import TITLE, description
+from tasks.detailed_dhcb.run import HouseholdRun
+from tasks.detailed_dhcb.tables import TABLES
+from tasks.inputs.names import name_of_state, title_of_states
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.manifest import (
+    GUARANTEE,
+    NOT_PRIVATE,
+    file_names,
+    made_by,
+    marked,
+    spend_of,
+    write_manifest,
+)
+from tasks.pages import render
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level, named_level
+from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts
+from tasks.population_groups.parameters import configuration_digest
+from tasks.population_groups.queries import load_queries
+from tasks.population_groups.reserve_budget import planned_spend
+
+REPORT = "report.html"
+DECLARED = "declared by the curator"
+STATEMENTS = {
+    "guarantee": GUARANTEE,
+    "unit of privacy": "The unit of privacy is a household: one row of the household records. The groups and the "
+    "details of their tables follow from published totals, so they say nothing about households.",
+    "persons": "A person is in a household, so this release adds to what the release of the totals says about persons: "
+    "docs/privacy.md has the figures of both together, and `das ledger show --together` computes them.",
+    "margins": "Beside each count of the Parquet files stands its margin of error, the smallest m with "
+    "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before clipping.",
+    "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a count may "
+    "differ from the sum of its parts.",
+}
+GroupsByDetail = Mapping[tuple[Level, str], Sequence[int]]
+
+
+def describe_release(
+    run: HouseholdRun,
+    jurisdiction: Jurisdiction,
+    out: Path,
+    groups: GroupsByDetail,
+    options: Mapping[str, object],
+) -> None:
+    """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
+
+    groups: by level and table, the number of groups of each detail.
+    """
+    parameters, validated, totals = run.parameters, run.validated, run.totals_read
+    truth = is_truth(run)
+    levels = dict.fromkeys(level for level, _ in groups)
+    manifest: dict[str, Any] = {
+        "release": TITLE,
+        "region": jurisdiction.upper(),
+        "run": run.id,
+        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
+        **marked(validated.mark),
+        "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
+        "totals": {"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
+        "levels": {str(level): _level(run, level, groups) for level in levels},
+        "statements": {} if truth else STATEMENTS,
+        "options": dict(options),
+        "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
+        "geography": geography_facts(run, jurisdiction),
+        "coterminous_sets": coterminous_facts(run, jurisdiction),
+        "parameter_files": parameters.digests,
+        "configuration_digest": configuration_digest(parameters.digests, options),
+        **made_by(run),
+    }
+    _write_report(run, jurisdiction, out, manifest)
+    write_package(out, description(manifest), manifest, file_names(out))
+    write_manifest(out, manifest)
+
+
+def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str, Any]:
+    domain, configuration = load_domain(run, level), run.parameters.configuration
+    tables = configuration.tables(level)
+    return {
+        "regions": len(domain.region_ids),
+        "iterations": len(domain.iterations),
+        "thresholds": {table.name: configuration.thresholds[table.key][level] for table in tables},
+        "groups_published": {
+            table.name: dict(zip(table.details, groups[level, table.name], strict=True)) for table in tables
+        },
+        **({} if is_truth(run) else noise_facts(load_queries(run, level))),
+    }
+
+
+def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+    states = [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
+    page = render(
+        "tasks.detailed_dhcb",
+        REPORT,
+        manifest=manifest,
+        spend=spend_of(manifest),
+        where=title_of_states(states),
+        tables=TABLES,
+        levels={named_level(name).name: facts for name, facts in manifest["levels"].items()},
+    )
+    (out / REPORT).write_text(page)

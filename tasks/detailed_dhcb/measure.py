@@ -1,0 +1,69 @@
+"""Household type and tenure: the noisy tables of a level's groups, each at the detail that its published total chooses.
+
+Nothing here chooses by a noisy or an exact count of households: groups and details are public.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.detailed_dhcb.published import KINDS
+from tasks.detailed_dhcb.run import HouseholdRun
+from tasks.detailed_dhcb.tables import CountTable
+from tasks.lifecycle.files import save_arrays, unless_done
+from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import ExactCounts, read_exact_counts
+from tasks.population_groups.group_tables import GroupTables
+from tasks.population_groups.levels import Level
+from tasks.population_groups.noise import LevelNoise, open_noise
+
+
+def measure(run: HouseholdRun, workers: Workers, level: Level) -> None:
+    """Measure the tables of a level that have a budget."""
+    pieces = load_domain(run, level).pieces()
+    workers.map(f"tables ({level.name})", run, measure_tables, [(level, first, last) for first, last in pieces])
+
+
+def measure_tables(run: HouseholdRun, level: Level, first: int, last: int) -> None:
+    """Write the noisy tables of the groups in regions first ... last - 1: the arrays of `GroupTables` each."""
+    tables = run.parameters.configuration.tables(level)
+    folders = {table.name: run.noisy_folder(level, KINDS[table.name].MADE, first) for table in tables}
+    if all(folder.exists() for folder in folders.values()):
+        return
+    exact, noise = read_exact_counts(run, level, first, last), open_noise(run, level)
+    for table in tables:
+        made = noisy_tables(run, level, table, first, last, exact, noise)
+        unless_done(folders[table.name], partial(save_arrays, folders[table.name], made.arrays()))
+
+
+def noisy_tables(
+    run: HouseholdRun, level: Level, table: CountTable, first: int, last: int, exact: ExactCounts, noise: LevelNoise
+) -> GroupTables:
+    """Return a table of each group in regions first ... last - 1, with the noise of one query."""
+    group, total = run.totals(level, first, last)
+    detail = details(run, level, table, total)
+    start = first * len(load_domain(run, level).iterations)
+    of_records = exact.cells(group - start)
+    kind, widths = KINDS[table.name], table.widths[detail]
+    ends = np.cumsum(widths)
+    cells = np.zeros(int(ends[-1]) if len(ends) else 0, np.int64)
+    for number, name in enumerate(table.details):
+        rows = np.flatnonzero(detail == number)
+        width = int(table.widths[number])
+        measured = of_records[rows] @ table.counted(number) + noise.rows(table.name, name, group[rows], width)
+        cells[(ends - widths)[rows][:, None] + np.arange(width)] = measured
+    place = run.parameters.configuration.levels(level.jurisdiction).index(level)
+    return kind(group=group, detail=detail, noise_of=np.full(len(group), place, np.uint8), cells=cells)
+
+
+def details(run: HouseholdRun, level: Level, table: CountTable, total: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the detail of the tables of groups: how many thresholds their published totals reach."""
+    thresholds = run.parameters.configuration.thresholds[table.key][level]
+    detail = np.zeros(len(total), np.uint8)
+    for threshold in thresholds:
+        detail += total >= threshold
+    return detail

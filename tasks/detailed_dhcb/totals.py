@@ -1,0 +1,250 @@
+"""The published totals of the Detailed DHC-A: which groups the run has, and what chooses the detail of their tables.
+
+They come from a release of das-flows, whose manifest must be of the same public files as this run, or as text from a
+curator, whose word stands for that (docs/detailed-dhcb.md#totals). Public: no rule here looks at a household.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privacy.accounting.states import STATES_PR, STATES_US
+from spine.settings import Jurisdiction
+from tasks.detailed_dhcb.household import TOTALS_FILE
+from tasks.detailed_dhcb.run import HouseholdRun, TotalsRead
+from tasks.inputs.files import digest_file, exists, unchanged
+from tasks.inputs.findings import Finding, has_errors
+from tasks.inputs.grf_c import RegionMap
+from tasks.inputs.marks import GRF_FILE, read_mark
+from tasks.inputs.regions import REGION_TYPES
+from tasks.inputs.tables import Column, check_mask, empty, read_table
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, read_manifest
+from tasks.lifecycle.received import path_in
+from tasks.population_groups.coterminous_sets import ALL_TYPES
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import ITERATION_LEVELS, Level
+from tasks.population_groups.run import PublicInput
+
+COLUMNS = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT")
+TITLE = "Detailed DHC-A by SafeTab-P"  # of the releases that have totals
+WIDTHS = {"STATE": 2, "COUNTY": 5, "TRACT": 11, "PLACE": 7, "AIANNH": 4}  # of a region's id, without PR-
+OTHER_JURISDICTION = "groups of the other jurisdiction, left out"
+OTHER_STATE = "groups of regions outside the run's states, left out"
+NOT_TABULATED = "groups of an iteration that is not tabulated at their level, left out"
+NO_BUDGET = "groups of a level without a budget, left out"
+WHOLE = re.compile("-?[0-9]{1,15}")
+NOWHERE, ELSEWHERE = -1, -2  # in place of a region's number
+Groups = dict[Level, tuple[NDArray[np.int64], NDArray[np.int64]]]  # numbers in the level's domain, sorted; totals
+
+
+def totals_input(source: str | None, data: str, jurisdiction: Jurisdiction) -> PublicInput:
+    """Return the totals of a run as an input of it: the text in its data, or the release that `source` names.
+
+    Of a folder with releases of the US and Puerto Rico it is the one of the run's jurisdiction.
+    """
+    if source is None:
+        return PublicInput(TOTALS_FILE, (f"{data.rstrip('/')}/{TOTALS_FILE}",), partial(_read_text, data=data))
+    below = Path(source) / jurisdiction
+    place = below if (below / MANIFEST).exists() and not (Path(source) / MANIFEST).exists() else Path(source)
+    return PublicInput(TOTALS_FILE, (str(place / MANIFEST),), partial(_read_release, data=data, release=place))
+
+
+def _read_text(run: HouseholdRun, _parameters: Any, geography: RegionMap, *, data: str) -> list[Finding]:
+    path = f"{data.rstrip('/')}/{TOTALS_FILE}"
+    if not exists(path):
+        return [Finding(TOTALS_FILE, "the file does not exist, and --totals names no release")]
+    return _read(_Domains(run, geography, data), {TOTALS_FILE: path}, None, [])
+
+
+def _read_release(
+    run: HouseholdRun, _parameters: Any, geography: RegionMap, *, data: str, release: Path
+) -> list[Finding]:
+    """Read the totals of a release.
+
+    Raises
+    ------
+    Refused
+        where it is none, is of exact counts, or holds other files than it names; where a file changes.
+    """
+    manifest, domains = read_manifest(release), _Domains(run, geography, data)
+    names = [name for name in manifest["files"] if name.startswith("t1/") and name.endswith(".csv")]
+    files = {name: str(path_in(release, name)) for name in names}
+    with unchanged(files.values()):
+        if changed := [name for name in names if digest_file(files[name]) != manifest["files"][name]]:
+            raise Refused(f"--totals {release}: {changed[0]} is not the file that its manifest names")
+        try:
+            faults = list(_compare(domains, manifest))
+            return _read(domains, files, str(manifest["run"]), faults)
+        except (KeyError, TypeError):
+            raise Refused(f"--totals {release}: its manifest is not that of a release") from None
+
+
+def _compare(domains: _Domains, manifest: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare the manifest of a release with the public files of this run."""
+    if manifest["release"] != TITLE:
+        raise Refused(f"--totals names a release of {manifest['release']!r:.80}, not of the {TITLE}")
+    mark = read_mark(domains.data)
+    if "NOT_PRIVATE" in manifest and not (mark and mark.name == "SYNTHETIC"):
+        raise Refused("--totals names a release of exact counts, which is for households marked synthetic alone")
+    configuration, digests = domains.run.parameters.configuration, domains.run.parameters.digests
+    ours: dict[str, Any] = {
+        "region": domains.jurisdiction.upper(),
+        "states": list(configuration.states(domains.jurisdiction)),
+        GRF_FILE: digest_file(f"{domains.data.rstrip('/')}/{GRF_FILE}"),
+        "max_race_codes": configuration.max_race_codes,
+        **{file: digest for file, digest in digests.items() if file != "config.json"},
+    }
+    theirs = {
+        "region": manifest["region"],
+        **manifest["geography"],
+        "max_race_codes": manifest["configuration"]["max_race_codes"],
+        **manifest["parameter_files"],
+    }
+    for name, value in ours.items():
+        if theirs.get(name) != value:
+            yield Finding(TOTALS_FILE, f"the release of the totals was made with another {name.replace('_', ' ')}")
+
+
+def _read(domains: _Domains, files: Mapping[str, str], released: str | None, findings: list[Finding]) -> list[Finding]:
+    """Read the groups in these files and save them; return the findings, those in `findings` too.
+
+    released: the run of the release that the files are of; None for a text of the curator's.
+    """
+    parts, left_out = [], Counter[str]()
+    for file, path in files.items():
+        table, faults = read_table(path, file, COLUMNS, dictionary=True)
+        if released and faults == [empty(file)]:
+            continue  # nothing was published at this level
+        findings = findings + faults
+        if table is not None and not has_errors(faults):
+            groups, faults = domains.groups_of(file, table, left_out)
+            findings += faults
+            parts.append(groups)
+    left = {rule: rows for rule, rows in sorted(left_out.items()) if rows}
+    findings += [Finding(TOTALS_FILE, rule, rows=rows, warning=True) for rule, rows in left.items()]
+    if has_errors(findings):
+        return findings
+    joined = {level: _join([part[level] for part in parts if level in part]) for level in domains.levels}
+    if not any(len(group) for group, _ in joined.values()):
+        return [*findings, Finding(TOTALS_FILE, "no group is left for this run")]
+    domains.run.save_totals(joined, TotalsRead(released, left))
+    return findings
+
+
+def _join(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    none = np.zeros(0, np.int64)
+    group = np.concatenate([none, *(group for group, _ in parts)])
+    order = np.argsort(group, kind="stable")
+    return group[order], np.concatenate([none, *(count for _, count in parts)])[order]
+
+
+@dataclass(frozen=True)
+class _Domains:
+    """The domains that groups of totals are looked up in."""
+
+    run: HouseholdRun
+    geography: RegionMap
+    data: str
+    areas: set[str] = field(default_factory=set)  # all of GRF-C, once one is asked for
+
+    @property
+    def jurisdiction(self) -> Jurisdiction:
+        """The jurisdiction of the run."""
+        return "us" if "USA" in self.geography.region_ids else "pr"
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of the run."""
+        return self.run.parameters.configuration.levels(self.jurisdiction)
+
+    def groups_of(self, file: str, table: pa.Table, left_out: Counter[str]) -> tuple[Groups, list[Finding]]:
+        """Return the groups of the run in a table, by level; count those that are left out."""
+        iterations, levels = self.run.parameters.iterations, self.levels
+        known = {*iterations.nation_state.codes, *iterations.sub_state.codes}
+        kind, region, code, count = (
+            Column(table[name]) for name in ("REGION_TYPE", "REGION_ID", "ITERATION_CODE", "COUNT")
+        )
+        here = kind.where(REGION_TYPES[self.jurisdiction].__contains__)
+        faults = [
+            ("REGION_TYPE", "Invalid values found in REGION_TYPE", ~kind.where(ALL_TYPES.__contains__)),
+            ("COUNT", "Invalid values found in COUNT", ~count.where(lambda text: bool(WHOLE.fullmatch(text)))),
+            ("ITERATION_CODE", "unknown iterations, or of level 0", ~code.where(known.__contains__)),
+            ("ITERATION_CODE", "groups that appear twice", _repeated(kind, region, code)),
+        ]
+        number = np.full(len(table), ELSEWHERE, np.int64)
+        for region_type in REGION_TYPES[self.jurisdiction]:
+            of_type = kind.where(region_type.__eq__)
+            values = np.unique(region.numbers[of_type])
+            numbers = np.full(len(region.values), NOWHERE, np.int64)
+            numbers[values] = self._numbers(region_type, [region.values[value] for value in values])
+            number[of_type] = numbers[region.numbers[of_type]]
+        faults.append(("REGION_ID", f"regions that {GRF_FILE} does not have", here & (number == NOWHERE)))
+        findings = [each for column, rule, bad in faults for each in check_mask(file, table, column, rule, bad)]
+        if findings:
+            return {}, findings
+        left_out[OTHER_JURISDICTION] += int((~here).sum())
+        left_out[OTHER_STATE] += int((here & (number == ELSEWHERE)).sum())
+        totals = count.where(int, np.int64)
+        found: Groups = {}
+        for region_type in REGION_TYPES[self.jurisdiction]:
+            rows = np.flatnonzero(kind.where(region_type.__eq__) & (number >= 0))
+            tabulated = np.zeros(len(rows), bool)
+            for level in (Level(region_type, iteration_level) for iteration_level in ITERATION_LEVELS):
+                codes = {each: place for place, each in enumerate(load_domain(self.run, level).iteration_codes)}
+                place = code.where(lambda one, codes=codes: codes.get(one, -1), np.int64)[rows]  # type: ignore[misc]
+                mine = place >= 0
+                tabulated |= mine
+                if level in levels:
+                    found[level] = number[rows[mine]] * len(codes) + place[mine], totals[rows[mine]]
+                else:
+                    left_out[NO_BUDGET] += int(mine.sum())
+            left_out[NOT_TABULATED] += int((~tabulated).sum())
+        return found, []
+
+    def _numbers(self, region_type: str, ids: Sequence[str]) -> list[int]:
+        """Return the numbers of regions by their ids; NOWHERE, or ELSEWHERE outside of the run's states."""
+        numbers = {one: number for number, one in enumerate(self.geography.region_ids[region_type])}
+        return [numbers[one] if one in numbers else self._outside(region_type, one) for one in ids]
+
+    def _outside(self, region_type: str, region_id: str) -> int:
+        """Return ELSEWHERE for a region that the run's states do not have, but others may."""
+        bare = region_type.removeprefix("PR-")
+        if not (region_id.isascii() and region_id.isdigit() and len(region_id) == WIDTHS.get(bare)):
+            return NOWHERE
+        if bare == "AIANNH":
+            return ELSEWHERE if region_id in self._areas() else NOWHERE
+        state, of_jurisdiction = region_id[:2], STATES_US if self.jurisdiction == "us" else STATES_PR
+        states = self.run.parameters.configuration.states(self.jurisdiction)
+        no_place = bare == "PLACE" and region_id.endswith("99999")
+        return ELSEWHERE if state in of_jurisdiction and state not in states and not no_place else NOWHERE
+
+    def _areas(self) -> set[str]:
+        """Return all AIANNH areas of GRF-C, whatever their states."""
+        if not self.areas:
+            path = f"{self.data.rstrip('/')}/{GRF_FILE}"
+            table, _ = read_table(path, GRF_FILE, ("AIANNHCE",), more=True, dictionary=True)
+            self.areas.update({"9999"} if table is None else Column(table["AIANNHCE"]).values)
+            self.areas.discard("9999")
+        return self.areas
+
+
+def _repeated(*columns: Column) -> NDArray[np.bool_]:
+    """Return which rows repeat the values of an earlier one."""
+    key = np.zeros(len(columns[0].numbers), np.int64)
+    for column in columns:
+        key = key * len(column.values) + column.numbers
+    order = np.argsort(key, kind="stable")
+    repeated = np.zeros(len(key), bool)
+    repeated[order[1:]] = key[order[1:]] == key[order[:-1]]
+    return repeated
