@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, write_rows
+from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, write_rows
 from dhca_naive import PR, US, iterations, regions, states, tabulated
 
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
+from flows.execution.runner import InProcess, Stage
 from flows.execution.truth import release_truth
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb.run import HouseholdRun
+from tasks.inputs.findings import Finding, read_findings
+from tasks.lifecycle.errors import Refused
+from tasks.population_groups.run import Validated
+from tasks.population_groups.validation import validate
 
 COLUMNS = [*BLOCK, "HHRACE", *RACES, "QSPAN", "HOUSEHOLD_TYPE", "TEN"]
 TOTALS = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE", "COUNT"]
@@ -193,3 +198,47 @@ def truth_here(folder: Path, params: Path, data: Path, jurisdiction: Jurisdictio
     place = release_truth(settings, HERE, curator=True)
     assert place is not None
     return place
+
+
+def validate_here(
+    folder: Path, inputs: HouseholdInputs, jurisdiction: Jurisdiction = "us", *, marked: bool = False, **options: Any
+) -> tuple[HouseholdRun, Validated | None, list[Finding]]:
+    """Write and validate; None where the input is refused. Returns the curator's report as well."""
+    params, data = inputs.write(folder)
+    if marked:
+        mark_synthetic(data)
+    run = new_run(folder, f"run-{jurisdiction}")
+    settings = settings_here(folder, params, data, jurisdiction, **options)
+    try:
+        validated = validate(run, HERE, str(params), str(data), jurisdiction, others=settings.public_inputs)
+    except Refused as refused:
+        if not (run / "findings.json").exists():
+            raise
+        validated, REFUSALS[:] = None, [str(refused)]
+    return run, validated, read_findings(run / "findings.json")
+
+
+REFUSALS: list[str] = []  # the message of the last refusal, which anybody may see
+
+
+def stage_here(
+    folder: Path, inputs: HouseholdInputs, name: str = "run", jurisdiction: Jurisdiction = "us", **options: Any
+) -> tuple[HouseholdRun, Path]:
+    """Run every stage up to the commit on synthetic data under a fixed secret; the run and its staged release."""
+    params, data = inputs.write(folder / name)
+    mark_synthetic(data)
+    run = new_run(folder, f"{name}-{jurisdiction}")
+    (run / "secret").write_bytes(bytes(32))
+    runner = SameNoise(settings_here(folder, params, data, jurisdiction, name, **options))
+    runner.run()
+    return run, runner.staged
+
+
+class SameNoise(InProcess[DetailedDhcbSettings]):
+    """The stages of a run up to the commit, whose noise does not depend on its options or its totals."""
+
+    def __init__(self, settings: DetailedDhcbSettings) -> None:
+        super().__init__(settings, HERE, before="commit")
+
+    def reserve(self, function: Callable[..., Any], /, *after: Stage, **arguments: Any) -> Stage:
+        return super().reserve(function, *after, **arguments | {"options": {}})

@@ -25,7 +25,7 @@ class Configuration(SafeTabConfiguration):
 
     def needs_thresholds(self, table: str, level: Level) -> bool:
         """Return whether the table is made at the level."""
-        return self.budgets[table][level] != 0
+        return self.budgets[table].get(level, 0) != 0
 
     def tables(self, level: Level) -> list[CountTable]:
         """Return the tables that a level has: those with a budget above 0."""

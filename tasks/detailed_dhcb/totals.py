@@ -101,7 +101,7 @@ def _compare(domains: _Domains, manifest: Mapping[str, Any]) -> Iterator[Finding
     ours: dict[str, Any] = {
         "region": domains.jurisdiction.upper(),
         "states": list(configuration.states(domains.jurisdiction)),
-        GRF_FILE: digest_file(f"{domains.data.rstrip('/')}/{GRF_FILE}"),
+        "GRF-C": digest_file(f"{domains.data.rstrip('/')}/{GRF_FILE}"),
         "max_race_codes": configuration.max_race_codes,
         **{file: digest for file, digest in digests.items() if file != "config.json"},
     }

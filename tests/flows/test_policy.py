@@ -17,11 +17,12 @@ from flows.dry_run import dry_run
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.policy import DRY_RUN, POLICY, SPINE, setting_names, under_policy
 from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
-from flows.prefect_flows import bottom_up, detailed_dhca, top_down
+from flows.prefect_flows import bottom_up, detailed_dhca, detailed_dhcb, top_down
 from tasks.lifecycle.errors import Refused
 
 Fix = Callable[..., None]
@@ -145,6 +146,9 @@ ALLOWED: dict[str, BaseModel] = {  # with what the example fixes; whatever is le
     "detailed-dhca": DetailedDhcaSettings(
         params=f"{CENSUS}/params", data=f"{CENSUS}/data", jurisdiction="us", **COMMON
     ),
+    "detailed-dhcb": DetailedDhcbSettings(
+        params=f"{CENSUS}/households-params", data=f"{CENSUS}/households", jurisdiction="us", **COMMON
+    ),
     "top-down": TopDownSettings(data=f"{CENSUS}/top-down", **COMMON),
     "bottom-up": BottomUpSettings(
         table=f"{CENSUS}/table.parquet", domain=f"{CENSUS}/domain.json", epsilon="1/2", **COMMON
@@ -201,6 +205,7 @@ def settings_of(folder: Path) -> dict[Any, Any]:
     detailed = settings_for(folder, account="mine").model_copy(update={"run_id": None})
     return {
         detailed_dhca: detailed,
+        detailed_dhcb: DetailedDhcbSettings(params=str(folder), data=str(folder), jurisdiction="us", **common),
         dry_run: detailed,
         top_down: TopDownSettings(data=str(folder), **common),
         bottom_up: BottomUpSettings(table=str(folder / "t"), domain=str(folder / "d"), epsilon="1", **common),
