@@ -75,15 +75,28 @@ def _ledger(file: Path | None, *code: Any) -> Ledger:
 
 
 @with_options
-def show_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
+def show_ledger(
+    together: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Show what these accounts lose together, over both units; repeat it."),
+    ] = None,
+    household_size: Annotated[
+        int, typer.Option(min=1, max=99, help="Persons of a household that is added or removed whole.")
+    ] = 4,
+    ledger: Path | None = None,
+    as_json: Json = False,
+) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
 
     Runs with the same number under `data` had the same data, to the byte; `changed` marks a run whose states an earlier
     run had charged for other data. Runs on data marked synthetic or public, which are charged to no account, have a
     table of their own (in --json they are those of the account null).
 
-    **Example:** `das ledger show`
+    **Example:** `das ledger show`, and
+    `das ledger show --together census-2020 --together households-2020 --household-size 4`
     """
+    if together:
+        return _show_together(together, household_size, ledger, as_json=as_json)
     with refusing():
         book = _ledger(ledger)
         facts = [
@@ -240,6 +253,38 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             "other_data": on_other_data(row, rows),
             "accounts_together": together(book.path, row.run),
         }
+
+
+def _show_together(names: Sequence[str], size: int, ledger: Path | None, *, as_json: bool) -> None:
+    """Show what accounts of persons and of households lose together: states with equal charges share a table."""
+    from rich.table import Table
+
+    from flows.reports.figures import up
+    from privacy.accounting.composition import DELTA
+    from privacy.accounting.conversions import epsilon
+    from privacy.accounting.ledger import format_amount
+    from privacy.accounting.states import listed
+    from privacy.accounting.together import charged_together, together
+    from privacy.accounting.units import changes
+    from privacy.noise.laws import UNITS
+
+    with refusing():
+        by_state = charged_together(_ledger(ledger), names)
+    alike: dict[Any, list[str]] = {}
+    for state, charged in by_state.items():
+        alike.setdefault(charged, []).append(state)
+    facts, tables = [], list[RenderableType]()
+    for charged, states in alike.items():
+        rows, table = [], Table("who changes", "spent", f"epsilon at delta {DELTA:g}", title=f"States: {listed(states)}")
+        for change in changes(size):
+            found = together(charged, change)
+            at_delta = found and (epsilon(found[1], DELTA) if found[0] == "zcdp" else float(found[1]))
+            rows.append({"change": change.key, "sentence": change.sentence, "spent": found, "epsilon": at_delta})
+            amount = f"{UNITS[found[0]]} {format_amount(found[1])}" if found else "not covered"
+            table.add_row(change.sentence, amount, up(at_delta) if at_delta is not None else "")
+        facts.append({"states": states, "accounts": list(names), "changes": rows})
+        tables.append(table)
+    show(facts, lambda: Group(*tables) if tables else "nothing was charged to these accounts", as_json=as_json)
 
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:

@@ -6,11 +6,9 @@ losses of both add up under any relation of pairs (persons, households). The pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
-from privacy.accounting.conversions import pure_to_rho
 from privacy.noise.laws import Definition
 
 Factors = Mapping[Definition, int]
@@ -24,7 +22,7 @@ def _factors(zcdp: int, puredp: int) -> Factors:
 class Change:
     """A way in which people and households change, and how often it costs what a record added or removed does.
 
-    person, household: by the unit of privacy of an account.
+    person, household: by the unit of privacy of a run.
     """
 
     key: str
@@ -63,32 +61,3 @@ def changes(size: int) -> tuple[Change, ...]:
         ),
         MOVED,
     )
-
-
-@dataclass(frozen=True)
-class Charged:
-    """What an account has charged for one state.
-
-    unit, definition: of the account. amount: None where one of its runs does not bound what a record added or removed
-    costs, or costs more than twice that where one is replaced.
-    """
-
-    unit: str
-    definition: Definition
-    amount: Fraction | None
-
-
-def together(charged: Iterable[Charged], change: Change) -> tuple[Definition, Fraction] | None:
-    """Return what these accounts lose together under a change: rho, or epsilon where all are kept in that.
-
-    None where an account does not bound it. An epsilon costs epsilon^2 / 2 of rho.
-    """
-    losses: list[tuple[Definition, Fraction]] = []
-    for each in charged:
-        factor = (change.person if each.unit == "person" else change.household)[each.definition]
-        if factor and each.amount is None:
-            return None
-        losses.append((each.definition, factor * (each.amount or Fraction(0))))
-    if all(definition == "puredp" for definition, _ in losses):
-        return "puredp", sum((loss for _, loss in losses), Fraction(0))
-    return "zcdp", sum((loss if kept == "zcdp" else pure_to_rho(loss) for kept, loss in losses), Fraction(0))

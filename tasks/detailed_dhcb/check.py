@@ -12,8 +12,8 @@ from privacy.accounting.composition import spend
 from privacy.noise.exact import parse_exact
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhcb.tables import TABLES, CountTable
-from tasks.inputs.names import check_names
-from tasks.inputs.points import check_points
+from tasks.inputs.names import NAMES
+from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase
@@ -36,8 +36,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             for detail, groups in enumerate(stated.values()):
                 if groups:
                     yield _check_table(release, manifest, name, TABLES[table], detail, groups)
-    yield from check_names(release, manifest["files"])
-    yield from check_points(release, manifest["files"])
+    yield from NAMES.check(release, manifest["files"])
+    yield from POINTS.check(release, manifest["files"])
 
 
 def _check_table(

@@ -66,6 +66,9 @@ GOOD = {
     "spine": "EX/data/GRF-C.txt OUT --county 99999",
     "compare": "EX/params/config.json",
     "tune": "--level usa-1=1 --exclude-level usa-1",
+    "ddhcb validate": "EX/params EX/data --workers 1",  # of SafeTab-P: refused once its config.json is read
+    "ddhcb run": "EX/params EX/data OUT",
+    "ddhcb truth": "EX/params EX/data OUT --workers 1",
     "tda validate": "EX/tda --workers 1",
     "tda run": "EX/tda OUT",
     "tda truth": "EX/tda OUT --workers 1",

@@ -1,0 +1,69 @@
+"""What accounts of persons and of households lose together, change by change (docs/privacy.md#two-units)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privacy.accounting.composition import UnitOfPrivacy, read_spend
+from privacy.accounting.conversions import pure_to_rho
+from privacy.accounting.ledger import Ledger, LedgerError
+from privacy.accounting.units import Change
+from privacy.noise.laws import Definition
+
+
+@dataclass(frozen=True)
+class Charged:
+    """What a run was charged, by its own definition: an account in rho may have runs in epsilon.
+
+    amount: None where the run does not bound by it what a record added or removed costs, or by twice that one replaced.
+    """
+
+    unit: UnitOfPrivacy
+    definition: Definition
+    amount: Fraction | None
+
+
+def together(charged: Iterable[Charged], change: Change) -> tuple[Definition, Fraction] | None:
+    """Return what runs lose together under a change: epsilon where all are in epsilon, else rho.
+
+    None where a run does not bound it. An epsilon costs epsilon^2 / 2 of rho.
+    """
+    losses: list[tuple[Definition, Fraction]] = []
+    for each in charged:
+        factor = (change.person if each.unit == "person" else change.household)[each.definition]
+        if factor and each.amount is None:
+            return None
+        losses.append((each.definition, factor * (each.amount or Fraction(0))))
+    if all(definition == "puredp" for definition, _ in losses):
+        return "puredp", sum((loss for _, loss in losses), Fraction(0))
+    return "zcdp", sum((pure_to_rho(loss) if kept == "puredp" else loss for kept, loss in losses), Fraction(0))
+
+
+def charged_together(ledger: Ledger, names: Sequence[str]) -> dict[str, tuple[Charged, ...]]:
+    """Return by state the runs that it was charged for in these accounts.
+
+    Raises LedgerError for a name of no account.
+    """
+    accounts = {account.name: account for account in ledger.accounts()}
+    if missing := [name for name in names if name not in accounts]:
+        raise LedgerError(f"there is no account {missing[0]}")
+    spends = {act["run"]: act.get("spend") for act in ledger.acts() if act["act"] == "reserved"}
+    found: dict[str, tuple[Charged, ...]] = {}
+    for name in dict.fromkeys(names):
+        for row in ledger.rows(name):
+            run = _charged(spends.get(row.run), accounts[name].unit, accounts[name].definition)
+            found |= {state: (*found.get(state, ()), run) for state in row.states}
+    return dict(sorted(found.items()))
+
+
+def _charged(spent: Mapping[str, Any] | None, unit: UnitOfPrivacy, definition: Definition) -> Charged:
+    """Return what a run was charged; of one whose neighbour relations are not known nothing is bounded."""
+    if spent is None:
+        return Charged(unit, definition, None)
+    spend = read_spend(spent)
+    figures = {relation.key: relation.figure for relation in spend.relations}
+    bounded = (figures.get("added_or_removed"), figures.get("replaced")) == (spend.charged, 2 * spend.charged)
+    return Charged(unit, spend.definition, spend.charged if bounded else None)

@@ -1,0 +1,111 @@
+"""Accounts of both units together: the factors of each change, the production figures, and what is not covered."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privacy.accounting.composition import DELTA, Relation, Spend, spend
+from privacy.accounting.conversions import epsilon
+from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
+from privacy.accounting.together import Charged, charged_together, together
+from privacy.accounting.units import changes
+
+RHO_A, RHO_B = Fraction("4.944"), Fraction("8.895302")
+PRODUCTION = (Charged("person", "zcdp", RHO_A), Charged("household", "zcdp", RHO_B))
+
+
+def losses(charged: tuple[Charged, ...], size: int = 4) -> dict[str, Any]:
+    return {change.key: together(charged, change) for change in changes(size)}
+
+
+def test_the_production_figures() -> None:
+    found = losses(PRODUCTION)
+    assert found["household_alone"] == ("zcdp", RHO_B)
+    assert found["household_whole"] == ("zcdp", Fraction("87.999302"))
+    assert found["person_added_or_removed"] == ("zcdp", Fraction("22.734604"))
+    assert found["person_replaced"] == ("zcdp", 2 * (RHO_A + RHO_B))
+    assert found["person_moved"] == ("zcdp", 2 * RHO_A + 8 * RHO_B)
+    assert losses(PRODUCTION, 1)["household_whole"] == ("zcdp", Fraction("13.839302"))
+    assert round(epsilon(Fraction("22.734604"), DELTA), 1) == 67.1
+    assert 2 * RHO_B > RHO_A, "the larger part for one person"
+
+
+def test_the_factors_under_pure_dp() -> None:
+    pure = (Charged("person", "puredp", Fraction(1)), Charged("household", "puredp", Fraction(10)))
+    found = losses(pure, 3)
+    amounts = {"household_alone": 10, "household_whole": 13, "person_added_or_removed": 21, "person_replaced": 22}
+    assert found == {key: ("puredp", amount) for key, amount in (amounts | {"person_moved": 42}).items()}
+
+
+def test_a_pure_run_in_an_account_of_rho_costs_half_the_square_of_its_own_epsilon() -> None:
+    mixed = (Charged("person", "zcdp", Fraction(1)), Charged("household", "puredp", Fraction(1, 2)))
+    assert losses(mixed)["person_moved"] == ("zcdp", 2 + (4 * Fraction(1, 2)) ** 2 / 2)
+
+
+def test_a_run_that_does_not_bound_a_record_added_leaves_only_what_it_has_no_part_in() -> None:
+    found = losses((Charged("person", "zcdp", None), PRODUCTION[1]))
+    assert found == {key: ("zcdp", RHO_B) if key == "household_alone" else None for key in found}
+
+
+def test_a_household_spend_says_what_persons_lose() -> None:
+    for definition, moved in (("zcdp", 8), ("puredp", 4)):
+        made = spend(definition, [Fraction(3)], "household")  # type: ignore[arg-type]
+        figures = {relation.key: relation.figure for relation in made.relations}
+        assert figures == {
+            "added_or_removed": 3,
+            "replaced": 6,
+            "person_added_or_removed": 6,
+            "person_moved": 3 * moved,
+        }
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Ledger:
+    ledger = Ledger(tmp_path / "ledger.sqlite", {})
+    ledger.open_account(Account("people", "zcdp", Fraction(20)))
+    ledger.open_account(Account("homes", "zcdp", Fraction(20), "household"))
+    return ledger
+
+
+def charge(ledger: Ledger, run: str, account: str, spent: Spend, *states: str) -> None:
+    ledger.reserve(
+        Request(run, account, states, spent, run, run, 1, (f"records of {run}",)), lambda: f"secret of {run}"
+    )
+
+
+def test_a_ledger_is_added_up_by_state(book: Ledger) -> None:
+    charge(book, "a", "people", spend("zcdp", [RHO_A]), "01", "02")
+    charge(book, "b", "homes", spend("zcdp", [RHO_B], "household"), "02")
+    found = charged_together(book, ["people", "homes"])
+    assert found == {"01": PRODUCTION[:1], "02": PRODUCTION}
+    only_replaced = Spend("zcdp", "person", RHO_A, (Relation("replaced", "a person replaced", RHO_A),))
+    charge(book, "c", "people", only_replaced, "02")
+    assert charged_together(book, ["people"])["02"][1].amount is None
+    with pytest.raises(LedgerError, match="there is no account flats"):
+        charged_together(book, ["flats"])
+
+
+def test_a_household_run_is_refused_by_an_account_of_persons_and_the_reverse(book: Ledger) -> None:
+    with pytest.raises(LedgerError, match="household"):
+        charge(book, "b", "people", spend("zcdp", [RHO_B], "household"), "02")
+    with pytest.raises(LedgerError, match="person"):
+        charge(book, "a", "homes", spend("zcdp", [RHO_A]), "02")
+
+
+def test_the_command_prints_the_table(book: Ledger, das: Any) -> None:
+    charge(book, "a", "people", spend("zcdp", [RHO_A]), "02")
+    charge(book, "b", "homes", spend("zcdp", [RHO_B], "household"), "02")
+    asked = ("ledger", "show", "--ledger", book.path, "--together", "people", "--together", "homes")
+    code, out, _ = das(*asked, "--household-size", "1", "--json")
+    assert code == 0
+    (table,) = json.loads(out)
+    assert table["states"] == ["02"]
+    assert [change["change"] for change in table["changes"]] == [change.key for change in changes(1)]
+    shown = das(*asked)[1]
+    assert "87.999302" in shown
+    assert "67.0" in shown or "67.1" in shown
