@@ -275,7 +275,10 @@ def _show_together(names: Sequence[str], size: int, ledger: Path | None, *, as_j
         alike.setdefault(charged, []).append(state)
     facts, tables = [], list[RenderableType]()
     for charged, states in alike.items():
-        rows, table = [], Table("who changes", "spent", f"epsilon at delta {DELTA:g}", title=f"States: {listed(states)}")
+        rows, table = (
+            [],
+            Table("who changes", "spent", f"epsilon at delta {DELTA:g}", title=f"States: {listed(states)}"),
+        )
         for change in changes(size):
             found = together(charged, change)
             at_delta = found and (epsilon(found[1], DELTA) if found[0] == "zcdp" else float(found[1]))
