@@ -16,8 +16,8 @@ from tasks.inputs.names import NAMES
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
-from tasks.lifecycle.release_database import ReleaseDatabase
-from tasks.population_groups.check import check_laws, create_sets, donors, query_law, quoted
+from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
+from tasks.population_groups.check import check_laws, create_sets, donors, query_law
 from tasks.population_groups.levels import named_level
 
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
@@ -47,7 +47,7 @@ def _check_table(
     code = table.details[detail]
     path = path_in(release, f"parquet/{table.name}/{code}/{named_level(name).slug}.parquet")
     with ReleaseDatabase() as database:
-        database.execute(f"CREATE VIEW rows AS SELECT *, {table.column} AS cell FROM read_parquet({quoted(str(path))})")
+        database.execute(f"CREATE VIEW rows AS SELECT *, {table.column} AS cell FROM {parquet(path)}")
         ((there, cells),) = database.execute(
             "SELECT count(*), list_sort(list(DISTINCT cells)) "
             f"FROM (SELECT list_sort(list(cell)) AS cells FROM rows GROUP BY {KEYS})"
