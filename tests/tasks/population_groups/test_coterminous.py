@@ -24,7 +24,7 @@ from dhca_inputs import (
     write_rows,
 )
 from dhca_naive import PR, US, regions, states, tabulated
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.coterminous import equate, equate_coterminous, final_folders
@@ -255,7 +255,7 @@ def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple
 
 
 @given(inputs=countries(), seed=st.integers(0, 10**6), jurisdiction=st.sampled_from(["us", "pr"]))
-@PROPERTY
+@settings(PROPERTY, max_examples=10)
 def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
     if jurisdiction == "pr":
         inputs.config |= {"run_us": False, "run_pr": True}
