@@ -1,4 +1,4 @@
-"""Check every number that a TopDown release shows twice: counts, the laws of measurements, and margins of error.
+"""Check every number that a TopDown release shows twice: counts and margins of error.
 
 A geocode begins with its parent's, and a block's ends with its public code of 16 digits (`spine.geocodes`), so all sums
 are sums over parts of a geocode.
@@ -6,8 +6,7 @@ are sums over parts of a geocode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from privacy.noise.exact import parse_exact
 from spine.counts import cell_table
 from spine.geocodes import digits
 from tasks.inputs.arrow import text
@@ -25,12 +23,11 @@ from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import DIGITS, FOLDERS, OFF_SPINE, TABULATED, WHOLE_STATE, areas
 from tasks.top_down.estimate.gls.margin_tables import PLACES, Z, counts_of
 from tasks.top_down.release.description import FOLDER, read_blocks, read_description
-from tasks.top_down.release.tables import has_measurements, spine_files
+from tasks.top_down.release.tables import has_measurements
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 ROWS = "geounit, cell, count"
 PUBLIC = "TABBLKST || TABBLKCOU || TABTRACTCE || TABBLKGRPCE || TABBLK"
-LAW = "query, share, variance_numerator, variance_denominator, variance"
 ROUNDED = 0.5 * 10**-PLACES  # the largest rounding of a written standard error
 
 
@@ -155,70 +152,6 @@ def _areas_of_blocks(measurements: Path, product: ProductName, state: str) -> di
             codes = text(family.geocodes).take(pa.array(family.of_block[inside]))
             found[family.family] = pa.table({"geounit": text(digits(geography.geocode[inside], 16)), "code": codes})
     return found
-
-
-def check_measurements(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
-    """Check the law of every measurement, and the shares of the budget along the path to every block."""
-    if not has_measurements(manifest):
-        return
-    entry, folder = manifest["products"][product], release / FOLDER / product
-    expected: dict[str, set[tuple[Any, ...]]] = {}
-    for noise in entry["noise"]:
-        exact = parse_exact(noise["sigma_squared" if "sigma_squared" in noise else "scale"])
-        law = (noise["query"], noise["share"], str(exact.numerator), str(exact.denominator), noise["variance"])
-        expected.setdefault(noise["level"], set()).add(law)
-    with ReleaseDatabase() as database:
-        faults, number = [], 0
-        for level, state in spine_files(manifest, product):
-            laws = f"SELECT {LAW}, count(*) FROM {parquet(folder / level / f'{state}.parquet')} GROUP BY ALL"
-            for query, share, *parameters, count in database.execute(laws).fetchall():
-                number += count
-                if (query, share, *parameters) not in expected[level]:
-                    which = f"{count:,} of {query} with share {share}"
-                    faults.append(f"level {level}, state {state}: {which} have a law that is not in the manifest")
-        yield Check(f"laws of the measurements of {product}", f"{number:,} measurements", tuple(faults))
-        shares = {level: parse_exact(share) for level, share in entry["shares"].items() if level != US}
-
-        def shares_in(level: str, state: str) -> str:
-            path = parquet(folder / level / f"{state}.parquet")
-            return f"SELECT DISTINCT geounit::VARCHAR AS geounit, share::VARCHAR AS share FROM {path}"
-
-        faults, blocks = check_paths(database, release, product, manifest["states"], shares, shares_in)
-        yield Check(f"shares along the paths of {product}", f"{blocks:,} blocks", tuple(faults))
-
-
-def check_paths(
-    database: duckdb.DuckDBPyConnection,
-    release: Path,
-    product: ProductName,
-    states: list[str],
-    shares: Mapping[str, Fraction],
-    shares_in: Callable[[str, str], str],
-) -> tuple[list[str], int]:
-    """Find paths to a block on which the shares of the geounits do not sum to those of all levels; count the blocks.
-
-    shares_in: the SELECT of geounit and share of a level of a state.
-    """
-    total, faults, blocks = sum(shares.values(), Fraction(0)), [], 0
-    *_, lowest = shares
-    for state in states:
-        columns, joins = [], []
-        for number, level in enumerate(shares):
-            joined = f"level{number}"
-            own = parquet(release / "invariants" / product / level / f"{state}.parquet")
-            width = f"(SELECT coalesce(max(length(geounit)), 0) FROM {own})"
-            joins.append(
-                f"LEFT JOIN ({shares_in(level, state)}) AS {joined} ON {joined}.geounit = left(block.geounit, {width})"
-            )
-            columns.append(f"coalesce({joined}.share, '0')")
-        block = parquet(release / "invariants" / product / lowest / f"{state}.parquet")
-        paths = f"SELECT {', '.join(columns)}, count(*) FROM {block} AS block {' '.join(joins)} GROUP BY ALL"
-        for *path_shares, count in database.execute(paths).fetchall():
-            blocks += count
-            spent = sum(map(parse_exact, path_shares), Fraction(0))
-            if spent != total:
-                faults.append(f"state {state}: the measurements of {count:,} blocks share {spent}, not {total}")
-    return faults, blocks
 
 
 def check_margins(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:

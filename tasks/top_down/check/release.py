@@ -18,8 +18,8 @@ from tasks.inputs.names import NAMES
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_spend
 from tasks.lifecycle.manifest import noise_law
-from tasks.top_down.check.counts import check_counts, check_margins, check_measurements
-from tasks.top_down.check.measurement_files import check_measurement_files
+from tasks.top_down.check.counts import check_counts, check_margins
+from tasks.top_down.check.measurements import check_measurements
 from tasks.top_down.run_plan import US
 from tasks.top_down.spend import compose
 
@@ -37,7 +37,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield from check_counts(release, manifest, product)
         if "noise" in entry:
             yield from check_measurements(release, manifest, product)
-            yield from check_measurement_files(release, manifest, product)
         if "margins" in entry:
             yield from check_margins(release, manifest, product)
     yield from NAMES.check(release, manifest["files"])

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from e2e_runs import digest
 from top_down_inputs import HERE, begin, country, design, finish, read, settings_with
@@ -99,7 +100,10 @@ def test_release_keeps_every_invariant_and_sum(
         ]
         sums += [read(staged, f"histograms/{product}/US/*").groupby("cell")["count"].sum()] if nation else []
         assert all(each.equals(sums[0]) for each in sums)
-    place_of = {"".join(row[:3]) + row[4]: row[0] + row[5] for row in _rows(data / "GRF-C.txt", "|")}
+    grf = pd.read_csv(data / "GRF-C.txt", sep="|", dtype=str)
+    place_of = dict(
+        zip(grf.TABBLKST + grf.TABBLKCOU + grf.TABTRACTCE + grf.TABBLK, grf.TABBLKST + grf.PLACEFP, strict=True)
+    )
     by_place = persons.COUNT.groupby(block.map(place_of)).sum()
     places_released = read(staged, "histograms/persons/entities/place/*").groupby("geounit")["count"].sum()
     inside = by_place[~by_place.index.str.endswith("99999")]
@@ -125,8 +129,8 @@ def test_units_alone_need_no_persons(tmp_path: Path, places: Places, states: tup
     assert Fraction(manifest["spent"]["charged"]["exact"]) == alone.cost("units", nation=False)
 
 
-def _rows(path: Path, delimiter: str = ",") -> list[list[str]]:
-    return [line.split(delimiter) for line in path.read_text().split()[1:]]
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split(",") for line in path.read_text().split()[1:]]
 
 
 def test_truth_is_the_input(tmp_path: Path, two_states: Path) -> None:
