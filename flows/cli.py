@@ -33,6 +33,7 @@ from flows.commands.synth import synth
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.compare_gls import compare_gls
+from flows.commands.tda.declared import explain as explain_tda
 from flows.commands.tda.estimate import estimate as estimate_tda
 from flows.commands.tda.import_files import import_ as import_tda
 from flows.commands.tda.inventory import inventory as inventory_tda
@@ -129,6 +130,7 @@ _group(
     "The TopDown Algorithm: a private database of persons and housing units by block.",
     synth=synth_tda,
     public=public_tda,
+    explain=explain_tda,
     validate=validate_tda,
     run=run_tda,
     inventory=inventory_tda,

@@ -10,6 +10,7 @@ from typing import Any
 from prefect import flow
 
 from flows.execution.bottom_up_settings import BottomUpSettings
+from flows.execution.declared_settings import DeclaredSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.run import carry_out, flow_options
@@ -45,4 +46,10 @@ def top_down(settings: TopDownSettings) -> Any:
 @flow(name=BottomUpSettings.SYSTEM, **flow_options(1))
 def bottom_up(settings: BottomUpSettings) -> Any:
     """Release a noisy histogram and its marginals; returns the release's path."""
+    return carry_out(settings)
+
+
+@flow(name=DeclaredSettings.SYSTEM, **flow_options(1))
+def declared(settings: DeclaredSettings) -> Any:
+    """Release the histograms of a declaration by the TopDown Algorithm; returns the release's path."""
     return carry_out(settings)

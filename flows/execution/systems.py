@@ -100,6 +100,17 @@ SYSTEMS = {
             description="tasks.bottom_up.description:description",
             release_checks="tasks.bottom_up.check:checks",
         ),
+        System(
+            name="declared",
+            title="Tables of a declaration by the TopDown Algorithm",
+            command="das tda run",
+            settings_class="flows.execution.declared_settings:DeclaredSettings",
+            flow="flows.prefect_flows:declared",
+            stages="flows.declared:stages",
+            check="flows.declared:check",
+            description="tasks.top_down.declared.description:description",
+            release_checks="tasks.top_down.declared.check:checks",
+        ),
     )
 }
 

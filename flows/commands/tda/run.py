@@ -10,6 +10,7 @@ import typer
 from flows.commands.fields import Chosen, Settings, check_needed, with_options
 from flows.commands.options import RunOptions
 from flows.commands.runner import FlowCommand, summary_lines
+from flows.commands.tda.declared import DeclarationOption, is_declared, run_declared
 from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import err
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 def run(
     context: typer.Context,
     chosen: Annotated[Chosen, Settings(TopDownSettings, needed=False)],
+    declaration: DeclarationOption = None,
     *,
     options: RunOptions,
 ) -> None:
@@ -32,12 +34,20 @@ def run(
     report.html. Persons and units are charged together, before any noise is drawn. The declared state totals, housing
     units and group quarters by block are published unchanged.
 
+    With --declaration, DATA is a table of any records, and OUT gets histograms by the levels and axes of that file.
+
     If a run stops, --resume ID continues it without spending again; its id is printed at the start.
 
     **Example:** `das tda run data/ out/ --account census-2020`
 
     **Example:** `das tda run ri/ out/ --spine conventional --only-state 44 --mdf-text`
+
+    **Example:** `das tda run records.csv out/ --declaration districts.toml --account census-2024`
     """
+    if is_declared(options, declaration):
+        options.start_ahead("tasks.top_down.declared.release")
+        run_declared(context, options, chosen, declaration)
+        return
     options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage_release")
 
     from flows.execution.settings import new_run_id

@@ -1,0 +1,159 @@
+"""`das tda explain`, and `das tda run`, `validate` and `truth` with `--declaration`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.fields import option_of
+from flows.commands.options import RunOptions
+from flows.commands.resume import given, refuse
+from flows.commands.runner import FlowCommand, summary_lines
+from flows.execution.declared_settings import DeclaredSettings
+from flows.execution.systems import SYSTEMS
+from flows.reports.terminal import Json, err, show
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tasks.top_down.declared.explain import Explanation
+
+DeclarationOption = Annotated[str | None, option_of(DeclaredSettings, "declaration")]
+OTHERS = "it is of the redistricting data; a declaration says it in its file"
+
+
+def explain(
+    declaration: Annotated[str, typer.Argument(help="The declaration: a file, or the name of a shipped one.")],
+    as_json: Json = False,
+) -> None:
+    """Say what a declaration means, without records: whom it protects, what it costs, and what it buys.
+
+    Everything is checked that a run checks before it reads records; all findings are shown, each with its key.
+
+    **Example:** `das tda explain districts.toml`
+    """
+    from tasks.top_down.declared.explain import explain as explained
+    from tasks.top_down.declared.public_tables import read_declared
+
+    found = explained(read_declared(declaration)[1])
+    show(asdict(found), lambda: _explanation(found), as_json=as_json)
+
+
+def _explanation(found: Explanation) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+
+    levels = Table("level", "units", "largest family", "total", "solved by", "share", title="Levels")
+    for each in found.levels:
+        family = f"{each.largest_family:,}"
+        levels.add_row(each.level, f"{each.geounits:,}", family, each.passes.removeprefix("total "), each.solver, each.share)
+    queries = list(dict.fromkeys(query for each in found.levels for query in each.margins))
+    margins = Table("query", *(each.level for each in found.levels), title="Margin at 95% of one noisy answer")
+    for query in queries:
+        margins.add_row(query, *(f"{each.margins[query]:,}" if query in each.margins else "" for each in found.levels))
+    seconds = " to ".join(f"{each:,.0f}" for each in found.seconds)
+    return Group(
+        f"{found.name}: {found.records}, {found.possible:,} of {found.cells:,} cells possible",
+        "",
+        "Declared, published unchanged and not protected:",
+        *(f"  - {text}" for text in found.unchanged),
+        "Protected:",
+        *(f"  - {each['sentence']}: {_figure(each)}" for each in found.relations),
+        f"Constraints: class {found.kind}, {found.why}; whole numbers are {found.feasibility}",
+        f"Records that non-negativity adds: {found.excess}",
+        f"{found.answers:,} noisy answers; {seconds} seconds of one core, {found.memory / 2**20:,.0f} MiB a process, foreseen",
+        levels,
+        margins,
+        *(f"Note: {remark}" for remark in found.remarks),
+    )
+
+
+def _figure(relation: Mapping[str, Any]) -> str:
+    if relation.get("covered") is False:
+        return "not covered"
+    return f"{relation['exact']}, epsilon {relation['epsilon_at_delta']:.3f}"
+
+
+def refuse_others(context: typer.Context, *allowed: str) -> None:
+    """Refuse options of the redistricting data next to --declaration. Raises typer.BadParameter."""
+    from flows.commands.fields import options_of
+    from flows.execution.top_down_settings import TopDownSettings
+
+    names = {name for name, _, _ in options_of(TopDownSettings)} - {"data", "out", *allowed}
+    refuse(context, given(context).keys() & names, OTHERS)
+
+
+def is_declared(options: RunOptions, declaration: str | None) -> bool:
+    """Return whether a run is of a declaration: a new one with the option, or the one that is resumed."""
+    from flows.execution.settings import load_settings, run_directory
+
+    if options.resume is None:
+        return declaration is not None
+    settings = load_settings(run_directory(options.home, options.resume))
+    return settings is not None and settings.SYSTEM == DeclaredSettings.SYSTEM
+
+
+def run_declared(context: typer.Context, options: RunOptions, chosen: Mapping[str, Any], declaration: str | None) -> None:
+    """Run or resume a declaration."""
+    from flows.commands.fields import check_needed
+    from flows.execution.settings import new_run_id
+    from flows.reports.curator import spend_table
+    from tasks.top_down.declared.public_tables import read_declared
+    from tasks.top_down.declared.spend import planned_spend
+
+    def begin() -> list[DeclaredSettings]:
+        refuse_others(context)
+        typed = {name: chosen[name] for name in ("data", "out") if name in chosen} | {"declaration": declaration}
+        check_needed(DeclaredSettings, typed)
+        settings = options.new_settings(DeclaredSettings, options.run_id or new_run_id("tda"), typed)
+        _, declared = read_declared(settings.declaration)
+        err.print(spend_table({declared.declaration.form.name: planned_spend(declared.declaration)}))
+        return [settings]
+
+    COMMAND.run(context, options, begin)
+
+
+def validate_declared(context: typer.Context, options: Any, data: str, declaration: str) -> None:
+    """Check a declaration and every record against it."""
+    from flows.commands.findings import show_validation
+    from flows.commands.inputs import validate_alone
+    from flows.execution.settings import new_run_id, run_directory
+    from tasks.top_down.declared.public_tables import read_declared
+    from tasks.top_down.declared.tabulate import tabulate
+
+    refuse_others(context)
+    settings = DeclaredSettings.new(data=data, declaration=declaration, out=".")
+    public, _ = read_declared(settings.declaration)
+    run = run_directory(options.home, new_run_id("tda-validate"))
+    _, findings, reports = validate_alone(options, run, "Validating", tabulate, settings.data, public)
+    show_validation(findings, reports, as_json=options.as_json)
+
+
+def truth_settings(context: typer.Context, options: Any, chosen: Mapping[str, Any], declaration: str) -> DeclaredSettings:
+    """Return the settings of the truth of a declaration."""
+    from flows.execution.settings import new_run_id
+
+    refuse_others(context)
+    typed = {name: chosen[name] for name in ("data", "out")} | {"declaration": declaration}
+    settings: DeclaredSettings = options.new_settings(DeclaredSettings, new_run_id("tda-truth"), typed)
+    return settings
+
+
+def _details(_settings: DeclaredSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: manifest[name] for name in ("geounits", "failed") if name in manifest}
+
+
+def _summary(runs: list[dict[str, Any]]) -> str:
+    (facts,) = runs
+    lines = summary_lines("TOP DOWN", facts)
+    if geounits := facts.get("geounits"):
+        lines.append("   " + ", ".join(f"{number:,} {level}" for level, number in geounits.items()))
+    if failed := facts.get("failed"):
+        lines.append(f"   {len(failed)} parents were not solved by the first method: see manifest.json")
+    return "\n".join(lines)
+
+
+COMMAND = FlowCommand(SYSTEMS["declared"], _details, lambda facts: facts[0], _summary)

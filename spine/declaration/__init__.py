@@ -1,0 +1,8 @@
+"""The TopDown Algorithm of a declaration: anybody's hierarchy, table, workload and declared figures.
+
+    form            what the file says, in its own keys         declaration     product, allocation and passes of it
+    product         axes, recodes and zeros                     hierarchy       a spine of the table of leaves
+    classes         which constraints, and what solves them     figures         declared figures, and inherited feasibility
+
+Pure functions: no files, no noise, no records. Every fault names its key. docs/declarations.md has the format.
+"""

@@ -1,0 +1,106 @@
+"""The class of a declaration's constraints on a child, which decides what solves it.
+
+    A   counts of one partition, and the whole
+    B   counts of several partitions, of whose parts any two are nested or disjoint
+    C   else
+
+Rows of the parent and a laminar family of each child make a network: its rounding is a minimum-cost flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from spine.declaration.declaration import Declaration
+from spine.geography import BoolArray
+from spine.top_down.histogram import DETAILED, TOTAL, Product
+from spine.top_down.queries import query_group
+
+OWN, FLOW = "own kernel", "minimum-cost flow"
+
+
+class Class(NamedTuple):
+    """kind: A, B or C. why: a sentence. refused: why it cannot be solved, empty where it can."""
+
+    kind: Literal["A", "B", "C"]
+    why: str
+    refused: str = ""
+
+
+def classify(declaration: Declaration) -> Class:
+    """Return the class of the constraints that a declaration puts on every child."""
+    form, product = declaration.form, declaration.product
+    partitions = list(dict.fromkeys(count.partition for count in form.counts))
+    limited = [count.partition for count in form.counts if any(isinstance(most, int) for most in count.most)]
+    if len(partitions) < len(form.counts):
+        return Class("C", f"{partitions[0]} has two sets of counts", "counts: give each partition's counts once")
+    if len(partitions) <= 1:
+        what = f"counts of {partitions[0]}, and the whole" if partitions else "the whole alone"
+        refused = ""
+        if limited and not is_total(declaration):
+            refused = f"counts: a limit on the records of each counted of {limited[0]} is not solved: leave `most` out"
+        return Class("A", f"one partition: {what}", refused)
+    names = ", ".join(partitions)
+    pair = first_crossing(product, partitions)
+    remedy = "; declare the counts of one of them"
+    if pair is None:
+        why = f"any two parts of {names} are nested or disjoint"
+        return Class("B", why, f"counts: bounds of two partitions, {names}, are not solved{remedy}")
+    why = f"counts of {pair[0]} and of {pair[1]} cross: the cell ({pair[2]}) is in a part of each, and neither holds the other"
+    return Class("C", why, f"counts: {why}{remedy}")
+
+
+def is_total(declaration: Declaration) -> bool:
+    """Return whether the counts are of whole leaves, one record each: totals."""
+    return any(count.partition == TOTAL and count.least == count.most == (1,) for count in declaration.form.counts)
+
+
+def parts_of(product: Product, partition: str) -> Iterator[BoolArray]:
+    """Yield the (cells,) mask of each part of a partition, of the cells that are no zeros."""
+    group = query_group(product, partition)
+    for part in range(group.width):
+        yield (group.coordinate == part) & product.possible
+
+
+def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, str] | None:
+    """Return two partitions with parts that cross, and a cell that is in both; None where all parts are laminar."""
+    for one, other in combinations(partitions, 2):
+        fine, coarse = query_group(product, one), query_group(product, other)
+        pairs = np.unique((fine.coordinate * coarse.width + coarse.coordinate)[product.possible])
+        meets = np.bincount(pairs // coarse.width, minlength=fine.width), np.bincount(pairs % coarse.width)
+        crossing = (meets[0][pairs // coarse.width] > 1) & (meets[1][pairs % coarse.width] > 1)
+        if crossing.any():
+            first = pairs[np.flatnonzero(crossing)[0]]
+            inside = (fine.coordinate * coarse.width + coarse.coordinate == first) & product.possible
+            return one, other, cell_name(product, int(np.flatnonzero(inside)[0]))
+    return None
+
+
+def cell_name(product: Product, cell: int) -> str:
+    """Return the labels of a cell, by axis."""
+    at = np.unravel_index(cell, product.shape)
+    return ", ".join(f"{axis.name} {axis.labels[int(own)]}" for axis, own in zip(product.axes, at, strict=True))
+
+
+def coordinate_labels(product: Product, query: str) -> list[tuple[str, ...]]:
+    """Return for each coordinate of a query group the labels of what it asks, in the order of the axes."""
+    recodes = {recode.axis: recode for recode in product.recodes if recode.name in query.split("*")}
+    asked = [axis for axis in product.axes if query == DETAILED or axis.name in query.split("*") or axis.name in recodes]
+    group = query_group(product, query)
+    first = np.unique(group.coordinate, return_index=True)[1]
+    labels = []
+    for cell in first.tolist():
+        own = {axis.name: int(product.coordinates[axis.name][cell]) for axis in asked}
+        labels.append(
+            tuple(
+                recodes[axis.name].labels[recodes[axis.name].part[own[axis.name]]]
+                if axis.name in recodes
+                else axis.labels[own[axis.name]]
+                for axis in asked
+            )
+        )
+    return labels

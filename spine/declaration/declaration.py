@@ -1,0 +1,280 @@
+"""A declaration: what T fixes for the redistricting data (histogram, workload, levels, passes), said by a file.
+
+`read_declaration` checks everything that needs no table, and returns all faults at once, each with its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from spine.allocations import Allocation
+from spine.declaration.form import Fault, Form, Level, PassForm, read_form
+from spine.declaration.product import read_product
+from spine.settings import AS_READ, Definition
+from spine.top_down.histogram import DETAILED, TOTAL, Product
+from spine.top_down.plan import MOST_PARTS, Passes
+from spine.top_down.queries import query_group
+
+REST = "rest"
+TWO_PASSES = (("total",), ("rest",))
+ONE_PASS = ((("rest",),), (("total", "rest"),))
+LARGEST_TABLE = 1 << 24  # cells that a process holds with their queries
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """A declaration without faults. form: its file. product: the histogram. allocation: budget and shares."""
+
+    form: Form
+    product: Product
+    allocation: Allocation
+    passes: Passes
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Return the levels, top first."""
+        return self.form.levels
+
+    @property
+    def definition(self) -> Definition:
+        """Return the privacy definition."""
+        return AS_READ[self.form.mechanism]
+
+    @property
+    def records(self) -> str:
+        """Return what records are, in the plural."""
+        return f"{self.form.records}s"
+
+    @cached_property
+    def known_level(self) -> int:
+        """Return the lowest level whose totals are declared for single geounits; -1 where there is none."""
+        names = [level.name for level in self.levels]
+        return max((names.index(total.of[0]) for total in self.form.totals if total.of[0] in names), default=-1)
+
+    def queries(self, level: str) -> list[str]:
+        """Return the query groups that a level asks."""
+        return list(self.allocation.queries[level])
+
+
+def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[Fault]]:
+    """Return the declaration in a file, or None and all faults that are seen without its tables."""
+    form, faults = read_form(raw)
+    if form is None:
+        return None, faults
+    faults += _unit(form)
+    faults += _levels(form)
+    shares = _level_shares(form, faults)
+    product, wrong = read_product(form)
+    faults += wrong
+    if product is None:
+        return None, faults
+    if product.cells > LARGEST_TABLE:
+        return None, [*faults, Fault("axes", f"the table has {product.cells:,} cells, more than {LARGEST_TABLE:,}")]
+    queries = _queries(form, product, faults)
+    faults += _totals(form)
+    faults += _counts(form, product)
+    chain = _chain(form, product, queries, faults)
+    first = _total_first(form, queries, faults)
+    bands = {each.band for each in form.passes} or {PassForm(levels=("",)).band}
+    if len(bands) > 1 or not 0 < next(iter(bands)) < Fraction(1, 2):
+        faults.append(Fault("passes.band", "levels have one band, above 0 and below 1/2"))
+    if faults:
+        return None, faults
+    allocation = Allocation(AS_READ[form.mechanism], form.budget, shares, queries, form.name)
+    passes = Passes(frozenset(first), chain, float(next(iter(bands))), cell_weight=1)
+    return Declaration(form, product, allocation, passes), []
+
+
+def _unit(form: Form) -> Iterator[Fault]:
+    if form.unit is None and form.records not in ("person", "household"):
+        yield Fault(
+            "unit", f'accounts are of persons or of households: say which of them a {form.records} is, as unit = "person"'
+        )
+    if form.budget <= 0:
+        yield Fault("budget", f"it is {form.budget}: a budget is positive")
+
+
+def _levels(form: Form) -> Iterator[Fault]:
+    names = [level.name for level in form.levels]
+    for at, level in enumerate(form.levels):
+        key = f"levels.{at}"
+        if names.index(level.name) < at:
+            yield Fault(f"{key}.name", f"two levels are named {level.name}")
+        if level.made is None:
+            if at and not level.columns:
+                yield Fault(f"{key}.columns", f"{level.name} is below the top: name the columns of its geounits")
+        elif level.columns or not 0 < at == len(names) - 2 or level.made.within != names[at - 1]:
+            yield Fault(f"{key}.made", "a made level has no columns, is above the leaves and within the level above it")
+    columns = [column for level in form.levels for column in level.columns]
+    if twice := next((column for column in columns if columns.count(column) > 1), None):
+        yield Fault("levels", f"the column {twice} is in two levels: each level adds its own to those above it")
+
+
+def _level_shares(form: Form, faults: list[Fault]) -> dict[str, Fraction]:
+    """Return the share of each level; equal ones where none is given."""
+    given = {level.name: level.share for level in form.levels}
+    if all(share is None for share in given.values()):
+        return dict.fromkeys(given, Fraction(1, len(given)))
+    shares = {name: share for name, share in given.items() if share is not None}
+    if missing := sorted(given.keys() - shares.keys()):
+        faults.append(Fault("levels.share", f"{missing[0]} has no share: give every level one, or none"))
+    else:
+        faults += _sum_to_one("levels.share", shares)
+    return shares
+
+
+def _sum_to_one(key: str, shares: Mapping[str, Fraction]) -> Iterator[Fault]:
+    if wrong := next((name for name, share in shares.items() if share <= 0), None):
+        yield Fault(key, f"the share of {wrong} is {shares[wrong]}: shares are positive")
+    elif sum(shares.values()) != 1:
+        yield Fault(key, f"the shares sum to {sum(shares.values())}, not to 1")
+
+
+def _queries(form: Form, product: Product, faults: list[Fault]) -> dict[str, dict[str, Fraction]]:
+    """Return for each level the share of each query group."""
+    names = [level.name for level in form.levels]
+    common = {name: share for name, share in form.queries.items() if not isinstance(share, dict)}
+    own = {name: shares for name, shares in form.queries.items() if isinstance(shares, dict)}
+    faults += [Fault(f"queries.{name}", f"there is no level {name}") for name in own if name not in names]
+    queries = {name: own.get(name, common) for name in names}
+    checked = {"queries": common} if len(own) < len(names) or common else {}
+    checked |= {f"queries.{name}": shares for name, shares in own.items()}
+    for key, shares in checked.items():
+        faults += _sum_to_one(key, shares)
+        if DETAILED not in shares:
+            faults.append(Fault(key, "the query detailed is not asked: the cells would not be determined"))
+        faults += _partition_faults(product, {f"{key}.{query}": query for query in shares})
+    return queries
+
+
+def _partition_faults(product: Product, queries: Mapping[str, str]) -> Iterator[Fault]:
+    """Yield those of some queries, by key, that ask what is not there, or an axis twice."""
+    recodes = {recode.name: recode.axis for recode in product.recodes}
+    for key, query in queries.items():
+        asked = [recodes.get(name.strip(), name.strip()) for name in query.split("*")]
+        if twice := next((name for name in asked if asked.count(name) > 1), None):
+            yield Fault(key, f"it asks the axis {twice} twice")
+        try:
+            query_group(product, query)
+        except ValueError as error:
+            yield Fault(key, str(error))
+
+
+def _totals(form: Form) -> Iterator[Fault]:
+    names = [level.name for level in form.levels]
+    leaf_columns = {column for level in form.levels for column in level.columns}
+    for at, total in enumerate(form.totals):
+        if len(total.of) == 1 and total.of[0] in names:
+            continue
+        if wrong := next((name for name in total.of if name not in leaf_columns), None):
+            yield Fault(f"totals.{at}.of", f"{wrong} is neither a level nor a column of one")
+    if not form.totals and form.levels[0].columns:
+        yield Fault("totals", f"{form.levels[0].name} has several geounits and none above: declare a total of each")
+
+
+def _counts(form: Form, product: Product) -> Iterator[Fault]:
+    for at, count in enumerate(form.counts):
+        key = f"counts.{at}"
+        if wrong := [*_partition_faults(product, {f"{key}.partition": count.partition})]:
+            yield from wrong
+            continue
+        width = query_group(product, count.partition).width
+        for name in ("columns", "least", "most"):
+            given = getattr(count, name)
+            if (given or name == "columns") and len(given) != width:
+                yield Fault(f"{key}.{name}", f"it has {len(given)} entries for the {width} parts of {count.partition}")
+        if width > MOST_PARTS:
+            yield Fault(f"{key}.partition", f"{count.partition} has {width} parts, more than {MOST_PARTS}")
+        if len(form.counts) > 1:
+            break
+
+
+def _chain(
+    form: Form, product: Product, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]
+) -> tuple[str, ...]:
+    """Return the nested sums that rounding keeps close to, coarse to fine, without the total and the cells."""
+    given = {
+        tuple(name for name in (text.removesuffix("!") for text in each.round) if name not in (TOTAL, DETAILED))
+        for each in form.passes
+        if each.round
+    }
+    if len(given) > 1:
+        faults.append(Fault("passes.round", "levels have one chain: give the same in every pass"))
+    bounded = [form.counts[0].partition] if form.counts else []
+    if not given:
+        return _longest_chain(product, bounded, queries[form.levels[-1].name])
+    chain = next(iter(given))
+    wrong = [*_partition_faults(product, {"passes.round": name for name in chain})]
+    faults += wrong
+    if not wrong:
+        faults += [
+            Fault("passes.round", f"{fine} does not refine {coarse}: each sum is of the one before it")
+            for coarse, fine in zip(chain, chain[1:], strict=False)
+            if not refines(product, fine, coarse)
+        ]
+        if bounded and chain[:1] != tuple(bounded):
+            faults.append(Fault("passes.round", f"counts of {bounded[0]} are declared: it comes after the total"))
+    return chain
+
+
+def _longest_chain(product: Product, bounded: list[str], asked: Mapping[str, Fraction]) -> tuple[str, ...]:
+    """Return the longest chain of asked query groups, of which each refines the one before, from `bounded` on."""
+    try:
+        groups = sorted((query_group(product, name).width, name) for name in asked if name not in (TOTAL, DETAILED))
+        best: dict[str, tuple[str, ...]] = {name: (name,) for name in bounded}
+        for _, name in groups:
+            before = [chain for last, chain in best.items() if last != name and refines(product, name, last)]
+            if (before or not bounded) and name not in bounded:
+                best[name] = (*max(before, key=len, default=()), name)
+    except ValueError:  # a query that is a fault already
+        return ()
+    return max(best.values(), key=len, default=())
+
+
+def refines(product: Product, fine: str, coarse: str) -> bool:
+    """Return whether every part of one query group lies in one part of another."""
+    one, other = query_group(product, fine), query_group(product, coarse)
+    pairs = one.coordinate * other.width + other.coordinate
+    return len(set(pairs.tolist())) == one.width
+
+
+def _total_first(
+    form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]
+) -> Iterator[str]:
+    """Return the levels whose totals are estimated first; by default all but the last, and the top where it is free."""
+    names = [level.name for level in form.levels]
+    given: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for at, each in enumerate(form.passes):
+        for name in each.levels:
+            if name not in names:
+                faults.append(Fault(f"passes.{at}.levels", f"there is no level {name}"))
+            elif name in given:
+                faults.append(Fault(f"passes.{at}.levels", f"the level {name} has passes already"))
+            given[name] = each.least_squares
+        if each.least_squares != TWO_PASSES and each.least_squares not in ONE_PASS:
+            faults.append(
+                Fault(
+                    f"passes.{at}.least_squares",
+                    'bands of further passes would cross the bounds: write [["total"], ["rest"]] or [["rest"]]',
+                )
+            )
+        if any(text.endswith("!") and text != "total!" for text in each.round):
+            faults.append(Fault(f"passes.{at}.round", "only the total comes before all that follows"))
+    first = {name for name in names if given.get(name, TWO_PASSES if name != names[-1] else ONE_PASS[0]) == TWO_PASSES}
+    for name in sorted(first, key=names.index):
+        if TOTAL not in queries[name] and not _is_known(form, names.index(name)):
+            faults.append(Fault(f"queries.{name}", "the total is estimated first, so the level must ask it"))
+    if not form.totals and names[0] not in first:
+        text = "no total is declared: estimate it first, or counts that cannot be negative would add records to it"
+        faults.append(Fault("passes", f"{names[0]}: {text}"))
+    return iter(first)
+
+
+def _is_known(form: Form, level: int) -> bool:
+    """Return whether the totals of a level's single geounits are declared, or sums of declared ones."""
+    names = [each.name for each in form.levels]
+    return any(total.of[0] in names and names.index(total.of[0]) >= level for total in form.totals)

@@ -1,0 +1,192 @@
+"""The form of a declaration: what its file says, in the file's own keys. Unknown keys are refused.
+
+Everything here is public. Shares and budgets are exact: whole numbers, or text as "1/10" and "0.1". A figure of the
+records has no key: what is declared comes from files that their owner calls public.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+LONGEST_NUMBER = 100  # characters
+RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
+MOST_VALUES = 1 << 20  # of an axis
+
+
+class Fault(NamedTuple):
+    """What is wrong with a declaration: the key of its file, such as `axes.sex.values`, and a sentence."""
+
+    key: str
+    text: str
+
+
+def _exact(value: object) -> Fraction:
+    if isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= LONGEST_NUMBER:
+        try:
+            if "e" not in str(value).lower():
+                return Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            pass
+    raise ValueError(f'{str(value)[:40]!r} is no exact number: write a whole number, or text such as "1/10" or "0.1"')
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Exact = Annotated[Fraction, BeforeValidator(_exact)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Values = Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_listed)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class Leaves(_Part):
+    """The table of leaves: one row a leaf, every leaf that may hold a record. key: its column that names a leaf."""
+
+    file: str
+    key: str
+
+
+class Made(_Part):
+    """A level that is made rather than read: runs of leaves, of bounded size, that agree in the columns `apart`.
+
+    within: the level above it. cap: children of a group, floor(sqrt(n)) + 13 in a geounit of n leaves, as the
+    production programs have it.
+    """
+
+    within: str
+    apart: Texts = ()
+    cap: Literal["sqrt+12"] = "sqrt+12"
+
+
+class Level(_Part):
+    """A level: a geounit is the leaves that agree in `columns` and in those of the levels above."""
+
+    name: Name
+    columns: Texts = ()
+    share: Exact | None = None
+    made: Made | None = None
+
+
+class RecordsFile(_Part):
+    """The columns of a record that name its leaf, joined; by default the key of the leaves."""
+
+    key: Texts
+
+
+class AxisForm(_Part):
+    """An axis: the column of records that it is read from, and the values of its cells.
+
+    A text of `values` is one value, or a range `0-115` of one cell a value; a list in it is one cell of all its values.
+    """
+
+    column: str
+    values: Values
+    labels: Texts = ()
+    words: str = ""
+
+
+class RecodeForm(_Part):
+    """Groups of an axis's cells: by their values, by a width, or by the first value of each."""
+
+    axis: str
+    parts: Values | None = Field(default=None, alias="from")
+    width: int | None = Field(default=None, ge=2)
+    starts: tuple[int, ...] | None = None
+    labels: Texts = ()
+
+
+class Zero(_Part):
+    """Cells that no record can be in: those that meet all conditions, by axis or recode; `not:` negates one."""
+
+    where: dict[str, Texts] = Field(min_length=1)
+
+
+class TotalForm(_Part):
+    """Declared totals of the geounits of a level, or of groups of leaves that agree in columns."""
+
+    of: Texts = Field(min_length=1)
+    file: str
+
+
+class CountForm(_Part):
+    """Declared counts of the parts of a partition, by leaf: no record is where the count is 0.
+
+    columns: of the leaves, in the partition's order; "" where nothing is declared of a part. least, most: records for
+    each counted, by default 0 and no limit.
+    """
+
+    partition: str
+    columns: Texts
+    least: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    most: tuple[int | Literal[""], ...] = ()
+
+
+class PassForm(_Part):
+    """The passes of some levels: least squares, and the chain of sums that rounding keeps close to."""
+
+    levels: Texts = Field(min_length=1)
+    least_squares: tuple[Texts, ...] = (("total",), ("rest",))
+    band: Exact = Fraction(1, 10)
+    round: Texts = ()
+
+
+class Form(_Part):
+    """What the file of a declaration holds (docs/declarations.md)."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+    records: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z -]{0,39}$")]
+    unit: Literal["person", "household"] | None = None
+    mechanism: Literal["zcdp", "pure"] = "zcdp"
+    budget: Exact
+    delimiter: Literal[",", "|", ";", "\t"] = ","
+    leaves: Leaves
+    levels: tuple[Level, ...] = Field(min_length=2)
+    bypass: bool = True
+    records_file: RecordsFile | None = None
+    axes: dict[Name, AxisForm] = Field(min_length=1)
+    recodes: dict[Name, RecodeForm] = {}
+    queries: dict[str, Exact | dict[str, Exact]]
+    zeros: tuple[Zero, ...] = ()
+    totals: tuple[TotalForm, ...] = ()
+    counts: tuple[CountForm, ...] = ()
+    passes: tuple[PassForm, ...] = ()
+    histograms: Texts | None = None
+
+
+def read_form(raw: Mapping[str, Any]) -> tuple[Form | None, list[Fault]]:
+    """Return what a declaration's file holds, or None and every fault of its keys and types."""
+    try:
+        return Form.model_validate(raw), []
+    except ValidationError as error:
+        return None, list(dict.fromkeys(_faults(error.errors())))
+
+
+def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
+    for error in errors:
+        place = [str(part) for part in error["loc"] if not re.search(r"[\[(]|^(str|tuple|dict|function)", str(part))]
+        text = {"extra_forbidden": "there is no such key", "missing": "it is missing"}.get(error["type"])
+        yield Fault(".".join(place), text or error["msg"].removeprefix("Value error, "))
+
+
+def expanded(text: str) -> list[str]:
+    """Return the values of a text: `0-3` is 0, 1, 2, 3, and `01-63` keeps its zeros; any other text is one value.
+
+    Raises ValueError for a range that runs backwards or is too long.
+    """
+    if not (match := RANGE.fullmatch(text)):
+        return [text]
+    first, last = (int(end) for end in match.groups())
+    if not 0 <= last - first < MOST_VALUES:
+        raise ValueError(f"the range {text} runs backwards or is too long")
+    width = len(match[1]) if match[1].startswith("0") else 0
+    return [f"{value:0{width}d}" for value in range(first, last + 1)]

@@ -1,0 +1,93 @@
+"""What the tables of a declaration's release are: their columns follow from its levels and axes, by its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spine.declaration.declaration import Declaration, read_declaration
+from tasks.lifecycle.description import Column, Description, Table
+from tasks.lifecycle.received import NotOfRelease
+
+TITLE = "Tables of a declaration by the TopDown Algorithm"
+MEASUREMENTS = "measurements"
+COUNT = "COUNT"
+
+
+def declaration_of(manifest: Mapping[str, Any]) -> Declaration:
+    """Return the declaration of a release; anybody may have written its manifest. Raises NotOfRelease."""
+    declaration, faults = read_declaration(manifest["declaration"])
+    if declaration is None:
+        raise NotOfRelease(f"its declaration does not pass: {faults[0].key[:80]}")
+    return declaration
+
+
+def geounit_columns(declaration: Declaration, level: str) -> tuple[Column, ...]:
+    """Return the columns that name the geounits of a level: those of its own and of the levels above."""
+    columns = []
+    for each in declaration.levels:
+        columns += [Column(name, "code", f"{name} of the {each.name}") for name in each.columns]
+        columns += [Column(each.name, "number", f"the {each.name} within the level above")] if each.made else []
+        if each.name == level:
+            break
+    return tuple(columns)
+
+
+def released_levels(declaration: Declaration) -> list[str]:
+    """Return the levels whose histograms are released: all of them, unless the declaration names some."""
+    return [each.name for each in declaration.levels if each.name in (declaration.form.histograms or (each.name,))]
+
+
+def description(manifest: Mapping[str, Any]) -> Description:
+    """Return the description of a release. No law is known of the error of its counts."""
+    declaration = declaration_of(manifest)
+    axes = [
+        Column(axis.name, "code", axis.words, dict(zip(axis.codes, axis.labels, strict=True)), labels=axis.codes != axis.labels)
+        for axis in declaration.product.axes
+    ]
+    count = Column(
+        COUNT, declaration.records, f"the {declaration.records}, as estimated", type="integer", role="count", frame="count"
+    )
+    tables = []
+    for level in released_levels(declaration):
+        geounit = geounit_columns(declaration, level)
+        tables.append(
+            Table(
+                f"{declaration.records.capitalize()} by {level}",
+                (*geounit, *axes, count),
+                text=f"{level}.csv",
+                parquet=f"parquet/{level}.parquet",
+                key=tuple(column.name for column in (*geounit, *axes)),
+                counts=True,
+                dependent=True,
+            )
+        )
+    required = tuple(table.parquet for table in tables)
+    if manifest["measurements"]:
+        tables += [_measurements(declaration, each.name) for each in declaration.levels]
+        required += tuple(f"{MEASUREMENTS}/{each.name}.parquet" for each in declaration.levels)
+    return Description(tuple(tables), required=required)
+
+
+def _measurements(declaration: Declaration, level: str) -> Table:
+    geounit = geounit_columns(declaration, level)
+    return Table(
+        f"Noisy measurements by {level}",
+        (
+            *geounit,
+            Column("query", "text", "the query group"),
+            Column("value", declaration.records, "its noisy answers, in C order of the axes that it asks", type="array"),
+            Column("share", "fraction", "the share of the budget that the geounit has"),
+            Column("parameter", "number", "of the noise, exact: sigma squared of the discrete Gaussian, or the scale"),
+            Column(
+                "variance",
+                f"{declaration.records}, squared",
+                "the variance of the noise in one answer",
+                type="number",
+                role="variance",
+                of="value",
+            ),
+        ),
+        parquet=f"{MEASUREMENTS}/{level}.parquet",
+        key=(*(column.name for column in geounit), "query"),
+    )

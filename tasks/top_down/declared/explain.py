@@ -1,0 +1,170 @@
+"""What a declaration means, before any record is read: whom it protects, what is solved, what it costs and what it buys.
+
+All figures are of public files: the hierarchy, the laws of the noise, and measured rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privacy.noise.margins import margin_of_error
+from spine.declaration.classes import FLOW, OWN, classify
+from spine.declaration.declaration import Declaration
+from spine.top_down.queries import query_group
+from tasks.top_down.declared.public_tables import Declared
+from tasks.top_down.declared.spend import planned_spend
+from tasks.top_down.run_plan import law
+
+# Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
+LEAST_SQUARES, ROUNDING, DRAWS = (15, 100), (0.2, 10), (20e6, 50e6)
+BYTES = 200  # of memory per unknown of a parent: several arrays of 8 bytes
+
+
+@dataclass(frozen=True)
+class LevelFacts:
+    """A level: its geounits, the largest family below one, how it is estimated, the share, and margins by query."""
+
+    level: str
+    geounits: int
+    only_children: int
+    largest_family: int
+    unknowns: int
+    passes: str
+    solver: str
+    share: str
+    margins: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `das tda explain` shows.
+
+    unchanged: what is declared, published as it is and not protected. relations: from the spend. kind, why: the class of
+    the constraints. answers: coordinates that are measured. seconds, memory: foreseen, of one core and in bytes.
+    """
+
+    name: str
+    records: str
+    cells: int
+    possible: int
+    unchanged: list[str]
+    relations: list[dict[str, Any]]
+    kind: str
+    why: str
+    feasibility: str
+    levels: list[LevelFacts]
+    answers: int
+    seconds: tuple[float, float]
+    memory: int
+    excess: str
+    remarks: list[str]
+
+
+def declared_unchanged(declaration: Declaration) -> list[str]:
+    """Return what is declared and published unchanged, a sentence each."""
+    form, records = declaration.form, declaration.records
+    said = [f"the number of {records} of every {' and '.join(total.of)} ({total.file})" for total in form.totals]
+    for count in form.counts:
+        columns = [column for column in count.columns if column]
+        least = ", and each counted has the declared fewest" if any(count.least) else ""
+        said.append(
+            f"the counts {', '.join(columns)} of every {declaration.levels[-1].name}: no {form.records} is in a part of "
+            f"{count.partition} whose count is 0{least}"
+        )
+    for zero in form.zeros:
+        where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
+        said.append(f"no {form.records} has {where}")
+    said.append(f"the {declaration.levels[-1].name} units and the levels above them")
+    return said
+
+
+def explain(declared: Declared) -> Explanation:
+    """Return what a declaration means."""
+    declaration, plan = declared.declaration, declared.plan
+    product, spend, found = declaration.product, planned_spend(declaration), classify(declaration)
+    levels = [_level(declared, number) for number in range(len(declaration.levels))]
+    widths = {
+        level.name: sum(query_group(product, query).width for query in declaration.queries(level.name))
+        for level in declaration.levels
+    }
+    measured = [int((shares > 0).sum()) for shares in plan.spine.shares]
+    answers = sum(widths[name] * number for name, number in zip(plan.spine.levels, measured, strict=True))
+    unknowns = sum(_unknowns(declared, number) for number in range(len(levels)))
+    each = [(LEAST_SQUARES[end] + ROUNDING[end]) * 1e-6 * unknowns + 2 * answers / DRAWS[1 - end] for end in (0, 1)]
+    return Explanation(
+        name=declaration.form.name,
+        records=declaration.records,
+        cells=product.cells,
+        possible=int(product.possible.sum()),
+        unchanged=declared_unchanged(declaration),
+        relations=spend.as_json()["relations"],
+        kind=found.kind,
+        why=found.why,
+        feasibility=_feasibility(declared),
+        levels=levels,
+        answers=answers,
+        seconds=(each[0], each[1]),
+        memory=BYTES * max(facts.unknowns for facts in levels) + 8 * plan.rows * max(widths.values()),
+        excess="none: the total of the top is declared"
+        if declaration.form.totals or plan.bounds.totals[0] is not None
+        else "none: the total of the top is estimated first, and kept",
+        remarks=[*_remarks(declared, answers)],
+    )
+
+
+def _level(declared: Declared, number: int) -> LevelFacts:
+    declaration, plan = declared.declaration, declared.plan
+    name, spine = declaration.levels[number].name, plan.spine
+    families = spine.children(number - 1) if number else np.array([len(spine.starts[0])])
+    share, known = declaration.allocation.levels[name], plan.bounds.totals[number]
+    first = "declared" if known is not None else "first" if name in plan.passes.total_first else "with the others"
+    margins = {
+        query: margin_of_error(law(declaration.allocation, share, alpha))
+        for query, alpha in declaration.allocation.queries[name].items()
+    }
+    return LevelFacts(
+        level=name,
+        geounits=len(spine.starts[number]),
+        only_children=int((families == 1).sum()) if number else 0,
+        largest_family=int(families.max()),
+        unknowns=int(families.max()) * int(declaration.product.possible.sum()),
+        passes=f"total {first}",
+        solver=f"{OWN}, {FLOW}" if not plan.closed_form else "closed form",
+        share=str(share),
+        margins=margins,
+    )
+
+
+def _unknowns(declared: Declared, level: int) -> int:
+    """Return at most how many cells of geounits are unknown on a level: of those with siblings that are allowed."""
+    plan, product = declared.plan, declared.declaration.product
+    cells = np.bincount(product.types, product.possible, len(plan.bounds.least)).astype(np.int64)
+    return int((plan.bounds.allowed(level) @ cells).sum())
+
+
+def _feasibility(declared: Declared) -> str:
+    """Return why a parent's whole numbers always divide among its children."""
+    plan, form = declared.plan, declared.declaration.form
+    known = [level for level, totals in enumerate(plan.bounds.totals) if totals is not None]
+    if not form.counts:
+        return "inherited: only totals are declared, and each is the sum of those below it"
+    if not known or max(known) == 0:
+        return "inherited: below the totals, each part of the counts divides by itself"
+    return "inherited: compared for every set of parts with what the geounits below can take"
+
+
+def _remarks(declared: Declared, answers: int) -> Iterator[str]:
+    """Yield what a person may want to change."""
+    declaration, plan = declared.declaration, declared.plan
+    for number, level in enumerate(declaration.levels):
+        known = plan.bounds.totals[number]
+        if known is not None and len(known.values) == len(plan.spine.starts[number]) and "total" in declaration.queries(level.name):
+            yield f"queries: the totals of {level.name} are declared, so the share of total buys nothing there"
+    if declaration.product.cells > 1 << 16 or answers > 10**9:
+        yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"
+    if len(plan.passes.rounded) == 0 and len(declaration.product.axes) > 1:
+        yield "passes.round: no sums are rounded besides the cells; ask a coarser query, and round it first"

@@ -1,0 +1,293 @@
+"""The public files of a declaration: the declaration itself, its table of leaves and its declared totals.
+
+All paths are relative to the declaration. Every fault is a finding whose column is the key of the declaration.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privacy.noise.sampler import check_law
+from spine.declaration.classes import classify
+from spine.declaration.declaration import Declaration, read_declaration
+from spine.declaration.figures import Figures, read_bounds, whole_numbers
+from spine.declaration.form import Fault
+from spine.declaration.hierarchy import Hierarchy, make_hierarchy
+from spine.geography import IntArray
+from spine.noise import distinct_shares
+from spine.top_down import Plan
+from spine.top_down.bounds import Bounds
+from tasks.inputs.files import digest_file, open_file, read_text, why
+from tasks.inputs.findings import Finding
+from tasks.inputs.tables import LINE, read_table
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import load_object
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.top_down.run_plan import law
+
+PUBLIC = "prepared/public"
+TOTAL_COLUMN = "total"  # of a file of declared totals
+JOIN = "\x1f"  # between the codes of a group; no code has it
+SHIPPED = files("spine.declaration") / "shipped"
+
+
+@dataclass(frozen=True)
+class PublicTables:
+    """What the public files hold, as a run keeps it.
+
+    text: the declaration as JSON. leaves: the columns that it names of its table of leaves. totals: of each declared
+    total the value by group, whose codes are joined. digests: of the files, by name.
+    """
+
+    text: str
+    leaves: dict[str, tuple[str, ...]]
+    totals: tuple[dict[str, int], ...]
+    digests: dict[str, str]
+
+    def digest(self) -> str:
+        """Return the digest of all that shapes a release besides the records."""
+        return sha256(json.dumps([self.text, self.digests], sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """A declaration with its tables, all without faults. figures: as declared, in spine order."""
+
+    declaration: Declaration
+    hierarchy: Hierarchy
+    figures: Figures
+    bounds: Bounds
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Return the plan of the estimation."""
+        declaration = self.declaration
+        return Plan(
+            declaration.product, self.hierarchy.spine, declaration.allocation, self.bounds, declaration.passes
+        )
+
+
+def find_declaration(name: str) -> str:
+    """Return the path of a declaration: of a file or URL, or of one that is shipped under this name."""
+    if "/" in name or name.endswith((".toml", ".json")) or Path(name).exists():
+        return name
+    shipped = sorted(path.name.removesuffix(".toml") for path in SHIPPED.iterdir() if path.name.endswith(".toml"))
+    if name not in shipped:
+        raise Refused(f"no declaration is shipped as {name}: give a file, or one of {', '.join(shipped)}")
+    return str(SHIPPED / f"{name}.toml")
+
+
+def read_raw(path: str) -> dict[str, Any]:
+    """Return what a declaration's file says; numbers with a point are kept as text. Raises Refused."""
+    try:
+        text = read_text(path)
+        raw = json.loads(text, parse_float=str) if path.endswith(".json") else tomllib.loads(text, parse_float=str)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{path}: {error}") from None
+    if not isinstance(raw, dict):
+        raise Refused(f"{path} is no declaration: it must be an object")
+    return raw
+
+
+def beside(path: str, file: str) -> str:
+    """Return the path of a file that a declaration names, relative to it."""
+    if "://" in file or file.startswith("/"):
+        return file
+    folder, slash, _ = path.rpartition("/")
+    return f"{folder}{slash}{file}"
+
+
+def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
+    """Return what a declaration's public files hold, or None and what is wrong with them."""
+    raw = read_raw(path)
+    declaration, faults = read_declaration(raw)
+    if declaration is None:
+        return None, as_findings(path, faults)
+    if refused := classify(declaration).refused:
+        key, _, text = refused.partition(": ")
+        return None, as_findings(path, [Fault(key, text)])
+    form, findings = declaration.form, as_findings(path, _undrawable(declaration))
+    names = list(dict.fromkeys([form.leaves.key, *leaf_columns(declaration)]))
+    leaves, faults_of_leaves = _read_columns(beside(path, form.leaves.file), names, form.delimiter)
+    findings += faults_of_leaves
+    totals = []
+    for total in form.totals:
+        columns = group_columns(declaration, total.of)
+        table, wrong = _read_columns(beside(path, total.file), [*columns, TOTAL_COLUMN], form.delimiter, more=True)
+        findings += wrong
+        totals.append(table)
+    if findings or leaves is None:
+        return None, findings
+    values = []
+    for at, table in enumerate(totals):
+        assert table is not None
+        found, wrong_values = _by_group(table, f"totals.{at}.file", path)
+        values.append(found)
+        findings += wrong_values
+    if findings:
+        return None, findings
+    paths = [path, *(beside(path, file) for file in (form.leaves.file, *(total.file for total in form.totals)))]
+    digests = {each.rsplit("/", 1)[-1]: digest_file(each) for each in paths}
+    return PublicTables(json.dumps(raw, sort_keys=True), leaves, tuple(values), digests), []
+
+
+def leaf_columns(declaration: Declaration) -> Iterator[str]:
+    """Yield the columns of the table of leaves that a declaration names, besides the key."""
+    for level in declaration.levels:
+        yield from level.columns
+        yield from level.made.apart if level.made else ()
+    yield from (column for count in declaration.form.counts for column in count.columns if column)
+
+
+def group_columns(declaration: Declaration, of: Sequence[str]) -> list[str]:
+    """Return the columns that name the groups of a declared total: of a level those of all levels above, too."""
+    names = [level.name for level in declaration.levels]
+    if len(of) == 1 and of[0] in names:
+        return [column for level in declaration.levels[: names.index(of[0]) + 1] for column in level.columns]
+    return list(of)
+
+
+def _undrawable(declaration: Declaration) -> Iterator[Fault]:
+    """Yield queries whose noise the sampler cannot draw at the share of a level."""
+    allocation = declaration.allocation
+    for level, share in allocation.levels.items():
+        for query, alpha in allocation.queries[level].items():
+            try:
+                check_law(law(allocation, share, alpha))
+            except ValueError as error:
+                yield Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {error}")
+
+
+def _read_columns(
+    path: str, names: Sequence[str], delimiter: str, *, more: bool = True
+) -> tuple[dict[str, tuple[str, ...]] | None, list[Finding]]:
+    """Return columns of a public table, text or Parquet, as text."""
+    file = path.rsplit("/", 1)[-1]
+    if not path.endswith(".parquet"):
+        table, findings = read_table(path, file, list(names), more=more, delimiter=delimiter)
+        if table is None or findings:
+            return None, findings
+        return {name: tuple(table[name].to_pylist()) for name in table.column_names if name != LINE}, []
+    try:
+        with open_file(path) as stream:
+            read = pq.read_table(stream)
+    except (OSError, pa.ArrowException) as error:
+        reason = why(error) if isinstance(error, OSError) else "it is no Parquet file"
+        return None, [Finding(file, f"the file cannot be read: {reason}")]
+    if missing := [name for name in names if name not in read.column_names]:
+        return None, [Finding(file, f"Missing columns: {missing}")]
+    return {name: tuple("" if value is None else str(value) for value in read[name].to_pylist()) for name in names}, []
+
+
+def _by_group(table: Mapping[str, Sequence[str]], key: str, path: str) -> tuple[dict[str, int], list[Finding]]:
+    """Return declared totals by group."""
+    values, wrong = whole_numbers(table[TOTAL_COLUMN])
+    groups = [JOIN.join(codes) for codes in zip(*(table[name] for name in table if name != TOTAL_COLUMN), strict=True)]
+    groups = groups or [""] * len(values)  # of the only geounit at the top
+    faults = [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is no whole number") for at in wrong[:1]]
+    if twice := next((group for group in groups if groups.count(group) > 1), None) if len(set(groups)) < len(groups) else None:
+        faults.append(Fault(key, f"{twice.replace(JOIN, '/')} is there twice"))
+    return dict(zip(groups, values.tolist(), strict=True)), as_findings(path, faults)
+
+
+def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, list[Finding]]:
+    """Return a declaration with its hierarchy and bounds, or None and the findings; path: for these."""
+    declaration, faults = read_declaration(json.loads(public.text))
+    if declaration is None:
+        return None, as_findings(path, faults)
+    hierarchy, faults = make_hierarchy(declaration, public.leaves)
+    if hierarchy is None:
+        return None, as_findings(path, faults)
+    order = hierarchy.spine.order
+    counts: list[IntArray] = []
+    for at, count in enumerate(declaration.form.counts):
+        columns = []
+        for column in count.columns:
+            numbers, wrong = whole_numbers(public.leaves[column]) if column else (np.zeros(len(order), np.int64), [])
+            if wrong:
+                text = f"{column} is {public.leaves[column][wrong[0]]!r} in the leaf "
+                leaf = public.leaves[declaration.form.leaves.key][wrong[0]]
+                faults.append(Fault(f"counts.{at}.columns", f"{text}{leaf}: no whole number"))
+            columns.append(numbers[order])
+        counts.append(np.column_stack(columns))
+    totals = [_grouped(declaration, hierarchy, at, total, faults) for at, total in enumerate(public.totals)]
+    if faults:
+        return None, as_findings(path, faults)
+    figures = Figures(tuple(counts), tuple(totals))
+    bounds, faults = read_bounds(hierarchy, figures)
+    faults += _undrawable_shares(hierarchy)
+    if bounds is None or faults:
+        return None, as_findings(path, faults)
+    return Declared(declaration, hierarchy, figures, bounds), []
+
+
+def _undrawable_shares(hierarchy: Hierarchy) -> list[Fault]:
+    """Find noise that a bypass makes too wide or too narrow to be drawn."""
+    allocation = hierarchy.declaration.allocation
+    for level, shares in distinct_shares(hierarchy.spine).items():
+        for share in filter(None, shares):
+            for query, alpha in allocation.queries[level].items():
+                try:
+                    check_law(law(allocation, share, alpha))
+                except ValueError as error:
+                    return [Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {error}")]
+    return []
+
+
+def _grouped(
+    declaration: Declaration, hierarchy: Hierarchy, at: int, total: Mapping[str, int], faults: list[Fault]
+) -> tuple[IntArray, Sequence[str], IntArray]:
+    """Return the group of each leaf, the groups' names, and their declared totals."""
+    key, columns = f"totals.{at}.file", group_columns(declaration, declaration.form.totals[at].of)
+    of_leaf = [JOIN.join(codes) for codes in zip(*(hierarchy.columns[name].tolist() for name in columns), strict=True)]
+    names, group = np.unique(np.array(of_leaf or [""] * len(hierarchy.keys), np.str_), return_inverse=True)
+    if missing := [name for name in names.tolist() if name not in total]:
+        faults.append(Fault(key, f"it has no total of {missing[0].replace(JOIN, '/') or 'the whole'}"))
+    known = set(names.tolist())
+    if unknown := [name for name, value in total.items() if value and name not in known]:
+        faults.append(Fault(key, f"{unknown[0].replace(JOIN, '/')} has a total and no leaf"))
+    shown = [name.replace(JOIN, "/") or "the whole" for name in names.tolist()]
+    return group, shown, np.array([total.get(name, 0) for name in names.tolist()], np.int64)
+
+
+def as_findings(path: str, faults: Iterator[Fault] | Sequence[Fault]) -> list[Finding]:
+    """Return faults as findings in the declaration's file."""
+    return [Finding(path.rsplit("/", 1)[-1], fault.text, fault.key) for fault in faults]
+
+
+def read_declared(name: str) -> tuple[PublicTables, Declared]:
+    """Return a declaration with its tables. Raises Refused with all findings, a line each with its key."""
+    path = find_declaration(name)
+    public, findings = read_public(path)
+    declared, more = (None, []) if public is None else assemble(public, path)
+    if public is None or declared is None:
+        lines = [f"{found.file} {found.column}".rstrip() + f": {found.rule}" for found in [*findings, *more]]
+        raise Refused("the declaration does not pass:\n" + "\n".join(lines))
+    return public, declared
+
+
+def declared_of(run: RunDirectory) -> Declared:
+    """Return the declaration of a run; nobody may change it, for it is cached."""
+    return _declared(load_object(run / PUBLIC, PublicTables).digest(), run)
+
+
+@lru_cache(maxsize=2)
+def _declared(_digest: str, run: RunDirectory) -> Declared:
+    declared, findings = assemble(load_object(run / PUBLIC, PublicTables))
+    if declared is None:
+        raise Refused(f"the declaration does not pass: {findings[0].column}: {findings[0].rule}")
+    return declared

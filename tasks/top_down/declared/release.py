@@ -1,0 +1,157 @@
+"""Release: the histograms of a declaration's levels, the noisy measurements, and the manifest."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from spine.geography import IntArray
+from tasks.inputs.arrow import text
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.files import load_object, remove
+from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, write_manifest
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import PIPES, drafts, release_file, write_table
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.declared.description import COUNT, MEASUREMENTS, TITLE, description, geounit_columns, released_levels
+from tasks.top_down.declared.explain import declared_unchanged
+from tasks.top_down.declared.measure import DeclaredRun
+from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
+from tasks.top_down.declared.spend import planned_spend
+from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
+from tasks.top_down.estimate.estimates import load_estimates, load_solves
+from tasks.top_down.run_plan import law, variance
+
+ROWS = 1 << 12  # geounits that are written at once
+STATEMENTS = {
+    "guarantee": GUARANTEE,
+    "declared": "Declared figures come from public files and are published unchanged: they are not protected.",
+    "errors": "A count is whole, not negative, and adds up over geounits and levels; no formula gives its error. The noisy "
+    "measurements have exact laws.",
+}
+
+
+def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
+    """Write the release into its staging folder."""
+    for folder in (staged, drafts(staged)):
+        remove(folder)  # of a try that was killed; nothing sealed
+        if is_truth(run):  # exact counts: open to their owner only, as the release will be
+            folder.mkdir(mode=0o700, parents=True)
+    own = DeclaredRun(run.path)
+    workers.map("release", run, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
+    if not is_truth(run):
+        levels = [level.name for level in own.declared.declaration.levels]
+        workers.map("release", run, write_measurements, [(staged, level) for level in reversed(levels)])
+    workers.map("release", run, describe_release, [(staged,)])
+
+
+def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
+    """Return the columns that name geounits, a row each."""
+    codes = declared.hierarchy.codes(declared.hierarchy.spine.levels.index(level))
+    return {column.name: text(codes[column.name][rows]) for column in geounit_columns(declared.declaration, level)}
+
+
+def _dictionary(number: IntArray, words: tuple[str, ...]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), pa.array(words, pa.string())).cast("string")
+
+
+def write_level(run: RunDirectory, staged: Path, level: str) -> None:
+    """Write the histograms of a level, as text and as Parquet: a row for each geounit and cell that is not 0."""
+    own = DeclaredRun(run.path)
+    declared, product = own.declared, own.declared.declaration.product
+    geounits = len(declared.hierarchy.spine.starts[declared.hierarchy.spine.levels.index(level)])
+
+    def tables() -> Iterator[pa.Table]:
+        for first in range(0, geounits, ROWS):
+            part = load_estimates(own, own.name, ALL, level, first, min(first + ROWS, geounits))
+            at = np.unravel_index(part.cell, product.shape)
+            yield pa.table(
+                _geounits(declared, level, part.row + first)
+                | {axis.name: _dictionary(own_at, axis.codes) for axis, own_at in zip(product.axes, at, strict=True)}
+                | {COUNT: part.count.astype(np.int64)}
+            )
+
+    parts = tables()
+    table = next(parts)
+    with (
+        release_file(staged, f"{level}.csv") as as_text,
+        release_file(staged, f"parquet/{level}.parquet") as columns,
+        pa.csv.CSVWriter(as_text, table.schema, write_options=PIPES) as lines,
+        pq.ParquetWriter(columns, table.schema, compression="zstd") as writer,
+    ):
+        while table is not None:
+            lines.write_table(table)
+            writer.write_table(table)
+            table = next(parts, None)
+
+
+def write_measurements(run: RunDirectory, staged: Path, level: str) -> None:
+    """Write the noisy answers of a level; they are drawn again here, the same numbers as in estimation."""
+    own = DeclaredRun(run.path)
+    measuring, plan = own.answers(own.name, ALL), own.declared.plan
+    number = plan.spine.levels.index(level)
+    tables = []
+    for first in range(0, len(plan.spine.starts[number]), plan.rows):
+        last = min(first + plan.rows, len(plan.spine.starts[number]))
+        shares = plan.spine.shares[number][first:last]
+        measured = np.flatnonzero(shares)
+        answers = measuring(number, first, last).answers
+        for query, alpha in plan.allocation.queries[level].items():
+            exact = [Fraction(share, plan.spine.denominator) for share in shares[measured].tolist()]
+            laws = {share: law(plan.allocation, share, alpha) for share in set(exact)}
+            ends = np.arange(len(measured) + 1, dtype=np.int64) * answers[query].shape[1]
+            tables.append(
+                pa.table(
+                    _geounits(declared=own.declared, level=level, rows=measured + first)
+                    | {
+                        "query": pa.array([query] * len(measured), pa.string()),
+                        "value": pa.LargeListArray.from_arrays(pa.array(ends), pa.array(answers[query][measured].ravel())).cast(
+                            pa.list_(pa.int64())
+                        ),
+                        "share": pa.array([str(share) for share in exact], pa.string()),
+                        "parameter": pa.array([str(laws[share].parameter) for share in exact], pa.string()),
+                        "variance": pa.array([variance(laws[share]) for share in exact], pa.float64()),
+                    }
+                )
+            )
+    write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(tables))
+
+
+def describe_release(run: RunDirectory, staged: Path) -> None:
+    """Write the description of the tables, and the manifest."""
+    own = DeclaredRun(run.path)
+    declared, public = own.declared, load_object(run / PUBLIC, PublicTables)
+    declaration, spine = declared.declaration, declared.hierarchy.spine
+    solves = [] if is_truth(run) else load_solves(own, own.name, ALL)
+    manifest = {
+        "release": TITLE,
+        "run": run.id,
+        **marked(load_object(run / TABULATED, Tabulated).mark),
+        "spent": None if is_truth(run) else planned_spend(declaration).as_json(),
+        "declaration": json.loads(public.text),
+        "declared_unchanged": declared_unchanged(declaration),
+        "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
+        "cells": declaration.product.cells,
+        "public_files": public.digests,
+        "measurements": not is_truth(run),
+        "solvers": dict(Counter(f"{solve.solver}, {solve.rounding}" for solve in solves)),
+        "failed": [[spine.levels[solve.level], solve.parent, solve.solver] for solve in solves if solve.failed],
+        "seconds": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
+        "configuration_digest": public.digest(),
+        "statements": STATEMENTS,
+        **made_by(run),
+    }
+    write_package(staged, description(manifest), manifest, file_names(staged))
+    write_manifest(staged, manifest)
+
+
