@@ -125,7 +125,20 @@ def test_rooms_do_not_import_in_a_circle() -> None:
 
 
 # The rooms of the TopDown Algorithm, each above all before it: the run's own, then those that surround it.
-RUN = ("choices", "run_plan", "spend", "areas", "source", "run", "input", "measure", "estimate", "release", "check")
+RUN = (
+    "choices",
+    "run_plan",
+    "spend",
+    "areas",
+    "source",
+    "run",
+    "input",
+    "measure",
+    "estimate",
+    "release",
+    "check",
+    "declared",
+)
 AROUND = ("accuracy", "user_areas", "published")
 
 

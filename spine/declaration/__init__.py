@@ -2,7 +2,7 @@
 
     form            what the file says, in its own keys         declaration     product, allocation and passes of it
     product         axes, recodes and zeros                     hierarchy       a spine of the table of leaves
-    classes         which constraints, and what solves them     figures         declared figures, and inherited feasibility
+    classes         which constraints, and what solves them     figures         what is declared, and whether it can be
 
 Pure functions: no files, no noise, no records. Every fault names its key. docs/declarations.md has the format.
 """

@@ -17,7 +17,7 @@ import numpy as np
 
 from spine.declaration.declaration import Declaration
 from spine.geography import BoolArray
-from spine.top_down.histogram import DETAILED, TOTAL, Product
+from spine.top_down.histogram import DETAILED, Product
 from spine.top_down.queries import query_group
 
 OWN, FLOW = "own kernel", "minimum-cost flow"
@@ -41,7 +41,7 @@ def classify(declaration: Declaration) -> Class:
     if len(partitions) <= 1:
         what = f"counts of {partitions[0]}, and the whole" if partitions else "the whole alone"
         refused = ""
-        if limited and not is_total(declaration):
+        if limited and not form.counts_are_totals:
             refused = f"counts: a limit on the records of each counted of {limited[0]} is not solved: leave `most` out"
         return Class("A", f"one partition: {what}", refused)
     names = ", ".join(partitions)
@@ -50,13 +50,8 @@ def classify(declaration: Declaration) -> Class:
     if pair is None:
         why = f"any two parts of {names} are nested or disjoint"
         return Class("B", why, f"counts: bounds of two partitions, {names}, are not solved{remedy}")
-    why = f"counts of {pair[0]} and of {pair[1]} cross: the cell ({pair[2]}) is in a part of each, and neither holds the other"
+    why = f"counts of {pair[0]} and {pair[1]} cross: of their parts around the cell ({pair[2]}) neither holds the other"
     return Class("C", why, f"counts: {why}{remedy}")
-
-
-def is_total(declaration: Declaration) -> bool:
-    """Return whether the counts are of whole leaves, one record each: totals."""
-    return any(count.partition == TOTAL and count.least == count.most == (1,) for count in declaration.form.counts)
 
 
 def parts_of(product: Product, partition: str) -> Iterator[BoolArray]:
@@ -89,7 +84,9 @@ def cell_name(product: Product, cell: int) -> str:
 def coordinate_labels(product: Product, query: str) -> list[tuple[str, ...]]:
     """Return for each coordinate of a query group the labels of what it asks, in the order of the axes."""
     recodes = {recode.axis: recode for recode in product.recodes if recode.name in query.split("*")}
-    asked = [axis for axis in product.axes if query == DETAILED or axis.name in query.split("*") or axis.name in recodes]
+    asked = [
+        axis for axis in product.axes if query == DETAILED or axis.name in query.split("*") or axis.name in recodes
+    ]
     group = query_group(product, query)
     first = np.unique(group.coordinate, return_index=True)[1]
     labels = []

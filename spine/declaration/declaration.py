@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from spine.allocations import Allocation
@@ -49,12 +49,6 @@ class Declaration:
         """Return what records are, in the plural."""
         return f"{self.form.records}s"
 
-    @cached_property
-    def known_level(self) -> int:
-        """Return the lowest level whose totals are declared for single geounits; -1 where there is none."""
-        names = [level.name for level in self.levels]
-        return max((names.index(total.of[0]) for total in self.form.totals if total.of[0] in names), default=-1)
-
     def queries(self, level: str) -> list[str]:
         """Return the query groups that a level asks."""
         return list(self.allocation.queries[level])
@@ -79,20 +73,23 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     faults += _counts(form, product)
     chain = _chain(form, product, queries, faults)
     first = _total_first(form, queries, faults)
-    bands = {each.band for each in form.passes} or {PassForm(levels=("",)).band}
-    if len(bands) > 1 or not 0 < next(iter(bands)) < Fraction(1, 2):
+    given = form.passes or (PassForm(levels=("",)),)
+    if len({each.band for each in given}) > 1 or not 0 < given[0].band < Fraction(1, 2):
         faults.append(Fault("passes.band", "levels have one band, above 0 and below 1/2"))
+    if len({each.cells for each in given}) > 1:
+        faults.append(Fault("passes.cells", "levels have one weight of the cells: give the same in every pass"))
     if faults:
         return None, faults
     allocation = Allocation(AS_READ[form.mechanism], form.budget, shares, queries, form.name)
-    passes = Passes(frozenset(first), chain, float(next(iter(bands))), cell_weight=1)
+    passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells)
     return Declaration(form, product, allocation, passes), []
 
 
 def _unit(form: Form) -> Iterator[Fault]:
     if form.unit is None and form.records not in ("person", "household"):
         yield Fault(
-            "unit", f'accounts are of persons or of households: say which of them a {form.records} is, as unit = "person"'
+            "unit",
+            f'accounts are of persons or of households: say which of them a {form.records} is, as unit = "person"',
         )
     if form.budget <= 0:
         yield Fault("budget", f"it is {form.budget}: a budget is positive")
@@ -172,7 +169,7 @@ def _totals(form: Form) -> Iterator[Fault]:
             continue
         if wrong := next((name for name in total.of if name not in leaf_columns), None):
             yield Fault(f"totals.{at}.of", f"{wrong} is neither a level nor a column of one")
-    if not form.totals and form.levels[0].columns:
+    if not form.totals and not form.counts_are_totals and form.levels[0].columns:
         yield Fault("totals", f"{form.levels[0].name} has several geounits and none above: declare a total of each")
 
 
@@ -204,16 +201,18 @@ def _chain(
     }
     if len(given) > 1:
         faults.append(Fault("passes.round", "levels have one chain: give the same in every pass"))
-    bounded = [form.counts[0].partition] if form.counts else []
+    bounded = [form.counts[0].partition] if form.counts and any(form.counts[0].least) else []
     if not given:
         return _longest_chain(product, bounded, queries[form.levels[-1].name])
     chain = next(iter(given))
-    wrong = [*_partition_faults(product, {"passes.round": name for name in chain})]
+    if bounded == [TOTAL]:
+        chain = (TOTAL, *chain)
+    wrong = [fault for name in chain for fault in _partition_faults(product, {"passes.round": name})]
     faults += wrong
     if not wrong:
         faults += [
             Fault("passes.round", f"{fine} does not refine {coarse}: each sum is of the one before it")
-            for coarse, fine in zip(chain, chain[1:], strict=False)
+            for coarse, fine in pairwise(chain)
             if not refines(product, fine, coarse)
         ]
         if bounded and chain[:1] != tuple(bounded):
@@ -242,9 +241,7 @@ def refines(product: Product, fine: str, coarse: str) -> bool:
     return len(set(pairs.tolist())) == one.width
 
 
-def _total_first(
-    form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]
-) -> Iterator[str]:
+def _total_first(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]) -> Iterator[str]:
     """Return the levels whose totals are estimated first; by default all but the last, and the top where it is free."""
     names = [level.name for level in form.levels]
     given: dict[str, tuple[tuple[str, ...], ...]] = {}
@@ -268,7 +265,7 @@ def _total_first(
     for name in sorted(first, key=names.index):
         if TOTAL not in queries[name] and not _is_known(form, names.index(name)):
             faults.append(Fault(f"queries.{name}", "the total is estimated first, so the level must ask it"))
-    if not form.totals and names[0] not in first:
+    if not form.totals and not form.counts_are_totals and names[0] not in first:
         text = "no total is declared: estimate it first, or counts that cannot be negative would add records to it"
         faults.append(Fault("passes", f"{names[0]}: {text}"))
     return iter(first)
@@ -277,4 +274,5 @@ def _total_first(
 def _is_known(form: Form, level: int) -> bool:
     """Return whether the totals of a level's single geounits are declared, or sums of declared ones."""
     names = [each.name for each in form.levels]
-    return any(total.of[0] in names and names.index(total.of[0]) >= level for total in form.totals)
+    known = (total.of[0] in names and names.index(total.of[0]) >= level for total in form.totals)
+    return form.counts_are_totals or any(known)

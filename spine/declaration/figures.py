@@ -9,7 +9,8 @@ compared with what the parent's own figures admit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from spine.declaration.form import Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, IntArray
-from spine.top_down.bounds import Bounds, Totals, bounds
+from spine.top_down.bounds import Bounds, Totals, sum_bounds
 from spine.top_down.queries import query_group
 
 LARGEST_COUNT = 1 << 40
@@ -55,7 +56,7 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
         return None, faults
     found.sort(key=lambda each: -each[0])
     try:
-        bound = bounds(hierarchy.spine, counts, least, *found[:1], fixed=fixed)  # the lowest imply all above
+        bound = sum_bounds(hierarchy.spine, counts, least, *found[:1], fixed=fixed)  # the lowest imply all above
     except ValueError as error:
         return None, [Fault("totals", str(error))]
     faults += _contradicting(hierarchy, found)
@@ -74,8 +75,8 @@ def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray,
     for part, column in enumerate(declared.columns):
         if not column:  # nothing is declared of it: records may be anywhere
             counts[:, part], least[part] = 1, 0
-    fixed = declared.partition == "total" and declared.least == declared.most == (1,)
-    return counts, least, fixed
+    fixed = form.counts_are_totals
+    return counts, least * (not fixed), fixed  # a total says it all
 
 
 def _placed(hierarchy: Hierarchy, group: IntArray, values: IntArray) -> tuple[int, Totals] | None:
@@ -105,7 +106,10 @@ def _room(
     needed = np.bincount(group, least.sum(axis=1), len(values))
     room = np.bincount(group, open_.any(axis=1), len(values)) > 0
     faults = []
-    for wrong, text in ((values < needed, "is less than the declared counts need"), (~room & (values > 0), "has no room")):
+    for wrong, text in (
+        (values < needed, "is less than the declared counts need"),
+        (~room & (values > 0), "has no room"),
+    ):
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
             faults.append(Fault(f"totals.{at}.file", f"the total {values[first]} of {names[first]} {text}"))
@@ -120,20 +124,24 @@ def _without_cells(hierarchy: Hierarchy, counts: IntArray, least: IntArray) -> l
     if not wrong.any():
         return []
     leaf, part = np.argwhere(wrong)[0].tolist()
-    text = f"part {part} of {product.bounded} needs records in the leaf {hierarchy.keys[leaf]}, and all its cells are zeros"
-    return [Fault("counts.0.least", text)]
+    name = hierarchy.keys[leaf]
+    return [
+        Fault("counts.0.least", f"the leaf {name} needs records in part {part} of {product.bounded}: all are zeros")
+    ]
 
 
 def _contradicting(hierarchy: Hierarchy, totals: Sequence[tuple[int, Totals]]) -> list[Fault]:
     """Find totals of geounits that are not the sums of the totals declared below them; totals: the lowest first."""
     faults, spine = [], hierarchy.spine
-    for (low, fine), (high, coarse) in zip(totals, totals[1:], strict=False):
+    for (low, fine), (high, coarse) in pairwise(totals):
         of_leaf = coarse.group[spine.geounit_of_block(high)]
         of_fine = of_leaf[spine.starts[low][np.searchsorted(fine.group, np.arange(len(fine.values)))]]
         sums = np.bincount(of_fine, fine.values, len(coarse.values))
         if (wrong := np.flatnonzero(sums != coarse.values)).size:
             name = hierarchy.names(high)[int(np.searchsorted(coarse.group, wrong[0]))]
-            text = f"{name} has {coarse.values[wrong[0]]}, but the totals declared below it sum to {int(sums[wrong[0]])}"
+            text = (
+                f"{name} has {coarse.values[wrong[0]]}, but the totals declared below it sum to {int(sums[wrong[0]])}"
+            )
             faults.append(Fault("totals", text))
     return faults
 
@@ -179,7 +187,7 @@ def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
         else:
             most = np.add.reduceat(most, np.searchsorted(spine.parents[level + 1], np.arange(geounits)))
         above = bound.totals[level]
-        assert above is not None and len(above.values) == geounits
+        assert above is not None
         own = most_of_sets(bound.allowed(level) & cells, bound.lower_bound(level), above.values)
         if (wrong := np.argwhere(most < own)).size:
             at, chosen = wrong[0].tolist()
@@ -219,5 +227,3 @@ def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:
     ]
     bad = set(wrong)
     return np.array([0 if at in bad else int(text) for at, text in enumerate(texts)], np.int64), wrong
-
-

@@ -132,12 +132,13 @@ class CountForm(_Part):
 
 
 class PassForm(_Part):
-    """The passes of some levels: least squares, and the chain of sums that rounding keeps close to."""
+    """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells."""
 
     levels: Texts = Field(min_length=1)
     least_squares: tuple[Texts, ...] = (("total",), ("rest",))
     band: Exact = Fraction(1, 10)
     round: Texts = ()
+    cells: int = Field(default=1, ge=1, le=100)
 
 
 class Form(_Part):
@@ -161,6 +162,11 @@ class Form(_Part):
     counts: tuple[CountForm, ...] = ()
     passes: tuple[PassForm, ...] = ()
     histograms: Texts | None = None
+
+    @property
+    def counts_are_totals(self) -> bool:
+        """Return whether the counts are of whole leaves, one record each: totals."""
+        return any(count.partition == "total" and count.least == count.most == (1,) for count in self.counts)
 
 
 def read_form(raw: Mapping[str, Any]) -> tuple[Form | None, list[Fault]]:

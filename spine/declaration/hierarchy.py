@@ -1,7 +1,7 @@
 """The hierarchy that a declaration makes of its table of leaves: a spine, and the codes of its geounits.
 
-A geounit is the leaves that agree in the columns of its level and of those above, so equal codes under different parents
-are different geounits. Leaves are in the order of these columns: as numbers where all are digits, else as text.
+A geounit is the leaves that agree in the columns of its level and of those above: equal codes under different parents
+name different geounits. Leaves are in the order of these columns: as numbers where all are digits, else as text.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ Text = npt.NDArray[np.str_]
 class Hierarchy:
     """The geounits of a declaration.
 
-    spine: with its shares. columns: those of the leaves that name geounits, in spine order. keys: of the leaves, in spine
-    order.
+    spine: with its shares. columns: of the leaves, those that name geounits, in spine order. keys: the leaves' own.
     """
 
     declaration: Declaration
@@ -112,7 +111,9 @@ def _rank(values: Text) -> IntArray:
     """Return the (leaves,) place of each value among the distinct ones: as numbers where all are digits."""
     distinct, inverse = np.unique(values, return_inverse=True)
     texts = distinct.tolist()
-    order = sorted(range(len(texts)), key=lambda at: (int(texts[at]), texts[at])) if _digits(texts) else range(len(texts))
+    order = (
+        sorted(range(len(texts)), key=lambda at: (int(texts[at]), texts[at])) if _digits(texts) else range(len(texts))
+    )
     rank = np.empty(len(texts), np.int64)
     rank[list(order)] = np.arange(len(texts))
     return rank[inverse]
@@ -142,12 +143,14 @@ def _starts(levels: Sequence[Level], rank: Mapping[str, IntArray], classes: list
 
 
 def _upside_down(levels: Sequence[Level], starts: Sequence[IntArray], columns: Mapping[str, Text]) -> list[Fault]:
-    """Find levels that are listed from the leaves up: each geounit has one child, whose code is that of others too."""
-    for at, (above, below) in enumerate(zip(starts, starts[1:], strict=False)):
-        own = levels[at + 1].columns
-        if own and len(above) == len(below) > 1 and len(np.unique(np.array([columns[name] for name in own]), axis=1).T) < len(
-            below
-        ):
-            text = f"every {levels[at].name} has one {levels[at + 1].name}: list the levels from the top down"
-            return [Fault("levels", text)]
-    return []
+    """Find levels that are listed from the leaves up: the first that divides is the leaves, whose last codes repeat."""
+    first = next((at for at, each in enumerate(starts) if len(each) > 1), len(levels) - 1)
+    codes = np.array([columns[name] for name in levels[-1].columns])
+    if (
+        first == len(levels) - 1
+        or len(starts[first]) < len(starts[-1])
+        or len(np.unique(codes, axis=1).T) == len(starts[-1])
+    ):
+        return []
+    text = f"every {levels[first].name} has one {levels[-1].name}: list the levels from the top down"
+    return [Fault("levels", text)]

@@ -1,5 +1,4 @@
-"""The histogram that a declaration describes: axes, recodes and zeros, in the order of the file.
-"""
+"""The histogram that a declaration describes: axes, recodes and zeros, in the order of the file."""
 
 from __future__ import annotations
 
@@ -115,6 +114,9 @@ def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
 def _names(form: Form) -> Iterator[Fault]:
     """Yield names that are used twice, or that mean something else."""
     columns = [axis.column for axis in form.axes.values()]
+    taken = {column.casefold() for level in form.levels for column in (level.name, *level.columns)}
+    if double := next((name for name in form.axes if name.casefold() in taken), None):
+        yield Fault(f"axes.{double}", f"{double} is a level, or a column of one: choose another name")
     for kind, names in (("axes", form.axes), ("recodes", form.recodes)):
         for name in names:
             if name in RESERVED or (kind == "recodes" and name in form.axes):

@@ -50,7 +50,8 @@ class Solve(NamedTuple):
 def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
     """Estimate the top level of the spine: the roots of each group sum to its declared total.
 
-    Where no total is declared, the only root's is the least-squares solution's, rounded.
+    Where no total is declared, the only root's is its noisy total if the level's totals come first, else that of the
+    least-squares solution, both rounded.
     """
     number = len(plan.spine.starts[0])
     if plan.closed_form:
@@ -62,8 +63,10 @@ def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Sol
             raise ValueError(
                 f"the level {plan.spine.levels[0]} has {number} geounits, and no total of them is declared"
             )
-        estimates, solves = _root(plan, 0, None, 0, siblings)
-        return estimates, solves
+        if plan.spine.levels[0] not in plan.passes.total_first or not len(siblings.total):
+            return _root(plan, 0, None, 0, siblings)
+        noisy = int(np.rint(siblings.total[0]))
+        return _root(plan, 0, max(noisy, int(plan.bounds.lower_bound(0).sum())), 0, siblings)
     total = np.zeros(number, np.int64)
     for at, value in enumerate(declared.values.tolist()):
         parts = np.flatnonzero(declared.group == at)

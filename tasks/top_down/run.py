@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from spine.top_down.histogram import Histograms
-from tasks.lifecycle.files import open_array, save_arrays
+from tasks.lifecycle.files import narrowest, open_array, save_arrays
 from tasks.top_down.run_plan import Tables
 from tasks.top_down.source import Source
 
@@ -44,13 +44,13 @@ class TopDownRun(Source):
 
 
 def save_histograms(folder: Path, histograms: Histograms) -> None:
-    """Write histograms of neighbouring geounits in narrow types: counts are below 2^31, cells below 2^16."""
+    """Write histograms of neighbouring geounits in narrow types: counts are below 2^31."""
     save_arrays(
         folder,
         {
             "at": np.array([histograms.level, histograms.first]),
             "starts": histograms.starts,
-            "cell": histograms.cell.astype(np.uint16),
+            "cell": narrowest(histograms.cell),
             "count": histograms.count.astype(np.int32),
         },
     )

@@ -45,6 +45,7 @@ def test_the_parameters_of_every_deployment_are_those_of_its_flow() -> None:
     assert systems["dry_run/dry-us"] == systems["detailed_dhca/us"] == "detailed-dhca"
     assert systems["dry_run/dry-top-down-pr"] == systems["top_down/top-down-pr"] == "top-down"
     assert systems["dry_run/dry-bottom-up"] == systems["bottom_up/bottom-up"] == "bottom-up"
+    assert systems["declared/declared"] == "declared"
     assert systems["geographic_spine/spine-us"] == systems["geographic_spine/spine-pr"] == "no system"
 
 
@@ -63,7 +64,9 @@ def test_the_example_of_a_policy_lets_every_deployment_start(monkeypatch: pytest
 def test_every_jurisdiction_has_its_own_input() -> None:
     for name, each in deployments({variable: f"${variable}" for variable in environment()}).items():
         inputs = re.findall(r"DAS\w*INPUT\w*", json.dumps(each))
-        assert {one[-3:] for one in inputs} == (set() if "bottom-up" in name else {f"_{name[-2:].upper()}"})
+        assert {one[-3:] for one in inputs} == (
+            set() if "bottom-up" in name or "declared" in name else {f"_{name[-2:].upper()}"}
+        )
 
 
 @pytest.mark.e2e

@@ -69,6 +69,7 @@ GOOD = {
     "ddhcb validate": "EX/params EX/data --workers 1",  # of SafeTab-P: refused once its config.json is read
     "ddhcb run": "EX/params EX/data OUT",
     "ddhcb truth": "EX/params EX/data OUT --workers 1",
+    "tda explain": "example-districts",
     "tda validate": "EX/tda --workers 1",
     "tda run": "EX/tda OUT",
     "tda truth": "EX/tda OUT --workers 1",

@@ -16,18 +16,19 @@ from flows import prefect_flows
 from flows.dry_run import dry_run
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
+from flows.execution.declared_settings import DeclaredSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.policy import DRY_RUN, POLICY, SPINE, setting_names, under_policy
 from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
-from flows.prefect_flows import bottom_up, detailed_dhca, detailed_dhcb, top_down
+from flows.prefect_flows import bottom_up, declared, detailed_dhca, detailed_dhcb, top_down
 from tasks.lifecycle.errors import Refused
 
 Fix = Callable[..., None]
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy/policy.json"
-FLOWS = {"top-down": {}, "bottom-up": {}, SPINE: {}, DRY_RUN: {}}
+FLOWS = {"top-down": {}, "bottom-up": {}, "declared": {}, SPINE: {}, DRY_RUN: {}}
 FIXED = "account is 'mine', and the policy of this worker fixes it at 'census': leave it out"
 
 
@@ -153,6 +154,7 @@ ALLOWED: dict[str, BaseModel] = {  # with what the example fixes; whatever is le
     "bottom-up": BottomUpSettings(
         table=f"{CENSUS}/table.parquet", domain=f"{CENSUS}/domain.json", epsilon="1/2", **COMMON
     ),
+    "declared": DeclaredSettings(data=f"{CENSUS}/records.parquet", declaration=f"{CENSUS}/declaration.toml", **COMMON),
     SPINE: SpineRun(geography=f"{CENSUS}/data/GRF-C.txt", cluster=ClusterSettings(), **COMMON),
 }
 
@@ -209,6 +211,7 @@ def settings_of(folder: Path) -> dict[Any, Any]:
         dry_run: detailed,
         top_down: TopDownSettings(data=str(folder), **common),
         bottom_up: BottomUpSettings(table=str(folder / "t"), domain=str(folder / "d"), epsilon="1", **common),
+        declared: DeclaredSettings(data=str(folder / "r"), declaration=str(folder / "d.toml"), **common),
     }
 
 

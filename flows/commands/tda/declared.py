@@ -35,10 +35,16 @@ def explain(
 
     **Example:** `das tda explain districts.toml`
     """
+    from flows.commands.findings import show_findings
+    from tasks.lifecycle.errors import Refused
     from tasks.top_down.declared.explain import explain as explained
-    from tasks.top_down.declared.public_tables import read_declared
+    from tasks.top_down.declared.public_tables import find_faults
 
-    found = explained(read_declared(declaration)[1])
+    _, declared, findings = find_faults(declaration)
+    if declared is None:
+        show_findings(findings, as_json=as_json)
+        raise Refused("the declaration does not pass")
+    found = explained(declared)
     show(asdict(found), lambda: _explanation(found), as_json=as_json)
 
 
@@ -49,7 +55,9 @@ def _explanation(found: Explanation) -> RenderableType:
     levels = Table("level", "units", "largest family", "total", "solved by", "share", title="Levels")
     for each in found.levels:
         family = f"{each.largest_family:,}"
-        levels.add_row(each.level, f"{each.geounits:,}", family, each.passes.removeprefix("total "), each.solver, each.share)
+        levels.add_row(
+            each.level, f"{each.geounits:,}", family, each.passes.removeprefix("total "), each.solver, each.share
+        )
     queries = list(dict.fromkeys(query for each in found.levels for query in each.margins))
     margins = Table("query", *(each.level for each in found.levels), title="Margin at 95% of one noisy answer")
     for query in queries:
@@ -64,7 +72,7 @@ def _explanation(found: Explanation) -> RenderableType:
         *(f"  - {each['sentence']}: {_figure(each)}" for each in found.relations),
         f"Constraints: class {found.kind}, {found.why}; whole numbers are {found.feasibility}",
         f"Records that non-negativity adds: {found.excess}",
-        f"{found.answers:,} noisy answers; {seconds} seconds of one core, {found.memory / 2**20:,.0f} MiB a process, foreseen",
+        f"Foreseen: {found.answers:,} noisy answers, {seconds} seconds of a core, {found.memory >> 20:,} MiB a process",
         levels,
         margins,
         *(f"Note: {remark}" for remark in found.remarks),
@@ -96,7 +104,9 @@ def is_declared(options: RunOptions, declaration: str | None) -> bool:
     return settings is not None and settings.SYSTEM == DeclaredSettings.SYSTEM
 
 
-def run_declared(context: typer.Context, options: RunOptions, chosen: Mapping[str, Any], declaration: str | None) -> None:
+def run_declared(
+    context: typer.Context, options: RunOptions, chosen: Mapping[str, Any], declaration: str | None
+) -> None:
     """Run or resume a declaration."""
     from flows.commands.fields import check_needed
     from flows.execution.settings import new_run_id
@@ -132,7 +142,9 @@ def validate_declared(context: typer.Context, options: Any, data: str, declarati
     show_validation(findings, reports, as_json=options.as_json)
 
 
-def truth_settings(context: typer.Context, options: Any, chosen: Mapping[str, Any], declaration: str) -> DeclaredSettings:
+def truth_settings(
+    context: typer.Context, options: Any, chosen: Mapping[str, Any], declaration: str
+) -> DeclaredSettings:
     """Return the settings of the truth of a declaration."""
     from flows.execution.settings import new_run_id
 

@@ -38,6 +38,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         wrong = [
             f"{query} with the share {share} has another law"
             for query, share, parameter in rows.itertuples(index=False)
-            if query not in asked or str(law(declaration.allocation, Fraction(share), asked[query]).parameter) != parameter
+            if query not in asked
+            or str(law(declaration.allocation, Fraction(share), asked[query]).parameter) != parameter
         ]
         yield Check(f"laws of {each.name}", f"{len(rows)} laws", tuple(wrong))

@@ -9,7 +9,6 @@ from spine.declaration.declaration import Declaration, read_declaration
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.received import NotOfRelease
 
-TITLE = "Tables of a declaration by the TopDown Algorithm"
 MEASUREMENTS = "measurements"
 COUNT = "COUNT"
 
@@ -42,11 +41,22 @@ def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release. No law is known of the error of its counts."""
     declaration = declaration_of(manifest)
     axes = [
-        Column(axis.name, "code", axis.words, dict(zip(axis.codes, axis.labels, strict=True)), labels=axis.codes != axis.labels)
+        Column(
+            axis.name,
+            "code",
+            axis.words,
+            dict(zip(axis.codes, axis.labels, strict=True)),
+            labels=axis.codes != axis.labels,
+        )
         for axis in declaration.product.axes
     ]
     count = Column(
-        COUNT, declaration.records, f"the {declaration.records}, as estimated", type="integer", role="count", frame="count"
+        COUNT,
+        declaration.records,
+        f"the {declaration.records}, as estimated",
+        type="integer",
+        role="count",
+        frame="count",
     )
     tables = []
     for level in released_levels(declaration):
@@ -76,7 +86,9 @@ def _measurements(declaration: Declaration, level: str) -> Table:
         (
             *geounit,
             Column("query", "text", "the query group"),
-            Column("value", declaration.records, "its noisy answers, in C order of the axes that it asks", type="array"),
+            Column(
+                "value", declaration.records, "its noisy answers, in C order of the axes that it asks", type="array"
+            ),
             Column("share", "fraction", "the share of the budget that the geounit has"),
             Column("parameter", "number", "of the noise, exact: sigma squared of the discrete Gaussian, or the scale"),
             Column(

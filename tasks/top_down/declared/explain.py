@@ -1,4 +1,4 @@
-"""What a declaration means, before any record is read: whom it protects, what is solved, what it costs and what it buys.
+"""What a declaration means, before any record is read: whom it protects, how it is solved, its costs and its margins.
 
 All figures are of public files: the hierarchy, the laws of the noise, and measured rates.
 """
@@ -43,8 +43,8 @@ class LevelFacts:
 class Explanation:
     """What `das tda explain` shows.
 
-    unchanged: what is declared, published as it is and not protected. relations: from the spend. kind, why: the class of
-    the constraints. answers: coordinates that are measured. seconds, memory: foreseen, of one core and in bytes.
+    unchanged: what is declared, published as it is and not protected. relations: of the spend. kind, why: the class of
+    constraints. answers: coordinates that are measured. seconds, memory: foreseen, of one core and in bytes.
     """
 
     name: str
@@ -72,8 +72,8 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
         columns = [column for column in count.columns if column]
         least = ", and each counted has the declared fewest" if any(count.least) else ""
         said.append(
-            f"the counts {', '.join(columns)} of every {declaration.levels[-1].name}: no {form.records} is in a part of "
-            f"{count.partition} whose count is 0{least}"
+            f"the counts {', '.join(columns)} of every {declaration.levels[-1].name}: no {form.records} is in a part "
+            f"of {count.partition} whose count is 0{least}"
         )
     for zero in form.zeros:
         where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
@@ -162,7 +162,11 @@ def _remarks(declared: Declared, answers: int) -> Iterator[str]:
     declaration, plan = declared.declaration, declared.plan
     for number, level in enumerate(declaration.levels):
         known = plan.bounds.totals[number]
-        if known is not None and len(known.values) == len(plan.spine.starts[number]) and "total" in declaration.queries(level.name):
+        if (
+            known is not None
+            and len(known.values) == len(plan.spine.starts[number])
+            and "total" in declaration.queries(level.name)
+        ):
             yield f"queries: the totals of {level.name} are declared, so the share of total buys nothing there"
     if declaration.product.cells > 1 << 16 or answers > 10**9:
         yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"

@@ -14,8 +14,8 @@ from privacy.accounting.states import EVERYWHERE
 from spine.hierarchy import Spine
 from spine.noise import replacement_cost
 from spine.top_down import Estimates, TrueHistograms
-from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.inputs.marks import read_mark
+from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.reservation import Charging, authorize, precheck

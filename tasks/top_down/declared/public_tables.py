@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from tasks.top_down.run_plan import law
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
 JOIN = "\x1f"  # between the codes of a group; no code has it
-SHIPPED = files("spine.declaration") / "shipped"
+SHIPPED = Path(__file__).parent / "shipped"
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,7 @@ class Declared:
     def plan(self) -> Plan:
         """Return the plan of the estimation."""
         declaration = self.declaration
-        return Plan(
-            declaration.product, self.hierarchy.spine, declaration.allocation, self.bounds, declaration.passes
-        )
+        return Plan(declaration.product, self.hierarchy.spine, declaration.allocation, self.bounds, declaration.passes)
 
 
 def find_declaration(name: str) -> str:
@@ -142,7 +139,7 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
         return None, findings
     paths = [path, *(beside(path, file) for file in (form.leaves.file, *(total.file for total in form.totals)))]
     digests = {each.rsplit("/", 1)[-1]: digest_file(each) for each in paths}
-    return PublicTables(json.dumps(raw, sort_keys=True), leaves, tuple(values), digests), []
+    return PublicTables(json.dumps(raw), leaves, tuple(values), digests), []
 
 
 def leaf_columns(declaration: Declaration) -> Iterator[str]:
@@ -199,7 +196,11 @@ def _by_group(table: Mapping[str, Sequence[str]], key: str, path: str) -> tuple[
     groups = [JOIN.join(codes) for codes in zip(*(table[name] for name in table if name != TOTAL_COLUMN), strict=True)]
     groups = groups or [""] * len(values)  # of the only geounit at the top
     faults = [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is no whole number") for at in wrong[:1]]
-    if twice := next((group for group in groups if groups.count(group) > 1), None) if len(set(groups)) < len(groups) else None:
+    if (
+        twice := next((group for group in groups if groups.count(group) > 1), None)
+        if len(set(groups)) < len(groups)
+        else None
+    ):
         faults.append(Fault(key, f"{twice.replace(JOIN, '/')} is there twice"))
     return dict(zip(groups, values.tolist(), strict=True)), as_findings(path, faults)
 
@@ -269,14 +270,20 @@ def as_findings(path: str, faults: Iterator[Fault] | Sequence[Fault]) -> list[Fi
     return [Finding(path.rsplit("/", 1)[-1], fault.text, fault.key) for fault in faults]
 
 
-def read_declared(name: str) -> tuple[PublicTables, Declared]:
-    """Return a declaration with its tables. Raises Refused with all findings, a line each with its key."""
+def find_faults(name: str) -> tuple[PublicTables | None, Declared | None, list[Finding]]:
+    """Return a declaration with its tables, or all findings. Raises Refused where its file cannot be read at all."""
     path = find_declaration(name)
     public, findings = read_public(path)
     declared, more = (None, []) if public is None else assemble(public, path)
+    return public, declared, [*findings, *more]
+
+
+def read_declared(name: str) -> tuple[PublicTables, Declared]:
+    """Return a declaration with its tables. Raises Refused with all findings, each with its key."""
+    public, declared, findings = find_faults(name)
     if public is None or declared is None:
-        lines = [f"{found.file} {found.column}".rstrip() + f": {found.rule}" for found in [*findings, *more]]
-        raise Refused("the declaration does not pass:\n" + "\n".join(lines))
+        named = (f"{found.file} {found.column}".rstrip() + f": {found.rule}" for found in findings)
+        raise Refused("the declaration does not pass: " + "; ".join(named))
     return public, declared
 
 

@@ -15,15 +15,20 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.geography import IntArray
-from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.files import load_object, remove
-from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, write_manifest
+from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, file_names, made_by, marked, write_manifest
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, drafts, release_file, write_table
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.declared.description import COUNT, MEASUREMENTS, TITLE, description, geounit_columns, released_levels
+from tasks.top_down.declared.description import (
+    COUNT,
+    MEASUREMENTS,
+    description,
+    geounit_columns,
+    released_levels,
+)
 from tasks.top_down.declared.explain import declared_unchanged
 from tasks.top_down.declared.measure import DeclaredRun
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
@@ -36,8 +41,8 @@ ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
     "guarantee": GUARANTEE,
     "declared": "Declared figures come from public files and are published unchanged: they are not protected.",
-    "errors": "A count is whole, not negative, and adds up over geounits and levels; no formula gives its error. The noisy "
-    "measurements have exact laws.",
+    "errors": "A count is whole, not negative, and adds up over geounits and levels; no formula gives its error. The "
+    "noisy measurements have exact laws.",
 }
 
 
@@ -58,11 +63,16 @@ def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
 def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
     """Return the columns that name geounits, a row each."""
     codes = declared.hierarchy.codes(declared.hierarchy.spine.levels.index(level))
-    return {column.name: text(codes[column.name][rows]) for column in geounit_columns(declared.declaration, level)}
+    return {
+        column.name: pa.array(codes[column.name]).take(pa.array(rows))
+        for column in geounit_columns(declared.declaration, level)
+    }
 
 
 def _dictionary(number: IntArray, words: tuple[str, ...]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), pa.array(words, pa.string())).cast("string")
+    return pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), pa.array(words, pa.string())).cast(
+        "string"
+    )
 
 
 def write_level(run: RunDirectory, staged: Path, level: str) -> None:
@@ -115,9 +125,9 @@ def write_measurements(run: RunDirectory, staged: Path, level: str) -> None:
                     _geounits(declared=own.declared, level=level, rows=measured + first)
                     | {
                         "query": pa.array([query] * len(measured), pa.string()),
-                        "value": pa.LargeListArray.from_arrays(pa.array(ends), pa.array(answers[query][measured].ravel())).cast(
-                            pa.list_(pa.int64())
-                        ),
+                        "value": pa.LargeListArray.from_arrays(
+                            pa.array(ends), pa.array(answers[query][measured].ravel())
+                        ).cast(pa.list_(pa.int64())),
                         "share": pa.array([str(share) for share in exact], pa.string()),
                         "parameter": pa.array([str(laws[share].parameter) for share in exact], pa.string()),
                         "variance": pa.array([variance(laws[share]) for share in exact], pa.float64()),
@@ -134,8 +144,9 @@ def describe_release(run: RunDirectory, staged: Path) -> None:
     declaration, spine = declared.declaration, declared.hierarchy.spine
     solves = [] if is_truth(run) else load_solves(own, own.name, ALL)
     manifest = {
-        "release": TITLE,
+        "release": "Tables of a declaration by the TopDown Algorithm",
         "run": run.id,
+        **({"NOT_PRIVATE": NOT_PRIVATE} if is_truth(run) else {}),
         **marked(load_object(run / TABULATED, Tabulated).mark),
         "spent": None if is_truth(run) else planned_spend(declaration).as_json(),
         "declaration": json.loads(public.text),
@@ -153,5 +164,3 @@ def describe_release(run: RunDirectory, staged: Path) -> None:
     }
     write_package(staged, description(manifest), manifest, file_names(staged))
     write_manifest(staged, manifest)
-
-

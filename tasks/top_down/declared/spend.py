@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 from privacy.accounting.composition import Relation, Spend, UnitOfPrivacy
-from spine.declaration.classes import is_total
 from spine.declaration.declaration import Declaration
 
 UNCHANGED = "all declared figures unchanged"
@@ -20,8 +19,9 @@ def planned_spend(declaration: Declaration) -> Spend:
     form, record, budget = declaration.form, f"a {declaration.form.records}", declaration.form.budget
     unit: UnitOfPrivacy = form.unit or ("household" if form.records == "household" else "person")
     groups = [" and ".join(total.of) for total in form.totals]
-    if is_total(declaration):
+    if form.counts_are_totals:
         groups.append(declaration.levels[-1].name)
+    relations: tuple[Relation, ...]
     if not groups:
         relations = (
             Relation("replaced", f"{record} replaced by another, {UNCHANGED}", budget),

@@ -11,8 +11,9 @@ counts/NAME/all/LEVEL                   exact histograms of a level, in spine or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
@@ -29,6 +30,7 @@ from tasks.inputs.records import (
     ChunkReport,
     RecordFile,
     RowChecks,
+    digest_by_workers,
     digest_records,
     join_reports,
     open_records,
@@ -71,7 +73,10 @@ def tabulate(run: RunDirectory, workers: Workers, data: str, public: PublicTable
         file = load_object(run / RECORDS, RecordFile)
         if file.path != data or load_object(run / PUBLIC, PublicTables) != public:
             raise Refused(f"run {run.id} began with other records or another declaration; start a new run")
-        if exists(data) and _digest(run, workers, file) != load_object(run / TABULATED, Tabulated).records_digests[0]:
+        if (
+            exists(data)
+            and digest_by_workers(run, workers, file.path) != load_object(run / TABULATED, Tabulated).records_digests[0]
+        ):
             raise Refused(f"the records of run {run.id} have changed; a new run spends budget again")
         return load_object(run / TABULATED, Tabulated)
     for name in ("persons", "counts"):
@@ -102,7 +107,9 @@ def _tabulate(run: RunDirectory, workers: Workers, data: str, folder: str) -> Ta
     if file is not None:
         save_object(run / RECORDS, file)
         workers.map("tabulate", run, count_chunk, [(number,) for number in range(file.chunks)])
-        reports = [read_object(run / f"persons/records/{number:05d}.report", ChunkReport) for number in range(file.chunks)]
+        reports = [
+            read_object(run / f"persons/records/{number:05d}.report", ChunkReport) for number in range(file.chunks)
+        ]
         joined = join_reports(file, reports)
         findings += joined.findings or ([] if joined.rows else [empty(file.name)])
     if file is not None and not has_errors(findings):
@@ -118,12 +125,6 @@ def _tabulate(run: RunDirectory, workers: Workers, data: str, folder: str) -> Ta
     if mark is not None:
         mark.check({file.name: digest})
     return Tabulated(sha256(f"records {digest}\n".encode()).hexdigest(), (digest,), mark.name if mark else None)
-
-
-def _digest(run: RunDirectory, workers: Workers, file: RecordFile) -> str:
-    from tasks.inputs.records import digest_by_workers
-
-    return digest_by_workers(run, workers, file.path)
 
 
 def count_chunk(run: RunDirectory, number: int) -> None:
@@ -149,7 +150,7 @@ def _keys(declared: Declared, checks: RowChecks) -> IntArray:
     at = []
     for axis in product.axes:
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
-        own = checks.columns[axis.column].where(lambda value, number=number: number.get(value, -1), np.int64)
+        own = checks.columns[axis.column].where(partial(_number, number), np.int64)
         checks.fault(f"values that the axis {axis.name} does not have", axis.column, own < 0)
         at.append(np.maximum(own, 0))
     cell = np.ravel_multi_index(tuple(at), product.shape)
@@ -161,10 +162,16 @@ def _keys(declared: Declared, checks: RowChecks) -> IntArray:
     return keys
 
 
+def _number(numbers: Mapping[str, int], value: str) -> int:
+    return numbers.get(value, -1)
+
+
 def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
     """Return the place of each record's leaf in spine order, -1 for an unknown one."""
     form, by_key = declared.declaration.form, declared.hierarchy.by_key
-    first, *others = [checks.columns[name] for name in (form.records_file.key if form.records_file else (form.leaves.key,))]
+    first, *others = [
+        checks.columns[name] for name in (form.records_file.key if form.records_file else (form.leaves.key,))
+    ]
     texts, number = first.values, first.numbers.astype(np.int64)
     for column in others:  # only the pairs that occur are joined
         pairs, number = np.unique(number * len(column.values) + column.numbers, return_inverse=True)
@@ -177,16 +184,18 @@ def sum_chunks(run: RunDirectory, chunks: int) -> None:
     """Sum the chunks to exact histograms of every level, and find what contradicts a declared figure."""
     declared = declared_of(run)
     folders = [run / f"persons/records/{number:05d}" for number in range(chunks)]
-    parts = [(np.asarray(open_array(each, "key")), np.asarray(open_array(each, "count"))) for each in folders if each.exists()]
+    parts = [
+        (np.asarray(open_array(each, "key")), np.asarray(open_array(each, "count")))
+        for each in folders
+        if each.exists()
+    ]
     keys, place = np.unique(np.concatenate([key for key, _ in parts]), return_inverse=True)
     counts = np.zeros(len(keys), np.int64)
     np.add.at(counts, place, np.concatenate([count for _, count in parts]))
     hierarchy, product = declared.hierarchy, declared.declaration.product
     leaf, cell = np.divmod(keys, product.cells)
     save_object(run / "counts/findings", [*_contradictions(declared, leaf, cell, counts)])
-    leaves = from_entries(
-        TrueHistograms, len(hierarchy.spine.levels) - 1, 0, leaf, cell, counts, len(hierarchy.keys)
-    )
+    leaves = from_entries(TrueHistograms, len(hierarchy.spine.levels) - 1, 0, leaf, cell, counts, len(hierarchy.keys))
     for level, histograms in zip(hierarchy.spine.levels, summed(leaves, hierarchy.spine), strict=True):
         save_histograms(TopDownRun(run.path).counts_folder(product.name, ALL, level), histograms)
 
@@ -209,7 +218,10 @@ def _contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: I
         for text, bad in (
             ("records in leaves whose declared count of their part is 0", (records > 0) & (declared_counts == 0)),
             ("fewer records than the declared counts need", records < declared_counts * least),
-            ("more records than the declared counts allow", records > declared_counts * np.where(declared_counts, most, 0)),
+            (
+                "more records than the declared counts allow",
+                records > declared_counts * np.where(declared_counts, most, 0),
+            ),
         ):
             rows = np.flatnonzero((bad & has).any(axis=1))
             if len(rows):

@@ -1,0 +1,94 @@
+"""A small declaration with its tables, for the tests: two regions of dwellings and institutions, by sex and age."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spine.declaration.declaration import Declaration, read_declaration
+from spine.declaration.figures import Figures, read_bounds
+from spine.declaration.form import Fault
+from spine.declaration.hierarchy import Hierarchy, make_hierarchy
+from spine.top_down import Plan
+
+BASE: dict[str, Any] = {
+    "name": "small",
+    "records": "person",
+    "budget": "2",
+    "leaves": {"file": "zones.csv", "key": "zone"},
+    "levels": [
+        {"name": "nation"},
+        {"name": "region", "columns": ["region"]},
+        {"name": "district", "columns": ["district"]},
+        {"name": "zone", "columns": ["zcode"]},
+    ],
+    "axes": {
+        "dwelling": {"column": "DW", "values": ["1", "2"]},
+        "sex": {"column": "SEX", "values": ["1", "2"]},
+        "age": {"column": "AGE", "values": ["0-4", ["5-9"]]},
+    },
+    "recodes": {"young": {"axis": "age", "starts": [0, 3]}},
+    "queries": {"total": "1/4", "dwelling*young": "1/4", "detailed": "1/2"},
+    "zeros": [{"where": {"dwelling": "2", "age": "0-1"}}],
+    "totals": [{"of": "region", "file": "regions.csv"}],
+    "counts": [{"partition": "dwelling", "columns": ["homes", "institutions"], "least": [0, 1]}],
+}
+LEAVES: dict[str, list[str]] = {
+    "zone": ["a1", "a2", "a3", "b1", "b2"],
+    "region": ["1", "1", "1", "2", "2"],
+    "district": ["10", "9", "9", "9", "9"],
+    "zcode": ["1", "1", "2", "1", "2"],
+    "homes": ["3", "2", "4", "1", "5"],
+    "institutions": ["0", "1", "0", "2", "0"],
+}
+TOTALS = {"1": 20, "2": 12}
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """The declaration after a change."""
+    raw = copy.deepcopy(BASE)
+    change(raw)
+    return raw
+
+
+def declared(raw: dict[str, Any] = BASE) -> Declaration:
+    """A declaration that must be without faults."""
+    declaration, faults = read_declaration(raw)
+    assert declaration is not None, faults
+    return declaration
+
+
+def hierarchy_of(raw: dict[str, Any] = BASE, leaves: dict[str, list[str]] = LEAVES) -> Hierarchy:
+    """Its hierarchy, which must be without faults."""
+    hierarchy, faults = make_hierarchy(declared(raw), leaves)
+    assert hierarchy is not None, faults
+    return hierarchy
+
+
+def figures_of(hierarchy: Hierarchy, leaves: dict[str, list[str]] = LEAVES, totals: dict[str, int] = TOTALS) -> Figures:
+    """Its declared figures, those of a total by the first column of its level."""
+    order, form = hierarchy.spine.order, hierarchy.declaration.form
+    counts = [
+        np.column_stack([np.array([int(text) for text in leaves[name]])[order] for name in count.columns])
+        for count in form.counts
+    ]
+    names, group = np.unique(hierarchy.columns["region"], return_inverse=True)
+    known = np.array([totals[name] for name in names.tolist()])
+    return Figures(counts, [(group, names.tolist(), known)] * len(form.totals))
+
+
+def plan_of(raw: dict[str, Any] = BASE, leaves: dict[str, list[str]] = LEAVES, totals: dict[str, int] = TOTALS) -> Plan:
+    """The plan of its estimation."""
+    hierarchy = hierarchy_of(raw, leaves)
+    bounds, faults = read_bounds(hierarchy, figures_of(hierarchy, leaves, totals))
+    assert bounds is not None, faults
+    declaration = hierarchy.declaration
+    return Plan(declaration.product, hierarchy.spine, declaration.allocation, bounds, declaration.passes)
+
+
+def keys(faults: list[Fault]) -> set[str]:
+    """The keys of faults."""
+    return {fault.key for fault in faults}

@@ -1,0 +1,299 @@
+"""Declarations: what is refused, each with its key; axes, recodes and hierarchies; classes against brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product as pairs
+from typing import Any
+
+import numpy as np
+import pytest
+from declarations import BASE, LEAVES, changed, declared, figures_of, hierarchy_of, keys
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spine.declaration.classes import classify, parts_of
+from spine.declaration.declaration import read_declaration, refines
+from spine.declaration.figures import read_bounds
+from spine.declaration.form import expanded
+from spine.declaration.hierarchy import make_hierarchy
+from spine.top_down.queries import query_group
+
+Change = Callable[[dict[str, Any]], object]
+
+BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the change that makes it so
+    "a key that is not there": ("colour", lambda raw: raw.update(colour="red")),
+    "a misspelled key of a level": ("levels.1.collumns", lambda raw: raw["levels"][1].update(collumns=["x"])),
+    "a figure of the records": ("totals.0.from_records", lambda raw: raw["totals"][0].update(from_records=True)),
+    "no budget": ("budget", lambda raw: raw.pop("budget")),
+    "a budget of zero": ("budget", lambda raw: raw.update(budget="0")),
+    "a budget that is no number": ("budget", lambda raw: raw.update(budget="two")),
+    "a budget as a float": ("budget", lambda raw: raw.update(budget=0.1)),
+    "a budget divided by zero": ("budget", lambda raw: raw.update(budget="1/0")),
+    "another mechanism": ("mechanism", lambda raw: raw.update(mechanism="laplace")),
+    "a name with capitals": ("name", lambda raw: raw.update(name="Chile")),
+    "a record of no account": ("unit", lambda raw: raw.update(records="dwelling")),
+    "one level": ("levels", lambda raw: raw.update(levels=[{"name": "nation"}])),
+    "two levels of one name": ("levels.2.name", lambda raw: raw["levels"][2].update(name="region")),
+    "a level without columns": ("levels.2.columns", lambda raw: raw["levels"][2].update(columns=[])),
+    "a column in two levels": ("levels", lambda raw: raw["levels"][2].update(columns=["region"])),
+    "a share for one level": ("levels.share", lambda raw: raw["levels"][1].update(share="1/2")),
+    "shares of more than 1": ("levels.share", lambda raw: [level.update(share="1/2") for level in raw["levels"]]),
+    "a made level at the top": ("levels.0.made", lambda raw: raw["levels"][0].update(made={"within": "zone"})),
+    "an axis twice a column": ("axes.sex.column", lambda raw: raw["axes"]["sex"].update(column="DW")),
+    "an axis without values": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(values=[])),
+    "a value in two cells": ("axes.age.values", lambda raw: raw["axes"]["age"].update(values=["0-4", "4-9"])),
+    "a range that runs backwards": ("axes.age.values", lambda raw: raw["axes"]["age"].update(values="9-0")),
+    "labels for other cells": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(labels=["one"])),
+    "an axis named total": ("axes.total", lambda raw: raw["axes"].update(total={"column": "T", "values": "1-2"})),
+    "an axis named as a column": (
+        "axes.Region",
+        lambda raw: raw["axes"].update(Region={"column": "T", "values": "12"}),
+    ),
+    "a recode of no axis": ("recodes.young.axis", lambda raw: raw["recodes"]["young"].update(axis="colour")),
+    "a recode by two ways": ("recodes.young", lambda raw: raw["recodes"]["young"].update(width=2)),
+    "a recode that leaves out a cell": ("recodes.young", lambda raw: raw["recodes"]["young"].update(starts=[1, 3])),
+    "a recode with a cell twice": (
+        "recodes.old",
+        lambda raw: raw["recodes"].update(old={"axis": "age", "from": ["0-4", "4-9"]}),
+    ),
+    "a query of no axis": ("queries.colour", lambda raw: raw.update(queries={"colour": "1/2", "detailed": "1/2"})),
+    "a query that asks an axis twice": (
+        "queries.age*young",
+        lambda raw: raw.update(queries={"age*young": "1/2", "detailed": "1/2"}),
+    ),
+    "queries of less than 1": ("queries", lambda raw: raw["queries"].update(total="1/5")),
+    "a negative share": ("queries", lambda raw: raw["queries"].update(total="-1/4", detailed="1")),
+    "no detailed query": ("queries", lambda raw: raw.update(queries={"total": "1"})),
+    "queries of another level": ("queries.US", lambda raw: raw["queries"].update(US={"detailed": "1"})),
+    "a total that is first and not asked": ("queries.district", lambda raw: raw.update(queries={"detailed": "1"})),
+    "a zero of no axis": ("zeros.0.where.colour", lambda raw: raw["zeros"][0].update(where={"colour": "red"})),
+    "a zero of no value": ("zeros.0.where.age", lambda raw: raw["zeros"][0].update(where={"age": "12"})),
+    "zeros everywhere": ("zeros", lambda raw: raw["zeros"].append({"where": {"sex": ["1", "2"]}})),
+    "totals of no level": ("totals.0.of", lambda raw: raw["totals"][0].update(of="county")),
+    "several tops and no total": ("totals", lambda raw: (raw["levels"].pop(0), raw.update(totals=[]))),
+    "counts of no partition": ("counts.0.partition", lambda raw: raw["counts"][0].update(partition="colour")),
+    "counts of fewer columns": ("counts.0.columns", lambda raw: raw["counts"][0].update(columns=["homes"])),
+    "fewest of more parts": ("counts.0.least", lambda raw: raw["counts"][0].update(least=[1, 1, 1])),
+    "counts of too many parts": (
+        "counts.0.partition",
+        lambda raw: raw["counts"][0].update(partition="dwelling*sex*age", columns=["x"] * 24, least=[]),
+    ),
+    "passes of no level": ("passes.0.levels", lambda raw: raw.update(passes=[{"levels": ["county"]}])),
+    "passes of a level twice": ("passes.1.levels", lambda raw: raw.update(passes=[{"levels": ["region"]}] * 2)),
+    "further passes": (
+        "passes.0.least_squares",
+        lambda raw: raw.update(passes=[{"levels": ["region"], "least_squares": [["total"], ["sex"], ["rest"]]}]),
+    ),
+    "a chain that does not nest": (
+        "passes.round",
+        lambda raw: raw.update(passes=[{"levels": ["region"], "round": ["dwelling", "sex"]}]),
+    ),
+    "a chain without the counts": (
+        "passes.round",
+        lambda raw: raw.update(passes=[{"levels": ["zone"], "round": ["sex"]}]),
+    ),
+    "a wide band": ("passes.band", lambda raw: raw.update(passes=[{"levels": ["region"], "band": "1"}])),
+    "no total, and none first": (
+        "passes",
+        lambda raw: (
+            raw.update(totals=[], passes=[{"levels": ["nation"], "least_squares": [["rest"]]}]),
+            raw["levels"].__getitem__(0),
+        ),
+    ),
+}
+
+
+def test_the_declaration_that_is_changed_has_no_fault() -> None:
+    assert read_declaration(BASE)[1] == []
+
+
+@pytest.mark.parametrize("wrong", BAD_FORMS)
+def test_a_bad_declaration_is_refused_by_its_key(wrong: str) -> None:
+    key, change = BAD_FORMS[wrong]
+    declaration, faults = read_declaration(changed(change))
+    assert declaration is None
+    assert key in keys(faults)
+    assert all(fault.text and fault.key for fault in faults)
+
+
+def test_all_faults_are_found_at_once() -> None:
+    raw = changed(lambda raw: (raw["axes"]["sex"].update(values=[]), raw["levels"][2].update(name="region")))
+    assert keys(read_declaration(raw)[1]) == {"axes.sex.values", "levels.2.name"}
+
+
+BAD_LEAVES: dict[str, tuple[str, dict[str, list[str]]]] = {
+    "a key twice": ("leaves.key", {"zone": ["a1", "a1", "a3", "b1", "b2"]}),
+    "no code": ("leaves.region", {"region": ["1", "", "1", "2", "2"]}),
+    "two leaves of the same codes": ("levels.3.columns", {"zcode": ["1", "1", "1", "1", "2"]}),
+    "no leaf": ("leaves.file", {name: [] for name in LEAVES}),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD_LEAVES)
+def test_a_bad_table_of_leaves_is_refused(wrong: str) -> None:
+    key, columns = BAD_LEAVES[wrong]
+    hierarchy, faults = make_hierarchy(declared(), LEAVES | columns)
+    assert hierarchy is None
+    assert keys(faults) == {key}
+
+
+def test_levels_from_the_leaves_up_are_refused() -> None:
+    raw = changed(lambda raw: raw.update(levels=[raw["levels"][0], *raw["levels"][:0:-1]], counts=[], totals=[]))
+    leaves = LEAVES | {"zcode": ["1", "2", "3", "4", "5"]}
+    hierarchy, faults = make_hierarchy(declared(raw), leaves)
+    assert hierarchy is None
+    assert keys(faults) == {"levels"}
+    assert "from the top down" in faults[0].text
+
+
+def test_equal_codes_under_different_parents_are_different_geounits_in_the_order_of_numbers() -> None:
+    hierarchy = hierarchy_of()
+    assert hierarchy.keys.tolist() == ["a2", "a3", "a1", "b1", "b2"]  # district 9 before 10
+    assert hierarchy.names(2) == ["1/9", "1/10", "2/9"]
+    assert [len(starts) for starts in hierarchy.spine.starts] == [1, 2, 3, 5]
+    assert hierarchy.names(0) == ["nation"]
+
+
+def test_a_made_level_groups_leaves_that_agree_and_respects_its_cap() -> None:
+    raw = changed(lambda raw: raw.update(counts=[], totals=[], bypass=False))
+    raw["levels"].insert(3, {"name": "group", "made": {"within": "district", "apart": ["kind"]}})
+    number = 100
+    leaves = {
+        "zone": [f"z{at}" for at in range(number)],
+        "region": ["1"] * number,
+        "district": ["1"] * number,
+        "zcode": [str(at) for at in range(number)],
+        "kind": [str(at % 2) for at in range(number)],
+    }
+    hierarchy = hierarchy_of(raw, leaves)
+    sizes = hierarchy.spine.children(3)
+    assert sizes.tolist() == [23, 23, 4, 23, 23, 4]  # floor(sqrt(100)) + 12 + 1 at most, in each kind
+    assert hierarchy.names(3)[-1] == "1/1/6"
+
+
+def test_values_and_recodes_are_those_of_the_file() -> None:
+    product = declared().product
+    assert product.shape == (2, 2, 6)
+    assert product.axes[2].codes == ("0", "1", "2", "3", "4", "5-9")
+    young = query_group(product, "young")
+    assert young.coordinate[:6].tolist() == [0, 0, 0, 1, 1, 1]
+    assert int(product.possible.sum()) == 24 - 2 * 2  # ages 0 and 1 in institutions
+    assert expanded("01-03") == ["01", "02", "03"]
+    assert expanded("8-11") == ["8", "9", "10", "11"]
+
+
+def test_the_default_chain_starts_at_the_counts_and_every_sum_refines_the_one_before() -> None:
+    declaration = declared()
+    assert declaration.passes.rounded == ("dwelling", "dwelling*young")
+    assert declaration.passes.total_first == {"nation", "region", "district"}
+    assert refines(declaration.product, "dwelling*young", "dwelling")
+    assert not refines(declaration.product, "dwelling*young", "sex")
+
+
+BAD_FIGURES: dict[str, tuple[str, Change, dict[str, int], dict[str, list[str]]]] = {
+    "a total below its counts": ("totals.0.file", lambda raw: None, {"1": 0, "2": 12}, {}),
+    "a total without room": (
+        "totals.0.file",
+        lambda raw: None,
+        {"1": 20, "2": 1},
+        {"homes": ["3", "2", "4", "0", "0"], "institutions": ["0", "1", "0", "0", "0"]},
+    ),
+    "records of a part of zeros": (
+        "counts.0.least",
+        lambda raw: raw["zeros"].append({"where": {"dwelling": "2"}}),
+        {"1": 20, "2": 12},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD_FIGURES)
+def test_declared_figures_that_contradict_each_other_are_refused(wrong: str) -> None:
+    key, change, totals, columns = BAD_FIGURES[wrong]
+    leaves = LEAVES | columns
+    hierarchy = hierarchy_of(changed(change), leaves)
+    bounds, faults = read_bounds(hierarchy, figures_of(hierarchy, leaves, totals))
+    assert bounds is None
+    assert key in keys(faults)
+
+
+# The class of the constraints, against all pairs of sets.
+
+
+@given(
+    st.lists(st.sampled_from(["dwelling", "sex", "young", "age", "sex*young", "dwelling*sex"]), max_size=3, unique=True)
+)
+def test_the_class_is_that_of_all_pairs_of_sets(partitions: list[str]) -> None:
+    width = {"dwelling": 2, "sex": 2, "young": 2, "age": 6, "sex*young": 4, "dwelling*sex": 4}
+    counts = [{"partition": name, "columns": ["x"] * width[name]} for name in partitions]
+    declaration = declared(changed(lambda raw: raw.update(counts=counts)))
+    sets = [part for name in partitions for part in parts_of(declaration.product, name)]
+    laminar = all(
+        not (one & other).any() or (one & ~other).sum() == 0 or (other & ~one).sum() == 0
+        for one, other in pairs(sets, sets)
+    )
+    expected = "A" if len(partitions) <= 1 else "B" if laminar else "C"
+    found = classify(declaration)
+    assert found.kind == expected
+    assert bool(found.refused) == (expected != "A")
+
+
+def test_a_crossing_is_named_with_a_cell() -> None:
+    counts = [{"partition": name, "columns": ["x", "y"]} for name in ("sex", "young")]
+    found = classify(declared(changed(lambda raw: raw.update(counts=counts))))
+    assert found.kind == "C"
+    assert "sex and young cross" in found.why
+    assert "sex 1" in found.why
+
+
+# Inherited feasibility, against all numbers of parents on tiny trees.
+
+
+def divisions(total: int, allowed: np.ndarray, lower: np.ndarray, limit: int) -> set[tuple[int, ...]]:
+    """All numbers of the parts of a geounit that meet its own figures."""
+    ranges = [range(int(low), limit + 1) if open_ else range(1) for low, open_ in zip(lower, allowed, strict=True)]
+    return {numbers for numbers in pairs(*ranges) if sum(numbers) == total}
+
+
+@given(st.data())
+def test_what_is_inherited_is_what_every_parent_can_divide(data: st.DataObject) -> None:
+    children = data.draw(st.integers(2, 3))
+    homes = data.draw(st.lists(st.integers(0, 2), min_size=children, max_size=children))
+    institutions = data.draw(st.lists(st.integers(0, 2), min_size=children, max_size=children))
+    least = data.draw(st.sampled_from([[0, 1], [1, 1], [0, 0]]))
+    totals = [data.draw(st.integers(0, 4)) for _ in range(children)]
+    leaves = {
+        "zone": [str(at) for at in range(children)],
+        "region": [str(at) for at in range(children)],
+        "district": ["1"] * children,
+        "zcode": [str(at) for at in range(children)],
+        "homes": [str(number) for number in homes],
+        "institutions": [str(number) for number in institutions],
+    }
+    raw = changed(lambda raw: raw["counts"][0].update(least=least))
+    hierarchy = hierarchy_of(raw, leaves)
+    figures = figures_of(hierarchy, leaves, {str(at): total for at, total in enumerate(totals)})
+    counts = figures.counts[0]
+    own = [
+        divisions(total, count > 0, count * least, sum(totals))
+        for total, count in zip(figures.totals[0][2].tolist(), counts, strict=True)
+    ]
+    bounds, faults = read_bounds(hierarchy, figures)
+    if not all(own):  # a child cannot meet its own figures: another finding
+        assert bounds is None
+        return
+    together = {tuple(map(sum, zip(*chosen, strict=True))) for chosen in pairs(*own)}
+    parent = divisions(sum(totals), counts.sum(axis=0) > 0, counts.sum(axis=0) * least, sum(totals))
+    assert (parent <= together) == (bounds is not None), faults
+    if bounds is None:
+        assert keys(faults) == {"counts"}
+
+
+def test_the_shares_of_a_path_are_the_budget_however_children_are_bypassed() -> None:
+    from spine.noise import replacement_cost
+
+    for bypassed in (True, False):
+        hierarchy = hierarchy_of(changed(lambda raw, bypassed=bypassed: raw.update(bypass=bypassed)))
+        assert replacement_cost(hierarchy.spine, hierarchy.declaration.allocation) == Fraction(2)

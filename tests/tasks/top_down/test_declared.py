@@ -1,0 +1,392 @@
+"""Runs of a declaration from files to a release; the shipped declarations; what is refused before the charge."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from declarations import BASE, LEAVES, changed
+from dhca_inputs import HERE
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from privacy.accounting.composition import read_spend
+from privacy.accounting.ledger import Account, Ledger
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import RunSecret
+from spine.declaration.declaration import read_declaration
+from spine.production import allocation
+from spine.redistricting import PERSON_AXES, UNIT_AXES
+from spine.top_down import PASSES, PERSONS, query_group
+from tasks.inputs.findings import read_findings
+from tasks.lifecycle.check_tables import check_tables
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import read_manifest
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.top_down.declared.check import checks
+from tasks.top_down.declared.description import description
+from tasks.top_down.declared.explain import explain
+from tasks.top_down.declared.measure import estimate, reserve_budget
+from tasks.top_down.declared.public_tables import SHIPPED, find_faults, read_declared, read_raw
+from tasks.top_down.declared.release import stage_release
+from tasks.top_down.declared.spend import planned_spend
+from tasks.top_down.declared.tabulate import tabulate
+
+Row = tuple[str, ...]
+
+
+def write(folder: Path, raw: dict[str, Any] = BASE, rows: list[Row] | None = None) -> tuple[str, str]:
+    """Write a declaration with its tables and records that agree with it; return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    records = persons() if rows is None else rows
+    region = dict(zip(LEAVES["zone"], LEAVES["region"], strict=True))
+    totals = Counter(region.get(row[0], "1") for row in records)
+    tables = {
+        "zones.csv": [list(LEAVES), *zip(*LEAVES.values(), strict=True)],
+        "regions.csv": [["region", "total"], *([code, str(totals[code])] for code in ("1", "2"))],
+        "records.csv": [["zone", "DW", "SEX", "AGE"], *records],
+    }
+    for name, lines in tables.items():
+        with open(folder / name, "w") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+    (folder / "small.json").write_text(json.dumps(raw))
+    return str(folder / "small.json"), str(folder / "records.csv")
+
+
+def persons(seed: int = 1) -> list[Row]:
+    """Records of the small country: each institution has persons, of ages 2 and over."""
+    chance = random.Random(seed)
+    rows: list[Row] = []
+    for zone, homes, institutions in zip(LEAVES["zone"], LEAVES["homes"], LEAVES["institutions"], strict=True):
+        at_home, inside = chance.randint(0, 4 * int(homes)), int(institutions) * chance.randint(1, 6)
+        rows += [(zone, "1", chance.choice("12"), str(chance.randint(0, 9))) for _ in range(at_home)]
+        rows += [(zone, "2", chance.choice("12"), str(chance.randint(2, 9))) for _ in range(inside)]
+    return rows
+
+
+@pytest.fixture(autouse=True)
+def fixed_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noise in every test run: none here is about chance."""
+    monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
+
+
+def run_at(folder: Path, declaration: str, data: str) -> tuple[RunDirectory, Path]:
+    """Run a declaration in this process; return its directory and its staged release."""
+    run = RunDirectory(folder / "runs/r1")
+    run.create()
+    ledger = folder / "ledger.sqlite"
+    if not ledger.exists():
+        Ledger(ledger).open_account(Account("census", "zcdp", Fraction(10)))
+    public, _ = read_declared(declaration)
+    tabulate(run, HERE, data, public)
+    reserve_budget(run, Charging("census", ledger))
+    estimate(run, HERE)
+    staged = folder / "staged"
+    stage_release(run, HERE, staged)
+    return run, staged
+
+
+def truth_of(rows: list[Row], columns: list[str]) -> dict[tuple[str, ...], int]:
+    """Count records by codes of the hierarchy and the axes, ages of 5 and over as one."""
+    codes = {zone: [LEAVES[name][at] for name in columns] for at, zone in enumerate(LEAVES["zone"])}
+    ages = {str(age): str(age) if age < 5 else "5-9" for age in range(10)}
+    return Counter((*codes[zone], dw, sex, ages[age]) for zone, dw, sex, age in rows)
+
+
+def released(staged: Path, level: str) -> dict[tuple[str, ...], int]:
+    table = pd.read_parquet(staged / f"parquet/{level}.parquet")
+    return {row[:-1]: row[-1] for row in table.itertuples(index=False, name=None)}
+
+
+COLUMNS = {"nation": [], "region": ["region"], "district": ["region", "district"]}
+COLUMNS["zone"] = [*COLUMNS["district"], "zcode"]
+
+
+def test_without_noise_the_release_is_the_truth_on_every_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QueryNoise, "draw", lambda _self, rows, width=1: np.zeros((len(rows), width), np.int64))
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    for level, columns in COLUMNS.items():
+        assert released(staged, level) == truth_of(persons(), columns)
+
+
+def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_checks(tmp_path: Path) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    manifest = read_manifest(staged)
+    found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
+    assert [each for each in found if each.faults] == []
+    zones = pd.read_parquet(staged / "parquet/zone.parquet")
+    truth = Counter(LEAVES["region"][LEAVES["zone"].index(row[0])] for row in persons())
+    assert zones.groupby("region")["COUNT"].sum().to_dict() == truth
+    inside = zones[zones["dwelling"] == "2"]
+    by_zone = inside.groupby(["region", "district", "zcode"])["COUNT"].sum().to_dict()
+    for zone, number in enumerate(map(int, LEAVES["institutions"])):
+        codes = tuple(LEAVES[name][zone] for name in COLUMNS["zone"])
+        assert by_zone.get(codes, 0) >= number
+        assert (by_zone.get(codes, 0) > 0) == (number > 0)
+    assert not inside["age"].isin(["0", "1"]).any()
+    assert released(staged, "zone") != truth_of(persons(), COLUMNS["zone"])  # there is noise
+
+
+def test_a_changed_count_is_found_by_the_checks(tmp_path: Path) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    path = staged / "parquet/region.parquet"
+    table = pd.read_parquet(path)
+    table.loc[0, "COUNT"] += 1
+    table.to_parquet(path)
+    faults = {each.what for each in checks(staged, read_manifest(staged)) if each.faults}
+    assert faults == {"sums of region", "sums of nation"}
+
+
+def test_the_budget_is_charged_once_and_the_noise_has_the_address_of_the_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = []
+    made = QueryNoise.__init__
+
+    def remember(self: QueryNoise, *given: Any, query: str, **more: Any) -> None:
+        names.append(query)
+        made(self, *given, query=query, **more)
+
+    monkeypatch.setattr(QueryNoise, "__init__", remember)
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    assert {name.split("/")[1] for name in names} == {"small"}
+    assert set(names) >= {"tda/small/nation/total", "tda/small/zone/detailed", "tda/small/district/dwelling*young"}
+    (row,) = Ledger(tmp_path / "ledger.sqlite").rows("census")
+    assert row.amount == 2
+    spend = read_spend(read_manifest(staged)["spent"])
+    sentences = {relation.key: (relation.sentence, relation.figure) for relation in spend.relations}
+    assert sentences["replaced_within"] == (
+        "a person replaced by another of its region, all declared figures unchanged",
+        2,
+    )
+    assert sentences["added_or_removed"][1] is sentences["moved"][1] is None
+
+
+def test_without_a_declared_total_adding_a_record_is_covered_at_half_the_budget_and_the_total_is_measured(
+    tmp_path: Path,
+) -> None:
+    raw = changed(lambda raw: raw.update(totals=[]))
+    _, staged = run_at(tmp_path, *write(tmp_path, raw))
+    relations = {each.key: each.figure for each in read_spend(read_manifest(staged)["spent"]).relations}
+    assert relations == {"replaced": 2, "added_or_removed": 1}
+    (nation,) = (
+        row.value[0]
+        for row in pd.read_parquet(staged / "measurements/nation.parquet").itertuples()
+        if row.query == "total"
+    )
+    assert pd.read_parquet(staged / "parquet/nation.parquet")["COUNT"].sum() == nation  # no excess
+
+
+CONTRADICTIONS: dict[str, tuple[str, Callable[[list[Row]], list[Row]]]] = {
+    "an unknown leaf": ("zone", lambda rows: [*rows, ("x9", "1", "1", "3")]),
+    "an unknown value": ("AGE", lambda rows: [*rows, ("a1", "1", "1", "77")]),
+    "a zero": ("", lambda rows: [*rows, ("a2", "2", "1", "0")]),
+    "a place without institutions": ("counts.0", lambda rows: [*rows, ("a1", "2", "1", "5")]),
+    "an empty institution": ("counts.0", lambda rows: [row for row in rows if row[:2] != ("b1", "2")]),
+}
+
+
+@pytest.mark.parametrize("wrong", CONTRADICTIONS)
+def test_records_that_contradict_the_declaration_are_refused_before_anything_is_spent(
+    wrong: str, tmp_path: Path
+) -> None:
+    column, change = CONTRADICTIONS[wrong]
+    declaration, data = write(tmp_path, rows=change(persons()))
+    run = RunDirectory(tmp_path / "runs/r1")
+    run.create()
+    with pytest.raises(Refused, match="curator's report") as refused:
+        tabulate(run, HERE, data, read_declared(declaration)[0])
+    assert column in {finding.column for finding in read_findings(run / "findings.json")}
+    assert not any(char.isdigit() for char in str(refused.value).replace("r1", ""))  # no figure of the records
+    assert not (run / "counts").exists()
+
+
+def test_a_total_that_is_not_that_of_the_records_is_refused(tmp_path: Path) -> None:
+    declaration, data = write(tmp_path)
+    (tmp_path / "regions.csv").write_text("region,total\n1,40\n2,40\n")
+    run = RunDirectory(tmp_path / "runs/r1")
+    run.create()
+    with pytest.raises(Refused):
+        tabulate(run, HERE, data, read_declared(declaration)[0])
+    (finding,) = read_findings(run / "findings.json")
+    assert (finding.column, finding.values) == ("totals.0.file", ("1", "2"))
+
+
+BAD_TABLES: dict[str, tuple[str, str, str]] = {
+    "no total of a region": ("totals.0.file", "regions.csv", "region,total\n1,40\n"),
+    "a total of no region": ("totals.0.file", "regions.csv", "region,total\n1,40\n2,40\n3,5\n"),
+    "a total twice": ("totals.0.file", "regions.csv", "region,total\n1,40\n1,40\n2,3\n"),
+    "a total that is no number": ("totals.0.file", "regions.csv", "region,total\n1,many\n2,3\n"),
+    "no column of totals": ("", "regions.csv", "region,number\n1,3\n"),
+    "no column of counts": ("", "zones.csv", "zone,region,district,zcode,homes\na1,1,1,1,1\n"),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD_TABLES)
+def test_a_bad_table_is_refused_by_its_key(wrong: str, tmp_path: Path) -> None:
+    key, file, text = BAD_TABLES[wrong]
+    declaration, _ = write(tmp_path)
+    (tmp_path / file).write_text(text)
+    *_, findings = find_faults(declaration)
+    assert key in {finding.column for finding in findings}
+
+
+def test_a_limit_on_the_records_counted_and_crossing_counts_are_refused(tmp_path: Path) -> None:
+    limited = changed(lambda raw: raw["counts"][0].update(most=["", 5]))
+    crossing = changed(lambda raw: raw["counts"].append({"partition": "sex", "columns": ["homes", "homes"]}))
+    for raw, words in ((limited, "a limit on the records"), (crossing, "cross")):
+        with pytest.raises(Refused, match=words):
+            read_declared(write(tmp_path, raw)[0])
+
+
+def test_explain_needs_no_records_and_shows_none(tmp_path: Path) -> None:
+    declaration, data = write(tmp_path)
+    before = explain(read_declared(declaration)[1])
+    Path(data).unlink()
+    assert explain(read_declared(declaration)[1]) == before
+    assert before.kind == "A"
+    assert [each.passes for each in before.levels] == [
+        "total declared",
+        "total declared",
+        "total first",
+        "total with the others",
+    ]
+    measured = 1 + 2 + 2 + 4  # region 2 and district 10 have one child each, which is not measured
+    assert before.answers == (1 + 4 + 24) * measured
+    assert any("buys nothing" in remark for remark in before.remarks)
+
+
+# Random declarations.
+
+
+@st.composite
+def declarations(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[str]], list[Row]]:
+    """Draw a declaration of one to three axes and two to four levels with its leaves and records that agree with it."""
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    names = [f"axis{at}" for at in range(len(sizes))]
+    depth = draw(st.integers(2, 4))
+    leaves = draw(st.integers(1, 6))
+    columns = {f"code{level}": [str(draw(st.integers(1, 2))) for _ in range(leaves)] for level in range(1, depth - 1)}
+    columns |= {"leaf": [str(at) for at in range(leaves)], f"code{depth - 1}": [str(at) for at in range(leaves)]}
+    chance = random.Random(draw(st.integers(0, 10**6)))
+    rows = [
+        (str(leaf), *(str(chance.randrange(size)) for size in sizes))
+        for leaf in range(leaves)
+        for _ in range(chance.randrange(9))
+    ]
+    raw: dict[str, Any] = {
+        "name": "random",
+        "records": "person",
+        "budget": draw(st.sampled_from(["1/3", "2", "20"])),
+        "leaves": {"file": "leaves.csv", "key": "leaf"},
+        "levels": [{"name": "top"}, *({"name": f"level{at}", "columns": [f"code{at}"]} for at in range(1, depth))],
+        "axes": {
+            name: {"column": name.upper(), "values": [str(at) for at in range(size)]}
+            for name, size in zip(names, sizes, strict=True)
+        },
+        "queries": {"total": "1/4", "axis0": "1/4", "detailed": "1/2"},
+        "bypass": draw(st.booleans()),
+    }
+    if sizes[0] > 2 and draw(st.booleans()):
+        raw["recodes"] = {"part": {"axis": "axis0", "width": 2}}
+        raw["queries"] = {"total": "1/4", "part": "1/4", "detailed": "1/2"}
+    if draw(st.booleans()):
+        partition = draw(st.sampled_from(["axis0", *raw.get("recodes", {})]))
+        width = sizes[0] if partition == "axis0" else -(-sizes[0] // 2)
+        step = 1 if partition == "axis0" else 2
+        present = {(row[0], int(row[1]) // step) for row in rows}
+        for part in range(width):
+            columns[f"count{part}"] = [str(int((str(leaf), part) in present)) for leaf in range(leaves)]
+        raw["counts"] = [
+            {"partition": partition, "columns": [f"count{part}" for part in range(width)], "least": [1] * width}
+        ]
+    if draw(st.booleans()):
+        raw["totals"] = [{"of": "top", "file": "total.csv"}]
+    return raw, columns, rows
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(declarations(), st.booleans())
+def test_random_declarations_keep_their_figures_and_without_noise_are_the_truth(
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[dict[str, Any], dict[str, list[str]], list[Row]], noise: bool
+) -> None:
+    raw, columns, rows = drawn
+    folder = tmp_path_factory.mktemp("random")
+    tables = {
+        "leaves.csv": [list(columns), *zip(*columns.values(), strict=True)],
+        "total.csv": [["total"], [str(len(rows))]],
+        "records.csv": [["leaf", *(axis["column"] for axis in raw["axes"].values())], *rows],
+    }
+    for name, lines in tables.items():
+        with open(folder / name, "w") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
+    (folder / "d.json").write_text(json.dumps(raw))
+    if not rows:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        if not noise:
+            patch.setattr(QueryNoise, "draw", lambda _self, rows, width=1: np.zeros((len(rows), width), np.int64))
+        _, staged = run_at(folder, str(folder / "d.json"), str(folder / "records.csv"))
+    levels, last = [level["name"] for level in raw["levels"]], raw["levels"][-1]["name"]
+    lowest = pd.read_parquet(staged / f"parquet/{last}.parquet")
+    assert [each for each in checks(staged, read_manifest(staged)) if each.faults] == []
+    if not noise:
+        codes = {
+            str(at): [columns[f"code{level}"][at] for level in range(1, len(levels))]
+            for at in range(len(columns["leaf"]))
+        }
+        expected = Counter((*codes[row[0]], *row[1:]) for row in rows)
+        assert released(staged, last) == expected
+    if "totals" in raw:
+        assert lowest["COUNT"].sum() == len(rows)
+    if "counts" in raw:
+        step = 1 if raw["counts"][0]["partition"] == "axis0" else 2
+        found = set(zip(lowest[f"code{len(levels) - 1}"], lowest["axis0"].astype(int) // step, strict=True))
+        assert found == {(row[0], int(row[1]) // step) for row in rows}
+
+
+# The shipped declarations.
+
+
+@pytest.mark.parametrize("jurisdiction", ["us", "pr"])
+def test_the_shipped_redistricting_products_are_those_of_the_program(jurisdiction: str) -> None:
+    declaration, faults = read_declaration(read_raw(str(SHIPPED / f"pl94-persons-{jurisdiction}.toml")))
+    assert declaration is not None, faults
+    product, own = declaration.product, allocation("pl94-persons", jurisdiction)
+    assert [(axis.column, axis.codes) for axis in product.axes] == [(axis.column, axis.codes) for axis in PERSON_AXES]
+    assert np.array_equal(product.possible, PERSONS.possible)
+    assert np.array_equal(product.types, PERSONS.types)
+    for level, shares in own.queries.items():
+        if level in own.levels:
+            assert declaration.allocation.queries[level] == shares
+        for query in shares:
+            assert np.array_equal(query_group(product, query).coordinate, query_group(PERSONS, query).coordinate)
+    assert declaration.allocation.levels == own.levels
+    assert declaration.allocation.budget == own.budget
+    assert declaration.passes.rounded == PASSES.rounded
+    assert declaration.passes.cell_weight == PASSES.cell_weight
+    assert declaration.passes.total_first == PASSES.total_first & own.levels.keys()
+    assert declaration.passes.band == PASSES.band
+    units, faults = read_declaration(read_raw(str(SHIPPED / f"pl94-units-{jurisdiction}.toml")))
+    assert units is not None, faults
+    assert [axis.codes for axis in units.product.axes] == [axis.codes for axis in UNIT_AXES]
+    assert units.allocation.levels == allocation("pl94-units", jurisdiction).levels
+    assert units.form.counts_are_totals
+
+
+def test_the_shipped_table_of_1940_has_its_cells_and_queries() -> None:
+    declaration, faults = read_declaration(read_raw(str(SHIPPED / "census-1940.toml")))
+    assert declaration is not None, faults
+    assert declaration.product.shape == (8, 2, 116, 2, 6, 2)
+    assert query_group(declaration.product, "age64*sex").width == 4
+    assert planned_spend(declaration).definition == "puredp"
