@@ -61,7 +61,7 @@ For = Annotated[
         "--for",
         metavar="ddhcb,sdhc",
         help="Write the same population for these systems, each in OUT/SYSTEM: detailed-dhca, ddhcb, sdhc, tda; or all."
-        " Default: person records in OUT/data.",
+        " Default: person records in OUT/data. Or the declaration of a TopDown run (see das tda explain).",
     ),
 ]
 
@@ -81,7 +81,9 @@ def synth(
 ) -> None:
     """Make a synthetic population: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
 
-    With --for, the same persons and households are written for several systems, each in a folder of its own.
+    With --for, the same persons and households are written for several systems, each in a folder of its own. With the
+    declaration of a TopDown run, OUT gets records of its leaves and axes, which are independent and meet every declared
+    figure; --shares is then a table of axis, value and share.
 
     `das synth BLOCKS PARAMS OUT` populates real geography, as the P.L. 94-171 files of a state (ri2020.pl.zip) or a CSV
     of blocks: exactly its populations, the code list of PARAMS, config.json fitted to its states.
@@ -100,6 +102,9 @@ def synth(
     if not words and mark is not None:
         _only(given, "--mark DATA")
         return _declare(mark, as_json, yes=yes)
+    if systems is not None and (systems.endswith((".toml", ".json")) or systems in shipped_declarations()):
+        _only(given, "das synth --for DECLARATION OUT", "--shares", "--persons", "--for")
+        return _records(words or [], systems, seed, form, persons, shares, as_json)
     prepare_kernels()
     from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
     from tasks.synth.writers import find_systems
@@ -182,3 +187,29 @@ def _table(made: Made) -> Table:
     table.add_row("parameters", str(made.params))
     table.add_row("next", "\n".join(NEXT[name].format(made.params, data) for name, data in made.folders.items()))
     return table
+
+
+def shipped_declarations() -> list[str]:
+    """Return the names of the declarations that are shipped."""
+    from tasks.top_down.declared.shipped import declarations
+
+    return declarations()
+
+
+def _records(
+    words: list[Path], name: str, seed: int, form: str, persons: int | None, shares: Path | None, as_json: bool
+) -> None:
+    """Make records of a declaration."""
+    from tasks.top_down.declared.synth import synthesize_records
+
+    if len(words) != 1:
+        raise typer.BadParameter("das synth --for DECLARATION OUT needs the folder OUT alone")
+    made = synthesize_records(name, words[0], seed=seed, form=form, records=persons, shares=shares)
+    show(
+        made,
+        lambda: (
+            f"{made['records']:,} records in {made['leaves']:,} leaves: {made['data']}\n"
+            f"next: das tda run {made['data']} out/ --declaration {name}"
+        ),
+        as_json=as_json,
+    )

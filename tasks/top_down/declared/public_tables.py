@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,12 +33,12 @@ from tasks.inputs.tables import LINE, read_table
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import law
 
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
 JOIN = "\x1f"  # between the codes of a group; no code has it
-SHIPPED = Path(__file__).parent / "shipped"
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,6 @@ class Declared:
         """Return the plan of the estimation."""
         declaration = self.declaration
         return Plan(declaration.product, self.hierarchy.spine, declaration.allocation, self.bounds, declaration.passes)
-
-
-def find_declaration(name: str) -> str:
-    """Return the path of a declaration: of a file or URL, or of one that is shipped under this name."""
-    if "/" in name or name.endswith((".toml", ".json")) or Path(name).exists():
-        return name
-    shipped = sorted(path.name.removesuffix(".toml") for path in SHIPPED.iterdir() if path.name.endswith(".toml"))
-    if name not in shipped:
-        raise Refused(f"no declaration is shipped as {name}: give a file, or one of {', '.join(shipped)}")
-    return str(SHIPPED / f"{name}.toml")
 
 
 def read_raw(path: str) -> dict[str, Any]:

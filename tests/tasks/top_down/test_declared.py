@@ -37,8 +37,9 @@ from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measure import estimate, reserve_budget
-from tasks.top_down.declared.public_tables import SHIPPED, find_faults, read_declared, read_raw
+from tasks.top_down.declared.public_tables import find_faults, read_declared, read_raw
 from tasks.top_down.declared.release import stage_release
+from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.declared.tabulate import tabulate
 
@@ -86,7 +87,7 @@ def run_at(folder: Path, declaration: str, data: str) -> tuple[RunDirectory, Pat
     run.create()
     ledger = folder / "ledger.sqlite"
     if not ledger.exists():
-        Ledger(ledger).open_account(Account("census", "zcdp", Fraction(10)))
+        Ledger(ledger).open_account(Account("census", "zcdp", Fraction(100)))
     public, _ = read_declared(declaration)
     tabulate(run, HERE, data, public)
     reserve_budget(run, Charging("census", ledger))

@@ -1,0 +1,134 @@
+"""Synthetic records of a declaration: they meet every declared figure, and describe nobody."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from spine.declaration.product import cell_values
+from spine.geography import FloatArray, IntArray
+from tasks.inputs.marks import mark_table
+from tasks.inputs.tables import read_table
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.declared.public_tables import Declared, read_declared
+
+RECORDS_A_LEAF = 50  # where no total is declared
+SHARE_COLUMNS = ("axis", "value", "share")
+
+
+def synthesize_records(
+    name: str, out: Path, *, seed: int = 0, form: str = "text", records: int | None = None, shares: Path | None = None
+) -> dict[str, Any]:
+    """Make OUT/records.csv (.parquet) of a declaration's leaves and axes, marked synthetic; return what was made.
+
+    Axes are independent inside each part of the declared counts. shares: a table of axis, value and share; by default
+    made-up shares. records: where no total is declared. Raises Refused for a declaration or a table with faults.
+    """
+    declared, rng = read_declared(name)[1], np.random.default_rng(seed)
+    numbers = _numbers(declared, rng, records)
+    leaf, cell = _draw_cells(declared, rng, numbers, _axis_shares(declared, rng, shares))
+    delimiter = declared.declaration.form.delimiter
+    table = pa.table(_leaf_columns(declared, leaf) | _axis_columns(declared, rng, cell))
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / ("records.parquet" if form == "parquet" else "records.csv")
+    if form == "parquet":
+        pq.write_table(table, path)
+    else:
+        options = pa.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
+        pa.csv.write_csv(table, path, options)
+    mark_table(path, generator=f"das synth --for {declared.declaration.form.name}", version=version("das-flows"))
+    return {"records": len(table), "leaves": len(declared.hierarchy.keys), "data": path}
+
+
+def _numbers(declared: Declared, rng: np.random.Generator, records: int | None) -> IntArray:
+    """Return the (leaves, parts) records: the fewest that each needs, and the rest of each total by chance."""
+    bounds, spine, product = declared.bounds, declared.hierarchy.spine, declared.declaration.product
+    lowest = len(spine.levels) - 1
+    cells = np.bincount(product.types, product.possible, len(bounds.least)) > 0
+    numbers, open_ = bounds.lower_bound(lowest).copy(), bounds.allowed(lowest) & cells
+    weight = np.where(open_, bounds.counts[lowest], 0) * rng.gamma(4, 0.25, open_.shape)
+    known = [level for level, totals in enumerate(bounds.totals) if totals is not None]
+    group, totals = np.zeros(len(numbers), np.int64), np.array([records or RECORDS_A_LEAF * len(numbers)])
+    if known:
+        group, totals = bounds.lowest_totals.group[spine.geounit_of_block(max(known))], bounds.lowest_totals.values
+    for at, total in enumerate(totals.tolist()):
+        inside = group == at
+        chance, left = weight[inside], total - int(numbers[inside].sum())
+        if left > 0 and chance.sum() > 0:
+            numbers[inside] += rng.multinomial(left, chance.ravel() / chance.sum()).reshape(chance.shape)
+    return numbers
+
+
+def _axis_shares(declared: Declared, rng: np.random.Generator, path: Path | None) -> list[FloatArray]:
+    """Return the shares of the cells of each axis."""
+    product, form = declared.declaration.product, declared.declaration.form
+    shares = [rng.uniform(0.5, 1.5, len(axis)) for axis in product.axes]
+    if path is None:
+        return shares
+    table, findings = read_table(str(path), path.name, SHARE_COLUMNS, delimiter=form.delimiter)
+    if table is None:
+        raise Refused(f"{path}: {findings[0].rule}")
+    given: dict[str, FloatArray] = {}
+    for name, value, share in zip(*(table[column].to_pylist() for column in SHARE_COLUMNS), strict=True):
+        values = cell_values(form.axes[name]) if name in form.axes else []
+        at = next((cell for cell, texts in enumerate(values) if value in texts), None)
+        try:
+            number = float(share)
+        except ValueError:
+            number = -1.0
+        if at is None or not 0 <= number < np.inf:
+            raise Refused(f"{path}: {name} {value} with the share {share} is no cell with a share")
+        given.setdefault(name, np.zeros(len(values)))[at] += number
+    return [given.get(axis.name, own) for axis, own in zip(product.axes, shares, strict=True)]
+
+
+def _draw_cells(
+    declared: Declared, rng: np.random.Generator, numbers: IntArray, shares: list[FloatArray]
+) -> tuple[IntArray, IntArray]:
+    """Return leaf and cell of every record, in the order of the leaves."""
+    product = declared.declaration.product
+    chance = np.where(product.possible, 1.0, 0.0)
+    for axis, share in zip(product.axes, shares, strict=True):
+        chance = chance * share[product.coordinates[axis.name]]
+    leaves, cells = [], []
+    for part in range(numbers.shape[1]):
+        inside = np.flatnonzero(product.possible & (product.types == part))
+        total = int(numbers[:, part].sum())
+        if not total:
+            continue
+        weight = chance[inside]
+        if not weight.sum() > 0:
+            raise Refused(f"the shares leave no cell for part {part} of {product.bounded}, where records are declared")
+        cells.append(rng.choice(inside, total, p=weight / weight.sum()))
+        leaves.append(np.repeat(np.arange(len(numbers)), numbers[:, part]))
+    leaf = np.concatenate([*leaves, np.zeros(0, np.int64)])
+    order = np.argsort(leaf, kind="stable")
+    return leaf[order], np.concatenate([*cells, np.zeros(0, np.int64)])[order]
+
+
+def _leaf_columns(declared: Declared, leaf: IntArray) -> dict[str, Any]:
+    """Return the columns that name the leaf of each record."""
+    form, hierarchy = declared.declaration.form, declared.hierarchy
+    key = form.records_file.key if form.records_file else (form.leaves.key,)
+    if len(key) == 1:
+        return {key[0]: pa.array(hierarchy.keys[leaf])}
+    if unknown := [name for name in key if name not in hierarchy.columns]:
+        raise Refused(f"records_file.key: {unknown[0]} is no column of a level, so its values are not known")
+    return {name: pa.array(hierarchy.columns[name][leaf]) for name in key}
+
+
+def _axis_columns(declared: Declared, rng: np.random.Generator, cell: IntArray) -> dict[str, Any]:
+    """Return the columns of the axes: of a cell of several values one by chance."""
+    product, form, columns = declared.declaration.product, declared.declaration.form, {}
+    for axis in product.axes:
+        values, at = cell_values(form.axes[axis.name]), product.coordinates[axis.name][cell]
+        first = np.cumsum([0, *map(len, values)])
+        number = first[at] + (rng.random(len(at)) * np.diff(first)[at]).astype(np.int64)
+        columns[axis.column] = pa.array([value for texts in values for value in texts]).take(pa.array(number))
+    return columns
