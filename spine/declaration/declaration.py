@@ -13,7 +13,7 @@ from typing import Any
 
 from spine.allocations import Allocation
 from spine.declaration.form import Fault, Form, Level, PassForm, read_form
-from spine.declaration.product import read_product
+from spine.declaration.product import COLUMNS, read_product
 from spine.settings import AS_READ, Definition
 from spine.top_down.histogram import DETAILED, TOTAL, Product
 from spine.top_down.plan import MOST_PARTS, Passes
@@ -22,7 +22,7 @@ from spine.top_down.queries import query_group
 REST = "rest"
 TWO_PASSES = (("total",), ("rest",))
 ONE_PASS = ((("rest",),), (("total", "rest"),))
-LARGEST_TABLE = 1 << 24  # cells that a process holds with their queries
+TAKEN = ("solves", "dictionary", "datapackage", "manifest", "report", *COLUMNS)  # names in releases and runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +66,6 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     faults += wrong
     if product is None:
         return None, faults
-    if product.cells > LARGEST_TABLE:
-        return None, [*faults, Fault("axes", f"the table has {product.cells:,} cells, more than {LARGEST_TABLE:,}")]
     queries = _queries(form, product, faults)
     faults += _totals(form)
     faults += _counts(form, product)
@@ -97,18 +95,16 @@ def _unit(form: Form) -> Iterator[Fault]:
 
 def _levels(form: Form) -> Iterator[Fault]:
     names = [level.name for level in form.levels]
+    folded = [name.casefold() for name in names]
     for at, level in enumerate(form.levels):
         key = f"levels.{at}"
-        if names.index(level.name) < at:
-            yield Fault(f"{key}.name", f"two levels are named {level.name}")
+        if folded.index(folded[at]) < at or folded[at] in TAKEN:
+            yield Fault(f"{key}.name", f"{level.name} is another level's name, or has another meaning: choose another")
         if level.made is None:
             if at and not level.columns:
                 yield Fault(f"{key}.columns", f"{level.name} is below the top: name the columns of its geounits")
         elif level.columns or not 0 < at == len(names) - 2 or level.made.within != names[at - 1]:
             yield Fault(f"{key}.made", "a made level has no columns, is above the leaves and within the level above it")
-    columns = [column for level in form.levels for column in level.columns]
-    if twice := next((column for column in columns if columns.count(column) > 1), None):
-        yield Fault("levels", f"the column {twice} is in two levels: each level adds its own to those above it")
 
 
 def _level_shares(form: Form, faults: list[Fault]) -> dict[str, Fraction]:

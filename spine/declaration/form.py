@@ -184,6 +184,11 @@ def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
         yield Fault(".".join(place), text or error["msg"].removeprefix("Value error, "))
 
 
+def is_writable(text: str) -> bool:
+    """Return whether a release's tables can hold a text: it is not empty, on one line, without | and quotes."""
+    return bool(text) and text.isprintable() and not set(text) & set('|"')
+
+
 def expanded(text: str) -> list[str]:
     """Return the values of a text: `0-3` is 0, 1, 2, 3, and `01-63` keeps its zeros; any other text is one value.
 

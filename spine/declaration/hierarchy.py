@@ -17,7 +17,7 @@ import numpy.typing as npt
 from spine.block_groups import group_starts, size_cap
 from spine.bypass import bypass
 from spine.declaration.declaration import Declaration
-from spine.declaration.form import Fault, Level
+from spine.declaration.form import Fault, Level, is_writable
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
@@ -73,9 +73,9 @@ def make_hierarchy(
     columns = {name: np.array(leaves[name], np.str_) for level in levels for name in level.columns}
     apart = [name for level in levels if level.made for name in level.made.apart]
     faults = [
-        Fault(f"leaves.{name}", f"the leaf {keys[np.flatnonzero(values == '')[0]]} has no value there")
+        Fault(f"leaves.{name}", f'the code {wrong[0]!r:.50} is empty or has | or "')
         for name, values in columns.items()
-        if (values == "").any()
+        if (wrong := [code for code in np.unique(values).tolist() if not is_writable(code)])
     ]
     distinct, number = np.unique(keys, return_counts=True)
     if (number > 1).any():

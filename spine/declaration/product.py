@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
 
 from spine.counts import Axis, Count, Recode
-from spine.declaration.form import AxisForm, Fault, Form, RecodeForm, expanded
+from spine.declaration.form import AxisForm, Fault, Form, RecodeForm, expanded, is_writable
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL
 
-MOST_CELLS = 1 << 31
-RESERVED = (TOTAL, DETAILED, "rest", "count", "leaf", "cell")
+MOST_CELLS = 1 << 24  # that a process holds with their queries
+RESERVED = (TOTAL, DETAILED, "rest")  # in queries and passes
+COLUMNS = ("count", "query", "value", "share", "parameter", "variance")  # of a release, besides its codes
 NEGATED = "not:"
 
 
@@ -31,10 +33,10 @@ def cell_values(axis: AxisForm) -> list[tuple[str, ...]]:
 def _axis(name: str, form: AxisForm) -> Axis:
     """Return an axis; a cell of several values has the code `first-last`."""
     codes = [values[0] if len(values) == 1 else f"{values[0]}-{values[-1]}" for values in cell_values(form)]
-    if not codes or any(not code for code in codes):
-        raise ValueError("it has no cell, or an empty value")
-    flat = [value for values in cell_values(form) for value in values]
-    if twice := next((value for value in flat if flat.count(value) > 1), None):
+    if not codes or not all(map(is_writable, (*codes, *form.labels, name, form.words or name))):
+        raise ValueError('it has no cell, or a value or label that is empty or has | or "')
+    values = Counter(value for values in cell_values(form) for value in values)
+    if twice := next((value for value, number in values.items() if number > 1), None):
         raise ValueError(f"the value {twice!r} is in two cells")
     if form.labels and len(form.labels) != len(codes):
         raise ValueError(f"there are {len(form.labels)} labels for {len(codes)} cells")
@@ -114,9 +116,16 @@ def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
 def _names(form: Form) -> Iterator[Fault]:
     """Yield names that are used twice, or that mean something else."""
     columns = [axis.column for axis in form.axes.values()]
-    taken = {column.casefold() for level in form.levels for column in (level.name, *level.columns)}
+    names = [column.casefold() for level in form.levels for column in level.columns]
+    if double := next((name for name in names if names.count(name) > 1 or name in COLUMNS), None):
+        yield Fault(
+            "levels.columns", f"the column {double} is in two levels, or a column of releases: name it otherwise"
+        )
+    if wrong := next((name for name in names if not is_writable(name)), None):
+        yield Fault("levels.columns", f"{wrong!r:.50} is no name of a column")
+    taken = {*names, *COLUMNS, *(level.name.casefold() for level in form.levels)}
     if double := next((name for name in form.axes if name.casefold() in taken), None):
-        yield Fault(f"axes.{double}", f"{double} is a level, or a column of one: choose another name")
+        yield Fault(f"axes.{double}", f"{double} is a level, or a column of one or of releases: choose another name")
     for kind, names in (("axes", form.axes), ("recodes", form.recodes)):
         for name in names:
             if name in RESERVED or (kind == "recodes" and name in form.axes):

@@ -46,7 +46,7 @@ class PublicTables:
     """What the public files hold, as a run keeps it.
 
     text: the declaration as JSON. leaves: the columns that it names of its table of leaves. totals: of each declared
-    total the value by group, whose codes are joined. digests: of the files, by name.
+    total the value by group, whose codes are joined. digests: of the tables, by their names in the declaration.
     """
 
     text: str
@@ -126,8 +126,8 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
         findings += wrong_values
     if findings:
         return None, findings
-    paths = [path, *(beside(path, file) for file in (form.leaves.file, *(total.file for total in form.totals)))]
-    digests = {each.rsplit("/", 1)[-1]: digest_file(each) for each in paths}
+    named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
+    digests = {file: digest_file(beside(path, file)) for file in named}
     return PublicTables(json.dumps(raw), leaves, tuple(values), digests), []
 
 

@@ -5,6 +5,7 @@ A chunk is 64 MiB of text or a row group of Parquet. All of it is confidential, 
 ```
 prepared/public, prepared/tabulated, prepared/records    what was declared, the input's digests, its file
 persons/records/NUMBER                  records of a chunk, counted by leaf and cell     confidential
+persons/findings                        declared figures that are not true of them       confidential
 counts/NAME/all/LEVEL                   exact histograms of a level, in spine order      confidential
 ```
 """
@@ -46,6 +47,7 @@ from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.run import TopDownRun, save_histograms
 
 TABULATED, RECORDS = "prepared/tabulated", "prepared/records"
+CONTRADICTIONS = "persons/findings"
 ALL = "all"  # in place of a state: a declaration's hierarchy is one
 
 
@@ -114,7 +116,7 @@ def _tabulate(run: RunDirectory, workers: Workers, data: str, folder: str) -> Ta
         findings += joined.findings or ([] if joined.rows else [empty(file.name)])
     if file is not None and not has_errors(findings):
         workers.map("histograms", run, sum_chunks, [(file.chunks,)])
-        findings += load_object(run / "counts/findings", list[Finding])
+        findings += load_object(run / CONTRADICTIONS, list[Finding])
     write_findings(run / "findings.json", gather(findings))
     if file is None or has_errors(findings):
         for name in ("persons", "counts"):
@@ -194,7 +196,7 @@ def sum_chunks(run: RunDirectory, chunks: int) -> None:
     np.add.at(counts, place, np.concatenate([count for _, count in parts]))
     hierarchy, product = declared.hierarchy, declared.declaration.product
     leaf, cell = np.divmod(keys, product.cells)
-    save_object(run / "counts/findings", [*_contradictions(declared, leaf, cell, counts)])
+    save_object(run / CONTRADICTIONS, [*_contradictions(declared, leaf, cell, counts)])
     leaves = from_entries(TrueHistograms, len(hierarchy.spine.levels) - 1, 0, leaf, cell, counts, len(hierarchy.keys))
     for level, histograms in zip(hierarchy.spine.levels, summed(leaves, hierarchy.spine), strict=True):
         save_histograms(TopDownRun(run.path).counts_folder(product.name, ALL, level), histograms)

@@ -36,8 +36,18 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
     "a record of no account": ("unit", lambda raw: raw.update(records="dwelling")),
     "one level": ("levels", lambda raw: raw.update(levels=[{"name": "nation"}])),
     "two levels of one name": ("levels.2.name", lambda raw: raw["levels"][2].update(name="region")),
+    "a level named as a file of releases": ("levels.2.name", lambda raw: raw["levels"][2].update(name="dictionary")),
+    "a column of releases": ("levels.columns", lambda raw: raw["levels"][2].update(columns=["Count"])),
+    "a value that no table can hold": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(values=["a|b", "2"])),
+    "a table of too many cells": (
+        "axes",
+        lambda raw: (
+            raw["axes"]["age"].update(values="0-999999", column="A")
+            or raw["axes"].update(more={"column": "M", "values": "0-99"})
+        ),
+    ),
     "a level without columns": ("levels.2.columns", lambda raw: raw["levels"][2].update(columns=[])),
-    "a column in two levels": ("levels", lambda raw: raw["levels"][2].update(columns=["region"])),
+    "a column in two levels": ("levels.columns", lambda raw: raw["levels"][2].update(columns=["region"])),
     "a share for one level": ("levels.share", lambda raw: raw["levels"][1].update(share="1/2")),
     "shares of more than 1": ("levels.share", lambda raw: [level.update(share="1/2") for level in raw["levels"]]),
     "a made level at the top": ("levels.0.made", lambda raw: raw["levels"][0].update(made={"within": "zone"})),
@@ -127,6 +137,7 @@ BAD_LEAVES: dict[str, tuple[str, dict[str, list[str]]]] = {
     "a key twice": ("leaves.key", {"zone": ["a1", "a1", "a3", "b1", "b2"]}),
     "no code": ("leaves.region", {"region": ["1", "", "1", "2", "2"]}),
     "two leaves of the same codes": ("levels.3.columns", {"zcode": ["1", "1", "1", "1", "2"]}),
+    "a code that no table can hold": ("leaves.region", {"region": ["1", 'a"b', "1", "2", "2"]}),
     "no leaf": ("leaves.file", {name: [] for name in LEAVES}),
 }
 

@@ -41,6 +41,7 @@ from tasks.top_down.declared.public_tables import find_faults, read_declared, re
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.spend import planned_spend
+from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import tabulate
 
 Row = tuple[str, ...]
@@ -391,3 +392,58 @@ def test_the_shipped_table_of_1940_has_its_cells_and_queries() -> None:
     assert declaration.product.shape == (8, 2, 116, 2, 6, 2)
     assert query_group(declaration.product, "age64*sex").width == 4
     assert planned_spend(declaration).definition == "puredp"
+
+
+# Synthetic records.
+
+
+@pytest.mark.parametrize("form", ["text", "parquet"])
+def test_synthetic_records_of_the_example_pass_its_validation_and_are_marked(tmp_path: Path, form: str) -> None:
+    made = synthesize_records("example-districts", tmp_path, seed=3, form=form)
+    public, declared = read_declared("example-districts")
+    assert made["records"] == declared.bounds.lowest_totals.values.sum()
+    run = RunDirectory(tmp_path / "runs/r1")
+    run.create()
+    assert tabulate(run, HERE, str(made["data"]), public).mark == "SYNTHETIC"
+
+
+def test_synthetic_records_follow_a_table_of_shares(tmp_path: Path) -> None:
+    declaration, _ = write(tmp_path)
+    (tmp_path / "shares.csv").write_text("axis,value,share\nsex,1,0.9\nsex,2,0.1\n")
+    (tmp_path / "regions.csv").write_text("region,total\n1,9000\n2,9000\n")
+    made = synthesize_records(declaration, tmp_path / "made", shares=tmp_path / "shares.csv")
+    sex = pd.read_csv(made["data"])["SEX"]
+    assert (sex == 1).mean() == pytest.approx(0.9, abs=0.01)
+    (tmp_path / "shares.csv").write_text("axis,value,share\nsex,7,0.9\n")
+    with pytest.raises(Refused, match="sex 7"):
+        synthesize_records(declaration, tmp_path / "made", shares=tmp_path / "shares.csv")
+
+
+def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Path) -> None:
+    raw = changed(
+        lambda raw: raw.update(
+            records="housing unit",
+            unit="person",
+            axes={"occupied": {"column": "SEX", "values": ["1", "2"]}},
+            recodes={},
+            zeros=[],
+            totals=[],
+            queries={"detailed": "1"},
+            counts=[{"partition": "total", "columns": ["homes"], "least": [1], "most": [1]}],
+        )
+    )
+    units = [
+        (zone, "1", random.Random(at).choice("12"), "3")
+        for zone, homes in zip(LEAVES["zone"], LEAVES["homes"], strict=True)
+        for at in range(int(homes))
+    ]
+    declaration, data = write(tmp_path, raw, units)
+    assert explain(read_declared(declaration)[1]).levels[-1].solver == "closed form"
+    _, staged = run_at(tmp_path, declaration, data)
+    zones = pd.read_parquet(staged / "parquet/zone.parquet").groupby(["region", "district", "zcode"])["COUNT"].sum()
+    homes = {
+        tuple(LEAVES[name][at] for name in COLUMNS["zone"]): int(number) for at, number in enumerate(LEAVES["homes"])
+    }
+    assert zones.to_dict() == homes
+    relations = {each.key: each.sentence for each in read_spend(read_manifest(staged)["spent"]).relations}
+    assert relations["replaced_within"].startswith("a housing unit replaced by another of its zone")
