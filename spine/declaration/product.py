@@ -116,14 +116,14 @@ def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
 def _names(form: Form) -> Iterator[Fault]:
     """Yield names that are used twice, or that mean something else."""
     columns = [axis.column for axis in form.axes.values()]
-    names = [column.casefold() for level in form.levels for column in level.columns]
-    if double := next((name for name in names if names.count(name) > 1 or name in COLUMNS), None):
+    folded = [column.casefold() for level in form.levels for column in level.columns]
+    if double := next((name for name in folded if folded.count(name) > 1 or name in COLUMNS), None):
         yield Fault(
             "levels.columns", f"the column {double} is in two levels, or a column of releases: name it otherwise"
         )
-    if wrong := next((name for name in names if not is_writable(name)), None):
+    if wrong := next((name for name in folded if not is_writable(name)), None):
         yield Fault("levels.columns", f"{wrong!r:.50} is no name of a column")
-    taken = {*names, *COLUMNS, *(level.name.casefold() for level in form.levels)}
+    taken = {*folded, *COLUMNS, *(level.name.casefold() for level in form.levels)}
     if double := next((name for name in form.axes if name.casefold() in taken), None):
         yield Fault(f"axes.{double}", f"{double} is a level, or a column of one or of releases: choose another name")
     for kind, names in (("axes", form.axes), ("recodes", form.recodes)):

@@ -68,7 +68,7 @@ def _numbers(declared: Declared, rng: np.random.Generator, records: int | None) 
 def _axis_shares(declared: Declared, rng: np.random.Generator, path: Path | None) -> list[FloatArray]:
     """Return the shares of the cells of each axis."""
     product, form = declared.declaration.product, declared.declaration.form
-    shares = [rng.uniform(0.5, 1.5, len(axis)) for axis in product.axes]
+    shares: list[FloatArray] = [rng.uniform(0.5, 1.5, len(axis)) for axis in product.axes]
     if path is None:
         return shares
     table, findings = read_table(str(path), path.name, SHARE_COLUMNS, delimiter=form.delimiter)
