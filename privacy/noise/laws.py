@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 from typing import ClassVar, Literal, TypeAlias
 
@@ -267,6 +268,7 @@ class TwoSidedGeometric(SymmetricLaw):
 Law: TypeAlias = DiscreteGaussian | TwoSidedGeometric
 
 
+@lru_cache(maxsize=256, typed=True)
 def law(definition: Definition, budget: Fraction, stability: int) -> Law:
     """Return the noise of a query with this budget, where a record changes at most `stability` counts by one each.
 

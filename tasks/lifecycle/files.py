@@ -116,7 +116,7 @@ def narrowest(numbers: NDArray[np.int64]) -> NDArray[np.signedinteger]:
 
 def open_array(folder: Path, name: str) -> NDArray[Any]:
     """Map one array of such a folder into memory, read-only."""
-    array: NDArray[Any] = np.load(folder / f"{name}.npy", mmap_mode="r")
+    array: NDArray[Any] = np.load(f"{folder}/{name}.npy", mmap_mode="r")  # text: numpy resolves a Path
     return array
 
 

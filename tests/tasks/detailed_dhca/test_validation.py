@@ -38,7 +38,7 @@ from dhca_inputs import (
     validate_here,
 )
 from fsspec.implementations.memory import MemoryFileSystem
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.configuration import read_parameters
@@ -523,7 +523,7 @@ def person_lines(draw: st.DrawFn) -> str:
 )
 @example(lines=["|".join(person().values())] * 3, end="\n", last=True, mark=False, sizes=[7, 80], most=8)
 @example(lines=["|".join(person(QAGE="x").values())] * 3, end="\r\n", last=False, mark=True, sizes=[1, 5], most=8)
-@PROPERTY
+@settings(PROPERTY, max_examples=15)
 def test_chunks_may_end_anywhere(
     lines: list[str], end: str, last: bool, mark: bool, sizes: list[int], most: int
 ) -> None:
