@@ -27,6 +27,10 @@ from flows.commands.ledger import backup_ledger, check_ledger, open_account, res
 from flows.commands.options import with_local_paths
 from flows.commands.run import run
 from flows.commands.runs import discard, list_runs, show_run
+from flows.commands.s_dhc.accuracy import accuracy as accuracy_s_dhc
+from flows.commands.s_dhc.run import run as run_s_dhc
+from flows.commands.s_dhc.truth import truth as truth_s_dhc
+from flows.commands.s_dhc.validate import validate as validate_s_dhc
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
@@ -140,6 +144,14 @@ _group(
     accuracy=accuracy_tda,
     truth=truth_tda,
     compare_gls=compare_gls,
+)
+_group(
+    "sdhc",
+    "The Supplemental DHC: persons joined with their housing units, tables PH1 to PH8.",
+    validate=validate_s_dhc,
+    run=run_s_dhc,
+    truth=truth_s_dhc,
+    accuracy=accuracy_s_dhc,
 )
 _group(
     "bottom-up",

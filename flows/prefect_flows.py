@@ -14,6 +14,7 @@ from flows.execution.declared_settings import DeclaredSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.run import carry_out, flow_options
+from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.top_down_settings import TopDownSettings
 
 
@@ -52,4 +53,10 @@ def bottom_up(settings: BottomUpSettings) -> Any:
 @flow(name=DeclaredSettings.SYSTEM, **flow_options(1))
 def declared(settings: DeclaredSettings) -> Any:
     """Release the histograms of a declaration by the TopDown Algorithm; returns the release's path."""
+    return carry_out(settings)
+
+
+@flow(name=SDhcSettings.SYSTEM, **flow_options(1))
+def s_dhc(settings: SDhcSettings) -> Any:
+    """Release the tables PH1 to PH8 of the Supplemental DHC for one jurisdiction; returns the release's path."""
     return carry_out(settings)

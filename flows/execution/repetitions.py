@@ -28,7 +28,8 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """
     runner = InProcess(settings, workers, before=GATE)
     runner.run()
-    validated, run = runner.results["validate"], settings.directory
+    given = (each for each in reversed(runner.results.values()) if hasattr(each, "input_digest"))
+    validated, run = next(given, None), settings.directory
     if validated is not None and not is_marked(run.id, settings.charging.ledger, validated):
         raise Refused("the data is not marked synthetic or public: its errors would reveal its exact counts")
     return runner.results

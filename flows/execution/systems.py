@@ -111,6 +111,18 @@ SYSTEMS = {
             description="tasks.top_down.declared.description:description",
             release_checks="tasks.top_down.declared.check:checks",
         ),
+        System(
+            name="s-dhc",
+            title="Supplemental DHC by PHSafe",
+            command="das sdhc run",
+            settings_class="flows.execution.s_dhc_settings:SDhcSettings",
+            flow="flows.prefect_flows:s_dhc",
+            stages="flows.s_dhc:stages",
+            check="flows.s_dhc:check",
+            description="tasks.s_dhc.description:description",
+            release_checks="tasks.s_dhc.check:checks",
+            data_files="tasks.s_dhc.records:DATA_FILES",
+        ),
     )
 }
 

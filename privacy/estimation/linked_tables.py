@@ -58,13 +58,17 @@ class Table:
 class Estimate:
     """The estimate of one table: whole numbers, states x codes x cells, whose sums all hold.
 
-    The variances are those of a cell's estimate before rounding, by (region type, code or all): `state codes`,
-    `state all`, `nation codes`, `nation all`; those of the sum of all cells are in totals.
+    covariances: of the cells of one code in one region, before rounding, by `state codes`, `state all`, `nation codes`
+    and `nation all`; codes are measured alike.
     """
 
     counts: NDArray[np.int64]
-    variances: Mapping[str, NDArray[np.float64]]
-    totals: Mapping[str, float]
+    covariances: Mapping[str, Numbers]
+
+    def variance(self, where: str, cells: Sequence[int]) -> float:
+        """Return the variance of a sum of cells."""
+        chosen = list(cells)
+        return float(self.covariances[where][np.ix_(chosen, chosen)].sum())
 
 
 def estimate(tables: Mapping[str, Table], codes: int) -> dict[str, Estimate]:
@@ -75,10 +79,7 @@ def estimate(tables: Mapping[str, Table], codes: int) -> dict[str, Estimate]:
     group = _Group(tables, codes)
     states, nation = group.solve()
     whole = group.rounded(states, nation)
-    of_state = group.covariance_of_states()
-    return {
-        name: Estimate(whole[name], *group.variances(name, of_state, group.covariance_of_nation)) for name in tables
-    }
+    return {name: Estimate(whole[name], group.covariances(name)) for name in tables}
 
 
 class _Group:
@@ -154,29 +155,16 @@ class _Group:
         states = alone + (nation - alone.sum(axis=0)) / self.states
         return states @ self.basis.T, nation @ self.basis.T
 
-    def covariance_of_states(self) -> Numbers:
-        """Return the covariance of one state's estimates."""
-        free = self._inverse * (1 - 1 / self.states) + self._inverse_of_nation / self.states**2
-        return np.asarray(self.basis @ free @ self.basis.T)
-
-    @property
-    def covariance_of_nation(self) -> Numbers:
-        """The covariance of the nation's estimates."""
-        return np.asarray(self.basis @ self._inverse_of_nation @ self.basis.T)
-
-    def variances(
-        self, name: str, of_state: Numbers, of_nation: Numbers
-    ) -> tuple[dict[str, Numbers], dict[str, float]]:
-        """Return the variances of a table's cells and totals. Codes are measured alike: the first stands for all."""
-        cells: dict[str, Numbers] = {}
-        totals: dict[str, float] = {}
-        for region, covariance in (("state", of_state), ("nation", of_nation)):
+    def covariances(self, name: str) -> dict[str, Numbers]:
+        """Return the covariances of a table's cells, as in Estimate. The first code stands for all."""
+        of_state = self._inverse * (1 - 1 / self.states) + self._inverse_of_nation / self.states**2
+        found = {}
+        for region, free in (("state", of_state), ("nation", self._inverse_of_nation)):
             for words, code in (("codes", 0), ("all", None)):
                 rows = [self.functional(name, code=code, cell=cell) for cell in range(self.shapes[name][1])]
-                cells[f"{region} {words}"] = np.array([row @ covariance @ row for row in rows])
-                total = self.functional(name, code=code, cell=None)
-                totals[f"{region} {words}"] = float(total @ covariance @ total)
-        return cells, totals
+                picked = np.array(rows) @ self.basis
+                found[f"{region} {words}"] = picked @ free @ picked.T
+        return found
 
     def rounded(self, states: Numbers, nation: Numbers) -> dict[str, NDArray[np.int64]]:
         """Return whole numbers near the estimates, states x codes x cells by table, in which all sums hold.

@@ -29,6 +29,7 @@ from privacy.estimation.densities import Density, moment, values
 GRID = 1000  # steps of a ratio's unit
 COARSE = 64  # steps that are looked at together first
 SLACK = 1e-9  # of a sum of probabilities
+NEGLIGIBLE = 1e-11  # of a tail
 AT_ONCE = 1 << 18  # numbers of one pass
 
 Said = Literal["set", "all", "none"]
@@ -86,11 +87,12 @@ class NoisyRatio:
         return None
 
     def _may_hold(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
-        """Yield, in order, the starts of spans of the grid that may hold a ratio of the set."""
-        batch = max(1, AT_ONCE // len(self.of_denominator))
-        for at in range(0, len(starts), batch):
+        """Yield, in order, the starts of spans of the grid that may hold a ratio of the set; ever more at a time."""
+        at, batch, most = 0, 1, max(1, AT_ONCE // len(self._chances))
+        while at < len(starts):
             part = starts[at : at + batch]
             yield from part[self._bound(part, width) > alpha - SLACK].tolist()
+            at, batch = at + batch, min(2 * batch, most)
 
     def _least(self, starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Return the least |N - r D| over each span, in 1 / GRID."""
@@ -110,12 +112,12 @@ class NoisyRatio:
 
         For r in [a, b] it implies max(|X - a Y|, |X - b Y|) >= the least |N - r D|, as |X - r Y| is convex in r.
         """
-        y = values(self.of_denominator)
+        y = values(self._chances)
         ends = [np.multiply.outer(starts + at, y) for at in (0, width)]
         least = self._least(starts, width)[:, None]
         above = (np.minimum(*ends) + least - 1) // GRID  # the largest x with GRID x < r y + least
         below = (np.maximum(*ends) - least) // GRID  # the largest x with GRID x <= r y - least
-        within = np.maximum(self._cumulated(above) - self._cumulated(below), 0) @ self.of_denominator
+        within = np.maximum(self._cumulated(above) - self._cumulated(below), 0) @ self._chances
         bound: NDArray[np.float64] = np.where(least[:, 0] == 0, 1.0, 1 - within)
         return bound
 
@@ -124,6 +126,13 @@ class NoisyRatio:
         reach = len(self.of_numerator) // 2
         found: NDArray[np.float64] = self._sums[np.clip(x + reach + 1, 0, 2 * reach + 1)]
         return found
+
+    @cached_property
+    def _chances(self) -> Density:
+        """The density of Y without tails of NEGLIGIBLE probability, which count as if they were always far out."""
+        below = np.cumsum(self.of_denominator)
+        cut = int(np.searchsorted(below, NEGLIGIBLE))
+        return self.of_denominator[cut : len(self.of_denominator) - cut]
 
     @cached_property
     def _sums(self) -> NDArray[np.float64]:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.inputs.record_fields import BOOLEAN, NO_MEANING, NUMBER, UNREAD, Field
+from tasks.inputs.record_fields import BOOLEAN, DIGITS, NO_MEANING, NUMBER, UNREAD, Field
 from tasks.inputs.records import Chunk
 from tasks.inputs.tables import DELIMITER, Column
 
@@ -89,11 +90,17 @@ def _describe(fields: Sequence[Field]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
-    """Parse dictionary-encoded columns, each distinct value once; None where a value may be a fault."""
+    """Parse dictionary-encoded columns, each distinct value once, and plain ones; None where a value may be a fault."""
     from tasks.inputs.compiled_records import add_values
 
     parsed = layout.empty(len(table))
     for name, each in layout.fields.items():
+        if not pa.types.is_dictionary(table[name].type):
+            plain = _plain_numbers(each, table[name])
+            if plain is None:
+                return None
+            parsed.numbers[each.place] += plain * each.factor
+            continue
         column = Column(table[name])
         values = [layout.number(each, value) for value in column.values]
         faults = [number for number, value in enumerate(values) if value is None]
@@ -103,3 +110,17 @@ def parse_columns(layout: RecordLayout, table: pa.Table) -> Parsed | None:
             sums: NDArray[Any] = (parsed.codes if each.is_code else parsed.numbers)[each.place]
             add_values(np.array([value or 0 for value in values], sums.dtype), column.numbers, sums)
     return parsed
+
+
+def _plain_numbers(field: Field, column: pa.ChunkedArray) -> NDArray[np.int64] | None:
+    """Return the numbers of a plain column of digits, text or integers; None where one may be a fault."""
+    if field.kind != DIGITS:
+        return None
+    if pa.types.is_string(column.type):
+        fits = pc.and_(pc.equal(pc.binary_length(column), field.width), pc.ascii_is_decimal(column))
+        if not pc.all(fits).as_py():
+            return None
+        column = column.cast(pa.int64())
+    numbers: NDArray[np.int64] = column.to_numpy()
+    least, most = 10 ** (field.width - 1), 10**field.width  # as an integer it has no zeros before it
+    return numbers if len(numbers) == 0 or least <= numbers.min() <= numbers.max() < most else None

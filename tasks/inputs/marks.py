@@ -152,7 +152,9 @@ def data_files(data: Path, systems: Sequence[DataFiles]) -> list[str]:
     if not here:
         records = (name for system in systems for name in system.records)
         raise Refused(f"{data} holds no records: {' or '.join(records)} is needed")
-    if missing := [name for system in here for name in system.needs if not (data / name).is_file()]:
-        raise Refused(f"{data} holds no {missing[0]}")
-    names = dict.fromkeys(name for of in here for name in (*of.records, *of.needs, *of.if_there))
+    missing = [[name for name in system.needs if not (data / name).is_file()] for system in here]
+    if all(missing):
+        raise Refused(f"{data} holds no {missing[0][0]}")
+    whole = [system for system, lacking in zip(here, missing, strict=True) if not lacking]  # names may be shared
+    names = dict.fromkeys(name for of in whole for name in (*of.records, *of.needs, *of.if_there))
     return [name for name in names if (data / name).is_file()]

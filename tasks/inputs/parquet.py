@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
@@ -15,18 +15,24 @@ NOT_PARQUET = "is not a Parquet file, or it is damaged"
 
 
 def read_row_group(
-    stream: IO[bytes], number: int, name: str, columns: Sequence[str], metadata: pq.FileMetaData | None = None
+    stream: IO[bytes],
+    number: int,
+    name: str,
+    columns: Sequence[str],
+    metadata: pq.FileMetaData | None = None,
+    plain: Collection[str] = (),
 ) -> tuple[pa.Table | None, list[Finding]]:
     """Read columns of a row group as text, dictionary-encoded; no table where a column is damaged or holds no text.
 
     The decoder makes the dictionaries, from those of the file if there are any, so no row becomes a string. A row group
     for which that fails, or that holds other types, is read value by value. `metadata` are the file's, where the caller
-    has read them: those of a large file take milliseconds.
+    has read them: those of a large file take milliseconds. `plain` columns are read without dictionaries, as text or as
+    int64, where nothing has to be read value by value.
     """
     metadata = metadata or pq.read_metadata(stream)
     if not _holds_values(metadata, number, columns):  # lists may be far longer than the file: they are not read
         return None, [Finding(name, NEITHER, rows=metadata.row_group(number).num_rows)]
-    table = _read_dictionaries(stream, number, columns, metadata)
+    table = _read_dictionaries(stream, number, columns, metadata, plain)
     if table is not None:
         return table, []
     file = pq.ParquetFile(stream, metadata=metadata)
@@ -52,18 +58,27 @@ def _holds_values(metadata: pq.FileMetaData, number: int, columns: Sequence[str]
 
 
 def _read_dictionaries(
-    stream: IO[bytes], number: int, columns: Sequence[str], metadata: pq.FileMetaData
+    stream: IO[bytes], number: int, columns: Sequence[str], metadata: pq.FileMetaData, plain: Collection[str]
 ) -> pa.Table | None:
     """Read columns of text as dictionaries; None where one holds something else, lacks a value or is damaged."""
     try:
         types = metadata.schema.to_arrow_schema()
-        if not all(_holds_text(types.field(column).type) for column in columns):
+        kinds = {column: types.field(column).type for column in columns}
+        numbers = [column for column in columns if column in plain and pa.types.is_integer(kinds[column])]
+        if not all(_holds_text(kind) or column in numbers for column, kind in kinds.items()):
             return None
-        file = pq.ParquetFile(stream, metadata=metadata, read_dictionary=list(columns))
+        coded = [column for column in columns if column not in plain]
+        file = pq.ParquetFile(stream, metadata=metadata, read_dictionary=coded)
         table = file.read_row_group(number, columns=list(columns), use_threads=False).unify_dictionaries()
-        if any(column.null_count or not pa.types.is_dictionary(column.type) for column in table.columns):
+        if any(column.null_count for column in table.columns):
             return None
-        for chunk in (chunk for column in table.columns for chunk in column.chunks):
+        if not all(pa.types.is_dictionary(table[column].type) for column in coded):
+            return None
+        for column in set(columns) - set(coded):
+            values = table[column].cast(pa.int64() if column in numbers else pa.string())
+            values.validate(full=True)
+            table = table.set_column(table.column_names.index(column), column, values)
+        for chunk in (chunk for column in coded for chunk in table[column].chunks):
             chunk.dictionary.validate(full=True)  # the decoder does not check that a value is UTF-8
             numbers = chunk.indices.to_numpy()
             if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(chunk.dictionary):  # nor this

@@ -37,12 +37,16 @@ STATE = "TABBLKST"
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A table of records, text or Parquet by its name, and the columns that are read of it; public."""
+    """A table of records, text or Parquet by its name, and the columns that are read of it; public.
+
+    plain: columns with about as many values as rows: Parquet is read without dictionaries of them, as text or integers.
+    """
 
     path: str
     header: tuple[str, ...]
     columns: tuple[str, ...]
     delimiter: str = DELIMITER
+    plain: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,11 +68,11 @@ class RecordFile:
 
 
 def open_records(
-    path: str, columns: Sequence[str], *, more: bool = False, delimiter: str = DELIMITER
+    path: str, columns: Sequence[str], *, more: bool = False, delimiter: str = DELIMITER, plain: tuple[str, ...] = ()
 ) -> tuple[RecordFile | None, list[Finding]]:
     """Open a table by path or URL; return it with the findings in its header, or None where there are any.
 
-    `more` says whether the table may have other columns as well.
+    `more` says whether the table may have other columns as well. `plain`: as in RecordFile.
     """
     name = path.rsplit("/", 1)[-1]
     try:
@@ -80,7 +84,8 @@ def open_records(
     except ValueError as error:
         return None, [Finding(name, str(error))]
     findings = check_header(name, header, columns, more=more, show=False) if header else [empty(name)]
-    return (None if findings else RecordFile(path, tuple(header), tuple(columns), delimiter)), findings
+    file = RecordFile(path, tuple(header), tuple(columns), delimiter, plain)
+    return (None if findings else file), findings
 
 
 def read_header(path: str, delimiter: str = DELIMITER) -> list[str]:
@@ -155,7 +160,7 @@ def _read_row_group(file: RecordFile, number: int, skip: tuple[str, Callable[[pa
                 return Chunk(rows, "", None, lambda: (None, findings), line, skipped)
             read[column] = table[column]
         others = [name for name in file.columns if name not in read]
-        table, findings = read_row_group(stream, number, file.name, others, metadata)
+        table, findings = read_row_group(stream, number, file.name, others, metadata, file.plain)
     for name, values in read.items():
         table = None if table is None else table.append_column(name, values)
     return Chunk(rows, "", None, lambda: (table if rows else None, findings), line)

@@ -174,9 +174,11 @@ def _unreadable(file: str, body: bytes) -> list[Finding]:
 
 
 class Column:
-    """A dictionary-encoded text column: the distinct values and, per row, the number of its value."""
+    """A column, dictionary-encoded here if it is not: the distinct values and, per row, the number of its value."""
 
     def __init__(self, array: pa.ChunkedArray) -> None:
+        if not pa.types.is_dictionary(array.type):
+            array = array.cast(pa.string()).dictionary_encode()
         chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
         self.values: list[str] = chunk.dictionary.to_pylist()
         self.numbers: NDArray[np.int32] = chunk.indices.to_numpy(zero_copy_only=False)

@@ -46,6 +46,7 @@ def test_the_parameters_of_every_deployment_are_those_of_its_flow() -> None:
     assert systems["dry_run/dry-top-down-pr"] == systems["top_down/top-down-pr"] == "top-down"
     assert systems["dry_run/dry-bottom-up"] == systems["bottom_up/bottom-up"] == "bottom-up"
     assert systems["declared/declared"] == "declared"
+    assert systems["dry_run/dry-s-dhc-pr"] == systems["s_dhc/s-dhc-us"] == "s-dhc"
     assert systems["geographic_spine/spine-us"] == systems["geographic_spine/spine-pr"] == "no system"
 
 

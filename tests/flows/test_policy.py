@@ -20,15 +20,16 @@ from flows.execution.declared_settings import DeclaredSettings
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.policy import DRY_RUN, POLICY, SPINE, setting_names, under_policy
+from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
-from flows.prefect_flows import bottom_up, declared, detailed_dhca, detailed_dhcb, top_down
+from flows.prefect_flows import bottom_up, declared, detailed_dhca, detailed_dhcb, s_dhc, top_down
 from tasks.lifecycle.errors import Refused
 
 Fix = Callable[..., None]
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy/policy.json"
-FLOWS = {"top-down": {}, "bottom-up": {}, "declared": {}, SPINE: {}, DRY_RUN: {}}
+FLOWS = {"top-down": {}, "bottom-up": {}, "declared": {}, "s-dhc": {}, SPINE: {}, DRY_RUN: {}}
 FIXED = "account is 'mine', and the policy of this worker fixes it at 'census': leave it out"
 
 
@@ -155,6 +156,7 @@ ALLOWED: dict[str, BaseModel] = {  # with what the example fixes; whatever is le
         table=f"{CENSUS}/table.parquet", domain=f"{CENSUS}/domain.json", epsilon="1/2", **COMMON
     ),
     "declared": DeclaredSettings(data=f"{CENSUS}/records.parquet", declaration=f"{CENSUS}/declaration.toml", **COMMON),
+    "s-dhc": SDhcSettings(config=f"{CENSUS}/s-dhc-us.json", data=f"{CENSUS}/s-dhc", jurisdiction="us", **COMMON),
     SPINE: SpineRun(geography=f"{CENSUS}/data/GRF-C.txt", cluster=ClusterSettings(), **COMMON),
 }
 
@@ -189,7 +191,9 @@ def test_under_the_example_a_caller_sets_only_what_it_lists(flow: str, monkeypat
             if name in listed:
                 under_policy(changed, flow)
             else:
-                with pytest.raises(Refused, match=f"^{name} is .*, and the policy of this worker fixes it at"):
+                with pytest.raises(
+                    Refused, match=f"^{name} is .*, and the policy of this worker (fixes it at|allows only)"
+                ):
                     under_policy(changed, flow)
 
 
@@ -210,6 +214,7 @@ def settings_of(folder: Path) -> dict[Any, Any]:
         detailed_dhcb: DetailedDhcbSettings(params=str(folder), data=str(folder), jurisdiction="us", **common),
         dry_run: detailed,
         top_down: TopDownSettings(data=str(folder), **common),
+        s_dhc: SDhcSettings(config=str(folder / "c"), data=str(folder), jurisdiction="us", **common),
         bottom_up: BottomUpSettings(table=str(folder / "t"), domain=str(folder / "d"), epsilon="1", **common),
         declared: DeclaredSettings(data=str(folder / "r"), declaration=str(folder / "d.toml"), **common),
     }

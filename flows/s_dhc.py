@@ -1,0 +1,44 @@
+"""The stages of the Supplemental DHC: from persons, units and geo to eleven tables, estimates and averages.
+
+encode -> tabulate -> reserve budget -> measure -> averages -> release -> commit
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flows.execution.runner import Runner
+from flows.execution.s_dhc_settings import SDhcSettings
+from tasks.inputs.marks import read_mark
+from tasks.lifecycle.files import save_object
+from tasks.s_dhc.averages import find_averages
+from tasks.s_dhc.encode import encode, open_sources
+from tasks.s_dhc.measure import measure, precheck_budget, reserve_budget
+from tasks.s_dhc.release import stage_release
+from tasks.s_dhc.run import PLAN, TABULATED
+from tasks.s_dhc.tabulate import tabulate
+
+
+def check(settings: SDhcSettings) -> bool:
+    """Refuse a configuration and an account with which a run could not end."""
+    plan = settings.plan()
+    plan.configuration.spend()
+    plan.configuration.check_laws()
+    there = open_sources(settings.data)[0] is not None  # encode says what is not
+    if there and not (settings.directory / TABULATED).exists() and read_mark(settings.data) is None:
+        precheck_budget(settings.directory, plan, settings.charging)
+    return True
+
+
+def stages(run: Runner[SDhcSettings]) -> Path:
+    """Release one jurisdiction's tables PH1 to PH8."""
+    settings, workers, plan = run.settings, run.workers, run.settings.plan()
+    save_object(run.directory / PLAN, plan)
+    run.do("encode", encode, workers=workers, data=settings.data)
+    tabulated = run.do("tabulate", tabulate, workers=workers)
+    states = plan.configuration.states
+    run.reserve(reserve_budget, given=tabulated, charge=plan.configuration.spend, states=states).result()
+    run.do("measure", measure, workers=workers)
+    run.do("averages", find_averages, workers=workers)
+    run.do("release", stage_release, workers=workers, staged=run.staged)
+    return run.commit()

@@ -1,0 +1,96 @@
+"""Errors of repeated measurements on marked data: of counts, least-squares estimates and averages. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.noise.margins import margin_of_error
+from privacy.noise.randomness import RunSecret
+from tasks.lifecycle.authorization import Authorization
+from tasks.lifecycle.files import open_array
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.s_dhc.averages import levels_of, ratio_columns, sums_of
+from tasks.s_dhc.estimates import estimate_all
+from tasks.s_dhc.measure import Answers, noisy_answers
+from tasks.s_dhc.release import places_of
+from tasks.s_dhc.run import EXACT, plan_of
+from tasks.s_dhc.tabulate import exact_answer
+
+STATEMENT = "NOT PRIVATE: measured against exact counts. Never publish it."
+
+
+@dataclass
+class Errors:
+    """The errors of one kind of count: absolute errors, and whether their stated margins held them."""
+
+    sizes: list[NDArray[np.float64]] = field(default_factory=list)
+    held: list[NDArray[np.bool_]] = field(default_factory=list)
+    margin: float = 0.0
+
+    def row(self) -> dict[str, float]:
+        """Return the number of errors, their root mean square and 90% quantile, the margin and its coverage."""
+        sizes, held = np.concatenate(self.sizes), np.concatenate(self.held)
+        return {
+            "errors": len(sizes),
+            "rms": sqrt(float((sizes**2).mean())),
+            "q90": float(np.quantile(sizes, 0.9)),
+            "margin": self.margin,
+            "coverage": float(held.mean()),
+        }
+
+
+def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tuple[str, str, str], dict[str, float]]:
+    """Repeat the noise of a run that is counted; return its errors by (table or average, key, what).
+
+    what: `count` against margins at 95%, `estimate` against those of least squares, `average` against intervals.
+    """
+    plan = plan_of(run)
+    counts = np.asarray(open_array(run / EXACT, "counts"))
+    exact = {each.query.name: exact_answer(counts, each) for each in plan.configuration.queries()}
+    errors: dict[tuple[str, str, str], Errors] = defaultdict(Errors)
+    for number in range(runs):
+        given = Authorization(f"accuracy {number}", plan.digest(), "")
+        noisy = noisy_answers(plan, exact, RunSecret.generate(), given)
+        found = estimate_all(plan, noisy)
+        for each in plan.configuration.queries():
+            table, key = each.table.name, each.query.name.rpartition("/")[2]
+            places = places_of(plan, each.region_type)
+            true = exact[each.query.name][places]
+            margin = margin_of_error(plan.law(each))
+            _add(errors[table, key, "count"], noisy[each.query.name][places] - true, margin)
+            if (estimated := found.get((table, key))) is not None:
+                deviations = np.array([sqrt(estimated.variance([cell])) for cell in range(true.shape[2])])
+                _add(errors[table, key, "estimate"], estimated.counts - true, 1.96 * float(deviations.max()))
+        if averages:
+            _add_averages(run, exact, noisy, errors)
+    return {key: each.row() for key, each in errors.items()}
+
+
+def _add(errors: Errors, difference: NDArray[np.int64], margin: float) -> None:
+    sizes = np.abs(difference).ravel().astype(np.float64)
+    errors.sizes.append(sizes)
+    errors.held.append(sizes <= margin)
+    errors.margin = margin
+
+
+def _add_averages(
+    run: RunDirectory, exact: Answers, noisy: Answers, errors: dict[tuple[str, str, str], Errors]
+) -> None:
+    """Add how often the intervals of the averages hold the true ratios; half an interval is the margin."""
+    plan = plan_of(run)
+    for average, *queries in levels_of(plan):
+        places = places_of(plan, queries[0].region_type)
+        columns = ratio_columns(plan, average, queries, [noisy[each.query.name][places] for each in queries])
+        above, below = sums_of(average, [exact[each.query.name][places] for each in queries])
+        there = below > 0
+        ratio = above[there] / below[there]
+        low, high = (np.array(columns[name])[there] for name in ("LOW", "HIGH"))
+        of = errors[average.name, queries[0].query.name.rpartition("/")[2], "average"]
+        of.sizes.append(np.abs((low + high) / 2 - ratio))
+        of.held.append((low <= ratio) & (ratio <= high))
+        of.margin = float(((high - low) / 2).mean()) if there.any() else 0.0

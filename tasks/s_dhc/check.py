@@ -1,0 +1,121 @@
+"""Checks of an S-DHC release, from its files alone: laws and spend, margins, and counts that are sums of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from privacy.noise.exact import parse_exact
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
+from privacy.s_dhc.stability import Query, spend
+from tasks.lifecycle.check import Check, check_same, check_spend
+from tasks.lifecycle.received import path_in
+from tasks.s_dhc.tables import AVERAGES, PUBLISHED, REGION_KEYS, TABLES, PublishedTable
+
+KEYS = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
+
+
+def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    """Check what was spent, the law of every query, the margins of every row, and counts that are sums of others."""
+    queries = manifest["queries"]
+    if queries:
+        yield check_spend(_spend(manifest), manifest["spent"])
+        yield from _check_queries(manifest)
+    tables = {
+        name: pd.read_parquet(path_in(release, file))
+        for name in PUBLISHED
+        if (file := f"{name}/{name}.parquet") in manifest["files"]
+    }
+    for name, rows in tables.items():
+        if queries:
+            yield _check_rows(PUBLISHED[name], rows, queries)
+    for name, other in (("PH5_num", "PH4"), ("PH8_num", "PH7")):
+        if name in tables and other in tables:
+            yield _check_sums(PUBLISHED[name], tables[name], tables[other])
+    for average in AVERAGES:
+        if (file := f"averages/{average.name}.parquet") in manifest["files"]:
+            rows = pd.read_parquet(path_in(release, file))
+            ordered = (rows["LOW"] <= rows["LOW90"]) & (rows["HIGH90"] <= rows["HIGH"]) | (rows["SAID90"] == "none")
+            possible = (rows["RATIO"] - rows["NUMERATOR"] / rows["DENOMINATOR"].clip(lower=1)).abs() < 0.001
+            inside = rows["RATIO"].between(rows["LOW"], rows["HIGH"]) | ~possible | (rows["DENOMINATOR"] <= 0)
+            faults = () if (ordered & inside).all() else ("an interval does not hold its ratio, or the narrower one",)
+            yield Check(f"intervals of {average.name}", f"{len(rows):,} rows", faults)
+
+
+def law_of(facts: Mapping[str, Any]) -> Law:
+    """Return the law that a manifest states of a query. Raises ValueError for one that nobody could draw."""
+    gaussian = facts["law"] == DiscreteGaussian.name
+    parameter = parse_exact(facts[DiscreteGaussian.parameter_name if gaussian else TwoSidedGeometric.parameter_name])
+    law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
+    check_law(law)
+    return law
+
+
+def _queries(manifest: Mapping[str, Any]) -> dict[str, Query]:
+    """Return the queries that a manifest states, by name; a table has the tau that is stated of its truncation."""
+    found = {}
+    for name, facts in manifest["queries"].items():
+        table = TABLES[name.partition("/")[0]]
+        tau = int(manifest["truncation"][table.name]) if table.counts == "persons" else None
+        found[name] = Query(f"sdhc/{name}", tau, parse_exact(facts["budget"]))
+    return found
+
+
+def _spend(manifest: Mapping[str, Any]) -> Any:
+    return spend(manifest["spent"]["definition"], manifest["stability"], list(_queries(manifest).values()))
+
+
+def _check_queries(manifest: Mapping[str, Any]) -> Iterator[Check]:
+    definition, stability = manifest["spent"]["definition"], manifest["stability"]
+    for name, query in _queries(manifest).items():
+        facts, law = manifest["queries"][name], query.law(definition, stability)
+        expected = (law, law.variance(), margin_of_error(law))
+        yield check_same(f"noise of {name}", law.name, expected, (law_of(facts), facts["variance"], facts["margin"]))
+
+
+def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str, Any]) -> Check:
+    """Check the keys, the margins and the variances of a published table's rows, by the laws of its queries."""
+    faults = []
+    seen = 0
+    for level, codes in (("A-G", "ABCDEFG"), ("H,I", "HI"), ("*", "*")):
+        for region, kind in REGION_KEYS.items():
+            of = rows[rows["REGION_TYPE"] == kind]
+            if "ITERATION_CODE" in rows:
+                of = of[of["ITERATION_CODE"].isin(list(codes))]
+            elif level != "*":
+                continue
+            facts = queries.get(f"{table.of.name}/{region}_{level}")
+            if facts is None:
+                faults += [f"{kind} {level} was not measured"] * bool(len(of))
+                continue
+            seen += len(of)
+            law = law_of(facts)
+            for cell, sources in table.cells.items():
+                each = of[of[table.column] == cell]
+                if not (each["MOE"] == margin_of_error(law, len(sources))).all():
+                    faults.append(f"margins of {kind} {level}, cell {cell}, are not those of the law")
+                variance = float(facts["variance"]) * len(sources)
+                if not np.allclose(each["VARIANCE"], variance, rtol=1e-6, atol=0):
+                    faults.append(f"variances of {kind} {level}, cell {cell}, are not those of the law")
+    faults += ["it has other rows"] * (seen != len(rows))
+    return Check(f"margins and variances of {table.name}", f"{len(rows):,} rows", tuple(faults))
+
+
+def _check_sums(table: PublishedTable, rows: pd.DataFrame, source: pd.DataFrame) -> Check:
+    """Check that a table's counts are the sums of its measured table's."""
+    own = PUBLISHED[table.of.name]
+    of_source = {own_cell: cell for cell, places in table.cells.items() for own_cell in _codes(own, places)}
+    summed = source.assign(CELL=source[own.column].map(of_source)).groupby([*KEYS, "CELL"])["COUNT"].sum()
+    found = rows.rename(columns={table.column: "CELL"}).set_index([*KEYS, "CELL"])["COUNT"]
+    same = len(found) == len(summed) and (found.sort_index() == summed.sort_index()).all()
+    return Check(f"{table.name} is {own.name}", f"{len(rows):,} rows", () if same else ("counts differ",))
+
+
+def _codes(own: PublishedTable, places: tuple[int, ...]) -> list[str]:
+    return [code for code, (place,) in own.cells.items() if place in places]

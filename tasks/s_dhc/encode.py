@@ -1,0 +1,137 @@
+"""Encode the three files, chunk by chunk, into rows sorted by bucket; check every row of every file.
+
+A bucket holds all rows of some housing units, so that each is joined by itself. Everything here is confidential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.inputs.files import unchanged
+from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
+from tasks.inputs.marks import mark_files, read_mark
+from tasks.inputs.records import ChunkReport, digest_records, join_reports, read_chunk
+from tasks.inputs.tables import empty
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import load_object, read_object, read_part, remove, save_arrays, save_object
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
+from tasks.s_dhc.records import KINDS, FileKind, read_rows
+from tasks.s_dhc.run import SOURCES, Sources, Tabulated
+
+ENCODED = "prepared/encoded"
+SCATTER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbours go to different buckets
+FINDINGS = "findings.json"
+
+
+def open_sources(data: str) -> tuple[Sources | None, list[Finding]]:
+    """Open the files of a data directory; None where there are findings."""
+    files, findings = {}, []
+    for name, kind in KINDS.items():
+        file, faults = kind.open(data)
+        findings += faults
+        if file is not None:
+            files[name] = file
+    if findings:
+        return None, findings
+    return Sources(files, {name: file.chunks for name, file in files.items()}), []
+
+
+def encode(run: RunDirectory, workers: Workers, data: str) -> Tabulated:
+    """Check every row of every file and encode it: rows/FILE/NUMBER. Return digests and mark.
+
+    A run that has encoded continues from its own copy, if the files are unchanged or gone.
+
+    Raises
+    ------
+    Refused
+        where a row has a fault, or a file cannot be read or changes meanwhile. The findings are in the run's
+        findings.json, the message holds none of them.
+    """
+    sources, findings = open_sources(data)
+    if (run / ENCODED).exists():
+        if sources is not None and sources != load_object(run / SOURCES, Sources):
+            raise Refused(f"run {run.id} began with other files; start a new run")
+        return load_object(run / ENCODED, Tabulated)
+    if sources is None:
+        refuse(run, findings)
+    remove(run / "rows")  # of a try that came to no end: the files may be others since
+    with unchanged([*(file.path for file in sources.files.values()), *mark_files(data)]):
+        encoded = _encode(run, workers, sources, data)
+    save_object(run / ENCODED, encoded)
+    return encoded
+
+
+def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) -> Tabulated:
+    save_object(run / SOURCES, sources)
+    pieces = [(name, number) for name, chunks in sources.chunks.items() for number in range(chunks)]
+    workers.map("encode", run, encode_chunk, pieces)
+    findings: list[Finding] = []
+    digests = {}
+    for name, file in sources.files.items():
+        reports = [_report(run, name, number) for number in range(sources.chunks[name])]
+        joined = join_reports(file, reports)
+        findings += joined.findings or ([] if joined.rows else [empty(file.name)])
+        digests[name] = digest_records(run, workers, file, reports)
+    if has_errors(findings):
+        refuse(run, findings)
+    write_findings(run / FINDINGS, gather(findings))
+    mark = read_mark(data)
+    if mark is not None:
+        mark.check({file.name: digests[name] for name, file in sources.files.items()})
+    text = "".join(f"{name} {digest}\n" for name, digest in digests.items())
+    return Tabulated(sha256(text.encode()).hexdigest(), tuple(digests.values()), mark.name if mark else None)
+
+
+def refuse(run: RunDirectory, findings: Sequence[Finding]) -> NoReturn:
+    """Refuse a run, naming missing files alone; the findings go to the curator's report."""
+    gathered = gather(findings)
+    write_findings(run / FINDINGS, gathered)
+    raise Refused(
+        f"the input does not pass validation{in_public(gathered, ())}; the findings are in the curator's report of "
+        f"{run.id}"
+    )
+
+
+def encode_chunk(run: RunDirectory, name: str, number: int) -> None:
+    """Encode one chunk of a file: rows/NAME/NUMBER with `rows`, uint64, by bucket, and `starts` of the buckets."""
+    at = run / f"rows/{name}/{number:05d}.report"
+    if at.exists():
+        return
+    use_kernels(run.state_folder)
+    sources = load_object(run / SOURCES, Sources)
+    kind, file = KINDS[name], sources.files[name]
+    rows, report = read_rows(kind, file, read_chunk(file, number))
+    bucket = bucket_of(rows >> np.uint64(kind.bits), sources.buckets)
+    order = np.argsort(bucket, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=sources.buckets))])
+    save_arrays(run / f"rows/{name}/{number:05d}", {"rows": rows[order], "starts": starts})
+    save_object(at, report)
+
+
+def bucket_of(identity: NDArray[np.uint64], buckets: int) -> NDArray[np.uint8]:
+    """Return the bucket of each housing unit."""
+    return ((identity * SCATTER) >> np.uint64(56)).astype(np.uint8) & np.uint8(buckets - 1)
+
+
+def _report(run: RunDirectory, name: str, number: int) -> ChunkReport:
+    return read_object(run / f"rows/{name}/{number:05d}.report", ChunkReport)
+
+
+def rows_of(run: RunDirectory, kind: FileKind, bucket: int) -> NDArray[np.uint64]:
+    """Return the rows of a file in a bucket, sorted: those of a housing unit are neighbours."""
+    sources = load_object(run / SOURCES, Sources)
+    parts = []
+    for number in range(sources.chunks[kind.name]):
+        folder = run / f"rows/{kind.name}/{number:05d}"
+        start, stop = read_part(folder, "starts", bucket, bucket + 2).tolist()
+        parts.append(read_part(folder, "rows", start, stop))
+    rows = np.concatenate(parts)
+    rows.sort()
+    return rows

@@ -1,0 +1,226 @@
+"""Release: the eleven tables as text and Parquet, with estimates and averages where asked for, manifest and report."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from privacy.noise.laws import DiscreteGaussian, Law
+from privacy.noise.margins import margin_of_error
+from privacy.s_dhc.stability import CHANGES
+from tasks.inputs.names import name_of_state, title_of_states
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.files import atomic_path, load_object, remove
+from tasks.lifecycle.manifest import (
+    GUARANTEE,
+    NOT_PRIVATE,
+    file_names,
+    made_by,
+    marked,
+    noise_law,
+    spend_of,
+    write_manifest,
+)
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import PIPES
+from tasks.lifecycle.workers import Workers
+from tasks.pages import render
+from tasks.s_dhc.configuration import TableQuery
+from tasks.s_dhc.description import PARQUET_ALONE, description
+from tasks.s_dhc.run import TABULATED, Plan, Tabulated, answers_of, plan_of
+from tasks.s_dhc.tables import ITERATIONS, PUBLISHED, PublishedTable
+
+ALPHA_90 = Fraction(1, 10)
+NATION = "1"  # REGION_ID
+LAWS = {"discrete Gaussian": "Discrete Gaussian", "two-sided geometric": "Two-Sided Geometric"}  # as the program has it
+NO_NOISE = "None"
+ITERATIONS_IN_ORDER = "".join(ITERATIONS)
+STATEMENTS_S_DHC = {
+    "guarantee": GUARANTEE,
+    "relations": "What is spent depends on how two databases differ; each neighbour relation has its own figure, and "
+    "none of them is the loss. All hold for databases with the same list of housing units and group quarters.",
+    "margins": "A margin of error is the smallest m with P(|noise| > m) <= 0.05 (MOE90: 0.1) for the noise in the "
+    "count. It covers the noise alone.",
+    "truncation": "At most tau persons of a housing unit are counted. Where a unit has more, counts of persons are "
+    "too low, and averages with them; no margin and no interval covers that.",
+    "counts": "A negative count is noise and was not made zero. PH5_num is PH4, with the same noise; PH8_num is PH7, "
+    "its tenures owned with a mortgage and owned free and clear added up.",
+    "estimates": "estimates/ are least-squares estimates from all noisy counts that count the same rows: unbiased, and "
+    "their sums hold. Their margins are 1.96 standard deviations: a sum of hundreds of draws is taken for normal.",
+    "averages": "averages/ are ratios of the noisy counts. Each interval covers the ratio of the true, truncated "
+    "counts in 95 (LOW90, HIGH90: 90) of 100 releases at least, however small the denominator; it is the hull of an "
+    "exact confidence set within the possible averages.",
+}
+
+
+def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
+    """Write the release into its staging folder, whole or not at all; a lost worker cannot touch it."""
+    remove(staged)  # of a try that was killed; nothing sealed
+    for left in staged.parent.glob(f".{staged.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    workers.map("release", run, write_release, [(staged,)])
+
+
+def write_release(run: RunDirectory, staged: Path) -> None:
+    """Write the tables and the manifest into a folder that becomes `staged` when it is whole."""
+    with atomic_path(staged) as folder:
+        folder.mkdir()
+        _write_all(run, folder)
+
+
+def _write_all(run: RunDirectory, out: Path) -> None:
+    plan, truth = plan_of(run), is_truth(run)
+    answers = answers_of(run)
+    for table in PUBLISHED.values():
+        queries = [each for each in plan.configuration.queries() if each.table is table.of]
+        if queries:
+            rows = pa.concat_tables(_rows(plan, table, each, answers[each.query.name], truth) for each in queries)
+            write_table(out, f"{table.name}/{table.name}", _sorted(rows, table.column, list(table.cells)))
+    if plan.estimates and not truth:
+        from tasks.s_dhc.averages import write_averages_and_estimates
+
+        write_averages_and_estimates(run, out)
+    manifest = _manifest(run, plan, truth=truth)
+    (out / "report.html").write_text(
+        render("tasks.s_dhc", "report.html", manifest=manifest, spend=spend_of(manifest), where=manifest["where"])
+    )
+    write_package(out, description(manifest), manifest, file_names(out))
+    write_manifest(out, manifest)
+
+
+def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = False) -> None:
+    """Write a table as OUT/NAME.csv, with the columns of text or everything, and as OUT/NAME.parquet."""
+    text = out / f"{name}.csv"
+    text.parent.mkdir(parents=True, exist_ok=True)
+    kept = table if everything else table.select([name for name in table.column_names if name not in PARQUET_ALONE])
+    if "VARIANCE" in kept.column_names:
+        variances = pa.array([f"{value:.17g}" for value in kept["VARIANCE"].to_pylist()])
+        kept = kept.set_column(kept.column_names.index("VARIANCE"), "VARIANCE", variances)
+    pa.csv.write_csv(kept, text, PIPES)
+    pq.write_table(table, out / f"{name}.parquet", compression="zstd")
+
+
+def keys_of(plan: Plan, query: TableQuery) -> tuple[list[str], str]:
+    """Return the ids of the regions of a query that are in the run, and its iteration codes."""
+    return ([NATION] if query.region_type == "USA" else list(plan.configuration.states)), query.codes
+
+
+def places_of(plan: Plan, region_type: str) -> NDArray[np.int64]:
+    """Return the rows of a query's answer that are in the run."""
+    if region_type == "USA":
+        return np.zeros(1, np.int64)
+    configuration = plan.configuration
+    return np.array([configuration.all_states.index(state) for state in configuration.states])
+
+
+def keys_table(region_type: str, ids: list[str], codes: str, column: str, cells: list[str]) -> dict[str, pa.Array]:
+    """Return the key columns of rows: regions x codes x cells, in this order."""
+    grid = [(region, code, cell) for region in ids for code in codes for cell in cells]
+    regions, iterations, of_cells = zip(*grid, strict=True)
+    return {
+        "REGION_ID": pa.array(regions),
+        "REGION_TYPE": pa.array([region_type] * len(grid)),
+        "ITERATION_CODE": pa.array(iterations),
+        column: pa.array(of_cells),
+    }
+
+
+def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[np.int64], truth: bool) -> pa.Table:
+    """Return the rows of one query in a published table, with the law of each count's noise."""
+    ids, codes = keys_of(plan, query)
+    counts = answer[places_of(plan, query.region_type)]
+    published = np.stack([counts[:, :, cells].sum(axis=2) for cells in map(list, table.cells.values())], axis=2)
+    law = None if truth else plan.law(query)
+    draws = [len(cells) for cells in table.cells.values()]
+    number = len(ids) * len(codes)
+
+    def of_each_cell(values: list[Any]) -> pa.Array:
+        return pa.array(values * number)
+
+    columns = keys_table(query.region_type, ids, codes, table.column, list(table.cells))
+    if table.of.levels == ("*",):
+        del columns["ITERATION_CODE"]
+    return pa.table(
+        columns
+        | {
+            "COUNT": pa.array(published.ravel()),
+            "NOISE_DISTRIBUTION": of_each_cell([LAWS[law.name] if law else NO_NOISE] * len(draws)),
+            "VARIANCE": of_each_cell([variance_of(law) * cells if law else 0.0 for cells in draws]),
+            "MOE": of_each_cell([margin_of_error(law, cells) if law else 0 for cells in draws]),
+            "MOE90": of_each_cell([margin_of_error(law, cells, ALPHA_90) if law else 0 for cells in draws]),
+        }
+    )
+
+
+def variance_of(law: Law) -> float:
+    """Return the VARIANCE of a release, as the program has it: sigma^2, or the variance of the geometric law."""
+    return float(law.sigma_squared) if isinstance(law, DiscreteGaussian) else law.variance()
+
+
+def _sorted(rows: pa.Table, column: str, cells: list[str]) -> pa.Table:
+    """Return rows by type of region, nation first, id, code and cell."""
+    frame = rows.select(["REGION_TYPE", "REGION_ID", column]).to_pandas()
+    codes = rows["ITERATION_CODE"].to_pylist() if "ITERATION_CODE" in rows.column_names else ["*"] * len(rows)
+    frame["CODE"] = [ITERATIONS_IN_ORDER.index(code) for code in codes]
+    frame["NATION"] = frame["REGION_TYPE"] != "USA"
+    frame[column] = frame[column].map(cells.index)
+    return rows.take(frame.sort_values(["NATION", "REGION_ID", "CODE", column]).index.to_numpy())
+
+
+def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
+    configuration = plan.configuration
+    tabulated = load_object(run / TABULATED, Tabulated)
+    states = configuration.states
+    statements = ["guarantee", "relations", "margins"] * (not truth) + ["truncation"] * plan.truncated + ["counts"]
+    statements += ["estimates", "averages"] * (plan.estimates and not truth)
+    said = {name: STATEMENTS_S_DHC[name] for name in statements}
+    if states != configuration.all_states:
+        said["states"] = "USA means the states of this run: " + ", ".join(name_of_state(state) for state in states)
+    return {
+        "release": "Supplemental DHC by PHSafe",
+        "run": run.id,
+        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
+        **marked(tabulated.mark),
+        "spent": {} if truth else configuration.spend().as_json(),
+        "jurisdiction": configuration.jurisdiction.upper(),
+        "states": states,
+        "where": title_of_states([name_of_state(state) for state in states]),
+        "stability": configuration.stability,
+        "truncation": {**configuration.tau} if plan.truncated else None,
+        "household_rules": configuration.household_rules,
+        "queries": {} if truth else dict(_queries(plan)),
+        "estimates": plan.estimates and not truth,
+        "configuration_digest": plan.digest(),
+        "statements": said,
+        **made_by(run),
+    }
+
+
+def _queries(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
+    configuration = plan.configuration
+    definition, stability = configuration.definition, configuration.stability
+    for each in configuration.queries():
+        query, law = each.query, plan.law(each)
+        yield (
+            query.name.removeprefix("sdhc/"),
+            {
+                "budget": str(query.budget),
+                "tau": query.tau,
+                "distance": query.scale(definition, stability),
+                "norm": "squared L2" if definition == "zcdp" else "L1",
+                **noise_law(law),
+                "margin": margin_of_error(law),
+                "margin_90": margin_of_error(law, 1, ALPHA_90),
+                "loss": {change.key: str(query.loss(change, definition, stability)) for change in CHANGES},
+            },
+        )

@@ -1,0 +1,83 @@
+"""The confidential directory of an S-DHC run: where each stage writes, and what later stages read of it.
+
+```
+prepared/plan, sources        the configuration and options of the run, its files; public
+rows/FILE/NUMBER              rows of a chunk of a file, by bucket                   confidential
+counts/NUMBER                 exact counts of a bucket of housing units, its faults  confidential
+prepared/tabulated            digests, and the mark of the data                      confidential
+exact                         the exact counts of the run, one array                 confidential
+noisy/answers                 noisy counts by query
+noisy/averages, noisy/estimates
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privacy.accounting.journal import MarkName
+from privacy.noise.laws import Law
+from tasks.inputs.records import RecordFile
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.files import load_object
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.s_dhc.configuration import Configuration, TableQuery
+
+PLAN, SOURCES, TABULATED = "prepared/plan", "prepared/sources", "prepared/tabulated"
+EXACT, ANSWERS = "exact", "noisy/answers"
+MOST_BUCKETS = 256
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The choices of a run, public. truncated: whether at most tau persons of a unit count; only a truth may differ."""
+
+    configuration: Configuration
+    estimates: bool = False
+    truncated: bool = True
+
+    def law(self, query: TableQuery) -> Law:
+        """Return the law of a query's noise."""
+        return query.query.law(self.configuration.definition, self.configuration.stability)
+
+    def digest(self) -> str:
+        """Return the digest of all that shapes the release besides the data."""
+        return self.configuration.digest({"estimates": self.estimates, "truncated": self.truncated})
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files of a run, by kind, with their chunks, and the number of buckets that housing units are put into."""
+
+    files: dict[str, RecordFile]
+    chunks: dict[str, int]
+
+    @property
+    def buckets(self) -> int:
+        """A power of 2: about as many as chunks, so that a bucket takes as much memory as a chunk."""
+        return int(min(MOST_BUCKETS, 1 << (sum(self.chunks.values()) - 1).bit_length()))
+
+
+@dataclass(frozen=True)
+class Tabulated:
+    """The facts about a valid input that later stages need; the digests are confidential."""
+
+    input_digest: str
+    records_digests: tuple[str, ...]
+    mark: MarkName | None
+
+
+def plan_of(run: RunDirectory) -> Plan:
+    """Return the plan of a run. Raises Failed where there is none."""
+    try:
+        return load_object(run / PLAN, Plan)
+    except FileNotFoundError:
+        raise Failed("the run has no plan") from None
+
+
+def answers_of(run: RunDirectory) -> dict[str, NDArray[np.int64]]:
+    """Return the noisy counts of each query by its name: regions x codes x cells."""
+    return load_object(run / ANSWERS, dict[str, NDArray[np.int64]])

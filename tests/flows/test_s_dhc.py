@@ -1,0 +1,97 @@
+"""`das sdhc` as a person types it: validated, run by Prefect on Dask, checked, shown, its truth and its errors."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from s_dhc_households import Country, configuration, country, naive, random_units, write_configuration
+
+from flows.commands.show import open_release
+from flows.frames import read_release
+from tests.flows.conftest import Das, Refuse
+
+pytestmark = pytest.mark.usefixtures("shared_cluster")
+
+
+@pytest.fixture(scope="module")
+def made() -> Country:
+    return country(random_units(300, ["44", "09"]))
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, made: Country, das: Das) -> tuple[Path, Path]:
+    """A config.json and a folder of data that is marked synthetic."""
+    data = made.write(tmp_path / "data")
+    assert das("synth", "--mark", data, "--yes")[0] == 0
+    return write_configuration(tmp_path / "config.json", configuration(["09", "44"])), data
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    config, data = inputs
+    assert das("sdhc", "validate", *inputs)[0] == 0
+    code, out, _ = das("sdhc", "run", config, data, tmp_path / "out", "--estimates", "--json")
+    facts = json.loads(out)
+    assert (code, facts["state"], facts["states"], facts["mark"]) == (0, "released", ["09", "44"], "SYNTHETIC")
+    release = Path(facts["release"])
+    assert release == tmp_path / "out/us"
+    code, out, err = das("check", release, "--json")
+    faults = [each for each in json.loads(out)["checks"] if each.get("faults")]
+    assert (code, faults) == (0, []), err
+    frame = read_release(release)
+    assert {"region", "iteration_code", "cell", "count", "margin"} <= set(frame)
+    code, shown, _ = das("show", release, "--table", "ph3-ph3", "--format", "csv")
+    assert code == 0
+    assert "REGION_ID_NAME" in shown.splitlines()[0] or "Rhode Island" in shown
+    listed = json.loads(das("show", release, "--json")[1])["tables"]
+    assert len(listed) == 11 + 9 + 3
+    table = open_release(release).view({"view": "table/ph7-ph7", "REGION_ID": "44", "ITERATION_CODE": "*"})
+    assert table.sum.margin is not None
+    averages = pd.read_parquet(release / "averages/PH1.parquet")
+    assert averages["ESTIMATE"].notna().any()
+    assert "one housing unit is rewritten" in (release / "report.html").read_text()
+
+
+def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:
+    for options in ((), ("--untruncated",)):
+        out = tmp_path / f"truth{len(options)}"
+        code, _, err = das("sdhc", "truth", *inputs, out, *options)
+        assert (code, "NOT PRIVATE" in err) == (0, True)
+        rows = pd.read_parquet(out / "us/PH1_num/PH1_num.parquet").set_index(
+            ["REGION_ID", "ITERATION_CODE", "PH1_NUM_DATA_CELL"]
+        )
+        exact = naive(made, ["09", "44"], truncated=not options)
+        assert rows.loc[("44", "*", "3"), "COUNT"] == exact["PH1_num", "STATE", "44", "*", "3"]
+        assert das("check", out / "us")[0] == 0
+
+
+def test_accuracy_holds_its_margins(das: Das, inputs: tuple[Path, Path]) -> None:
+    code, out, err = das("sdhc", "accuracy", *inputs, "--runs", 5, "--averages", "--json")
+    assert code == 0, err
+    rows = json.loads(out)["errors"]
+    of_counts = [row for row in rows if row["of"] == "count"]
+    held = sum(row["coverage"] * row["errors"] for row in of_counts) / sum(row["errors"] for row in of_counts)
+    assert held > 0.93
+    assert all(row["coverage"] > 0.7 for row in rows if row["of"] == "average")
+
+
+def test_refusals(refused: Refuse, das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:
+    config, data = inputs
+    other = made.write(tmp_path / "other")
+    refused("das ledger open", "sdhc", "run", config, other, tmp_path / "out")
+    refused("only its curator", "sdhc", "truth", config, other, tmp_path / "truth")
+    values = configuration(["44"], budget="Infinity")
+    endless = write_configuration(tmp_path / "endless.json", values)
+    refused("only das sdhc truth", "sdhc", "run", endless, data, tmp_path / "out")
+    values["privacy_budget"]["PH1_num"]["usa_A-G"] = "1e-13"
+    values |= {
+        "privacy_budget": {table: dict.fromkeys(keys, "1e-13") for table, keys in values["privacy_budget"].items()}
+    }
+    faint = write_configuration(tmp_path / "faint.json", values)
+    refused("too wide", "sdhc", "run", faint, data, tmp_path / "out")
+    assert Fraction("1e-13") > 0
