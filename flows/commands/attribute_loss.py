@@ -116,6 +116,7 @@ def s_dhc(
     people: File = None,
     attributes: Sets = None,
     budgets: Annotated[str, typer.Option(help="`deck`, `nmfv8`, or a PHSafe config.json.")] = "deck",
+    run: Annotated[Path | None, typer.Option(help="A release of das sdhc: its budgets.")] = None,
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
     delta: Delta = None,
@@ -142,10 +143,17 @@ def s_dhc(
     if method not in ("deck", "tight"):
         raise Refused(f"unknown method {method!r}: deck or tight")
     unit = scale("zcdp", delta, places=3, attacker=attacker)
-    tables, source = _budgets(budgets)
+    if run is not None:
+        from tasks.s_dhc.attribute_loss import tables_of_release
+
+        tables, source = tables_of_release(run), str(run)
+    else:
+        tables, source = _budgets(budgets)
     persons = [described(values) for values in descriptions(person or [], people)] or list(PEOPLE)
     columns = attribute_sets(attributes, ATTRIBUTES) or SECRETS
-    on_page = budgets == "deck" and method == "deck" and not attributes and delta is None and not attacker
+    on_page = (
+        run is None and budgets == "deck" and method == "deck" and not attributes and delta is None and not attacker
+    )
     losses = [
         Loss(
             person=member.name,
@@ -235,10 +243,10 @@ def _by_table(losses: list[Loss], columns: list[str], unit: Scale, notes: list[s
 
 def _budgets(name: str) -> tuple[tuple[Table, ...], str]:
     from privacy.analyses.attribute_loss_deck import DECK, NMFV8_US
-    from tasks.attribute_loss.phsafe import read_phsafe_budgets
+    from tasks.s_dhc.attribute_loss import tables_of_configuration
 
     presets = {"deck": (DECK, "the slides'"), "nmfv8": (NMFV8_US, "PHSafe's production configuration NMFv8, US")}
-    return presets.get(name) or (read_phsafe_budgets(Path(name)), name)
+    return presets.get(name) or (tables_of_configuration(Path(name)), name)
 
 
 def attribute_sets(texts: Iterable[str] | None, attributes: Collection[str]) -> dict[str, frozenset[str]]:

@@ -57,7 +57,7 @@ def law_of(facts: Mapping[str, Any]) -> Law:
     return law
 
 
-def _queries(manifest: Mapping[str, Any]) -> dict[str, Query]:
+def queries_of(manifest: Mapping[str, Any]) -> dict[str, Query]:
     """Return the queries that a manifest states, by name; a table has the tau that is stated of its truncation."""
     found = {}
     for name, facts in manifest["queries"].items():
@@ -68,12 +68,12 @@ def _queries(manifest: Mapping[str, Any]) -> dict[str, Query]:
 
 
 def _spend(manifest: Mapping[str, Any]) -> Any:
-    return spend(manifest["spent"]["definition"], manifest["stability"], list(_queries(manifest).values()))
+    return spend(manifest["spent"]["definition"], manifest["stability"], list(queries_of(manifest).values()))
 
 
 def _check_queries(manifest: Mapping[str, Any]) -> Iterator[Check]:
     definition, stability = manifest["spent"]["definition"], manifest["stability"]
-    for name, query in _queries(manifest).items():
+    for name, query in queries_of(manifest).items():
         facts, law = manifest["queries"][name], query.law(definition, stability)
         expected = (law, law.variance(), margin_of_error(law))
         yield check_same(f"noise of {name}", law.name, expected, (law_of(facts), facts["variance"], facts["margin"]))

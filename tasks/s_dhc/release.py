@@ -198,7 +198,7 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
         "stability": configuration.stability,
         "truncation": {**configuration.tau} if plan.truncated else None,
         "household_rules": configuration.household_rules,
-        "queries": {} if truth else dict(_queries(plan)),
+        "queries": {} if truth else dict(queries_in_manifest(plan)),
         "estimates": plan.estimates and not truth,
         "configuration_digest": plan.digest(),
         "statements": said,
@@ -206,7 +206,8 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     }
 
 
-def _queries(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
+def queries_in_manifest(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each query of a run by name, with what the manifest says of it."""
     configuration = plan.configuration
     definition, stability = configuration.definition, configuration.stability
     for each in configuration.queries():

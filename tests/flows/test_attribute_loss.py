@@ -7,10 +7,15 @@ import io
 import json
 import math
 from functools import partial
+from pathlib import Path
 
 import pytest
+from s_dhc_households import TAU, configuration, write_configuration
 
-TABULATIONS = ("PH1_num", "PH1_denom", "PH2", "PH3", "PH4", "PH5_denom", "PH6", "PH7", "PH8_denom")
+from tasks.lifecycle.manifest import write_manifest
+from tasks.s_dhc.configuration import read_configuration
+from tasks.s_dhc.release import queries_in_manifest
+from tasks.s_dhc.run import Plan
 
 
 @pytest.fixture
@@ -23,11 +28,8 @@ def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def phsafe_config(**changes) -> dict:
-    usa_state = {f"{place}_{level}": 0.01 for place in ("usa", "state") for level in ("A-G", "H,I", "*")}
-    budgets = {name: dict(usa_state) for name in TABULATIONS}
-    tau = {name: 6 if name in ("PH3", "PH6") else 10 for name in TABULATIONS if not name.endswith("denom")}
-    return {"privacy_budget": budgets, "tau": tau, "privacy_defn": "zcdp"} | changes
+def phsafe_config(path: Path, **changes: object) -> Path:
+    return write_configuration(path, configuration(["44"], budget="0.01", **changes))
 
 
 def test_the_slides_table_stands_with_its_differing_figures_marked(das):
@@ -75,8 +77,7 @@ def test_persons_of_the_command_line_and_of_a_file(das, tmp_path):
 
 
 def test_budgets_of_a_phsafe_config(das, tmp_path):
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps(phsafe_config()))
+    config = phsafe_config(tmp_path / "config.json")
     person = ("--person", "name=A,age=30,relation=householder,size=10,family=yes")
     _, out, _ = das("s-dhc", *person, "--attributes", "Tenure", "--budgets", config, "--by-table", "--format", "csv")
     assert (rows(out)[0]["PH7"], rows(out)[0]["PH8"]) == ("0.120", "0.060")  # bounded: doubled for persons only
@@ -89,18 +90,42 @@ def test_budgets_of_a_phsafe_config(das, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"privacy_budget": {"PH2": {"usa_*": 1}}}, "the key privacy_budget/PH1_num is missing"),
-        ({"privacy_budget": {name: {"usa_*": -1} for name in TABULATIONS}}, "is a number and not negative"),
-        ({"tau": {}}, "the key tau/PH1_num is missing"),
-        ({"tau": dict.fromkeys(TABULATIONS, 1.5)}, "is a whole number"),
+        ({"privacy_budget": {"PH2": {"usa_*": 1}}}, "privacy_budget lacks ['PH1_num',"),
+        ({"tau": {}}, "tau lacks ['PH1_num',"),
+        ({"tau": dict.fromkeys(TAU, 1.5)}, "must be a whole number from 1, not 3/2"),
         ({"privacy_defn": "puredp"}, "privacy_defn zcdp"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_budgets_are_refused_in_one_line(refused, tmp_path, changes, message):
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps(phsafe_config(**changes)))
+    config = phsafe_config(tmp_path / "config.json", **changes)
     refused(message, "s-dhc", "--budgets", config)
+
+
+def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
+    """Noise by unit counts as the budgets that give the same noise with the program's stability."""
+    person = ("--person", "name=A,age=30,relation=householder,size=10,family=yes", "--format", "csv")
+    found = []
+    for stability in ("program", "unit"):
+        path = phsafe_config(tmp_path / f"{stability}.json", stability=stability)
+        plan = Plan(read_configuration(path))
+        release = tmp_path / stability
+        release.mkdir()
+        spent = plan.configuration.spend().as_json()
+        manifest = {"spent": spent, "stability": stability, "truncation": plan.configuration.tau}
+        write_manifest(
+            release, {"release": "a test", "run": "x", **manifest, "queries": dict(queries_in_manifest(plan))}
+        )
+        _, of_file, _ = das("s-dhc", *person, "--budgets", path, "--by-table")
+        _, of_run, _ = das("s-dhc", *person, "--run", release, "--by-table")
+        assert of_file == of_run
+        found.append(float(rows(of_run)[0]["PH7"]))
+    assert found[1] == pytest.approx(found[0] * 22**2 / 200, rel=0.01)
+
+
+def test_other_releases_have_no_such_budgets(refused, tmp_path):
+    write_manifest(tmp_path, {"release": "a test", "run": "x", "spent": {}})
+    refused("is not a release of the Supplemental DHC with noise", "s-dhc", "--run", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     assert "REGION_ID_NAME" in shown.splitlines()[0] or "Rhode Island" in shown
     listed = json.loads(das("show", release, "--json")[1])["tables"]
     assert len(listed) == 11 + 9 + 3
-    table = open_release(release).view({"view": "table/ph7-ph7", "REGION_ID": "44", "ITERATION_CODE": "*"})
+    table = open_release(release).view({"view": "table/ph7-ph7", "by_REGION_ID": "44", "by_ITERATION_CODE": "*"})
     assert table.sum.margin is not None
     averages = pd.read_parquet(release / "averages/PH1.parquet")
     assert averages["ESTIMATE"].notna().any()
@@ -78,6 +78,20 @@ def test_accuracy_holds_its_margins(das: Das, inputs: tuple[Path, Path]) -> None
     held = sum(row["coverage"] * row["errors"] for row in of_counts) / sum(row["errors"] for row in of_counts)
     assert held > 0.93
     assert all(row["coverage"] > 0.7 for row in rows if row["of"] == "average")
+
+
+def test_budgets_are_tuned(das: Das, tmp_path: Path) -> None:
+    states = [f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52)]
+    path = write_configuration(tmp_path / "config.json", configuration(states))
+    code, out, _ = das("tune", path, "--margin", 81, "--json")
+    found = json.loads(out)
+    assert (code, len(found["queries"]), found["spent"]["charged"]["exact"]) == (0, 46, "1257281/1000000")
+    (row,) = [each for each in found["queries"] if each["query"] == "PH4/state_A-G"]
+    assert (row["margin"], row["margin_90"]) == (81, 68)
+    assert row["least_budget"] == pytest.approx(0.1406, abs=0.001)
+    scaled = json.loads(das("tune", path, "--total", "2", "--json")[1])
+    assert scaled["spent"]["charged"]["exact"] == "2"
+    assert "PH1_num/usa_A-G" in das("tune", path)[1]
 
 
 def test_refusals(refused: Refuse, das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:
