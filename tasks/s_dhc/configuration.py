@@ -1,4 +1,4 @@
-"""config.json of the S-DHC program (docs/spec/files.md#s-dhc), with two keys of our own; exact and public."""
+"""config.json of the S-DHC program (docs/s-dhc.md#input), with two keys of our own; exact and public."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -440,3 +441,40 @@ def test_a_release_is_charged_once_and_its_files_are_the_programs(tmp_path: Path
         for each in estimates.values()
     ]
     assert len(set(totals)) == 1
+
+
+def test_a_run_that_stopped_goes_on_with_the_same_noise_and_one_charge(
+    tmp_path: Path, made: Country, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before each stage after the gate and taken up again, also without its input: one charge, one release."""
+    settings = settings_of(tmp_path, made, estimates=True)
+    settings.directory.create()
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.open_account(Account("census", "zcdp", Fraction(2)))
+    noisy = []
+    for stage in ("measure", "averages", "release", "commit"):
+        assert InProcess(settings, HERE, before=stage).run() is None
+        if stage != "measure":
+            noisy.append(answers_of(settings.directory))
+        for name in ("persons", "units", "geo"):
+            (tmp_path / f"data/{name}.csv").unlink(missing_ok=True)
+    shutil.rmtree(settings.directory / "noisy")  # as after a reboot: stages' files are made again
+    release = InProcess(settings, HERE).run()
+    rows = pd.read_parquet(release / "PH7/PH7.parquet")
+    counts = rows[(rows["REGION_TYPE"] == "STATE") & (rows["ITERATION_CODE"] == "*")]["COUNT"]
+    for answers in noisy:
+        places = [0, 39, 50]  # of 01, 44 and 56 among the states
+        assert answers["sdhc/PH7/state_*"][places].ravel().tolist() == counts.tolist()
+    (row,) = ledger.rows("census")
+    assert (row.amount, row.status) == (Fraction("1.257281"), "released")
+    assert not settings.directory.path.exists()
+
+
+def test_rows_that_are_not_truncated_are_never_measured(tmp_path: Path, made: Country) -> None:
+    settings = settings_of(tmp_path, made, truncated=False)
+    settings.directory.create()
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.open_account(Account("census", "zcdp", Fraction(2)))
+    with pytest.raises(Refused, match="not truncated"):
+        InProcess(settings, HERE).run()
+    assert ledger.rows("census") == []
