@@ -17,7 +17,7 @@ import numpy as np
 
 from spine.declaration.declaration import Declaration
 from spine.geography import BoolArray
-from spine.top_down.histogram import DETAILED, Product
+from spine.top_down.histogram import Product
 from spine.top_down.queries import query_group
 
 OWN, FLOW = "own kernel", "minimum-cost flow"
@@ -79,25 +79,3 @@ def cell_name(product: Product, cell: int) -> str:
     """Return the labels of a cell, by axis."""
     at = np.unravel_index(cell, product.shape)
     return ", ".join(f"{axis.name} {axis.labels[int(own)]}" for axis, own in zip(product.axes, at, strict=True))
-
-
-def coordinate_labels(product: Product, query: str) -> list[tuple[str, ...]]:
-    """Return for each coordinate of a query group the labels of what it asks, in the order of the axes."""
-    recodes = {recode.axis: recode for recode in product.recodes if recode.name in query.split("*")}
-    asked = [
-        axis for axis in product.axes if query == DETAILED or axis.name in query.split("*") or axis.name in recodes
-    ]
-    group = query_group(product, query)
-    first = np.unique(group.coordinate, return_index=True)[1]
-    labels = []
-    for cell in first.tolist():
-        own = {axis.name: int(product.coordinates[axis.name][cell]) for axis in asked}
-        labels.append(
-            tuple(
-                recodes[axis.name].labels[recodes[axis.name].part[own[axis.name]]]
-                if axis.name in recodes
-                else axis.labels[own[axis.name]]
-                for axis in asked
-            )
-        )
-    return labels

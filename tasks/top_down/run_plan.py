@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.sampler import check_law
 from spine.allocations import Allocation
 from spine.geocodes import SpineKind
 from spine.noise import parameter, record_cost
@@ -169,6 +170,19 @@ def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     """Return the noise of a query group in a geounit with this share (paper, Theorem 3)."""
     noise_parameter = parameter(allocation, share, alpha)
     return DiscreteGaussian(noise_parameter) if allocation.definition == "zcdp" else TwoSidedGeometric(noise_parameter)
+
+
+def undrawable(
+    allocation: Allocation, shares: Mapping[str, Iterable[Fraction]]
+) -> Iterator[tuple[str, str, ValueError]]:
+    """Yield level, query group and reason of each law that the sampler cannot draw; shares: by level."""
+    for level, of_level in shares.items():
+        for share in filter(None, of_level):
+            for query, alpha in allocation.queries[level].items():
+                try:
+                    check_law(law(allocation, share, alpha))
+                except ValueError as error:
+                    yield level, query, error
 
 
 @lru_cache(maxsize=512)

@@ -32,13 +32,14 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield Check(f"sums of {level}", f"{len(table):,} rows", tuple(faults))
         below = table
     for each in declaration.levels if manifest["measurements"] else ():
-        columns = ["query", "share", "parameter"]
+        columns = ["query", "share", "variance_numerator", "variance_denominator"]
         rows = pd.read_parquet(release / f"{MEASUREMENTS}/{each.name}.parquet", columns=columns).drop_duplicates()
         asked = declaration.allocation.queries[each.name]
         wrong = [
             f"{query} with the share {share} has another law"
-            for query, share, parameter in rows.itertuples(index=False)
+            for query, share, *exact in rows.itertuples(index=False)
             if query not in asked
-            or str(law(declaration.allocation, Fraction(share), asked[query]).parameter) != parameter
+            or "/".join(exact).removesuffix("/1")
+            != str(law(declaration.allocation, Fraction(share), asked[query]).parameter)
         ]
         yield Check(f"laws of {each.name}", f"{len(rows)} laws", tuple(wrong))

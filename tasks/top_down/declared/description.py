@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spine.declaration.declaration import Declaration, read_declaration
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.received import NotOfRelease
+from tasks.top_down.release.tables import MEASURED
 
 MEASUREMENTS = "measurements"
 COUNT = "COUNT"
@@ -80,26 +82,10 @@ def description(manifest: Mapping[str, Any]) -> Description:
 
 
 def _measurements(declaration: Declaration, level: str) -> Table:
-    geounit = geounit_columns(declaration, level)
+    geounit, records = geounit_columns(declaration, level), declaration.records
     return Table(
         f"Noisy measurements by {level}",
-        (
-            *geounit,
-            Column("query", "text", "the query group"),
-            Column(
-                "value", declaration.records, "its noisy answers, in C order of the axes that it asks", type="array"
-            ),
-            Column("share", "fraction", "the share of the budget that the geounit has"),
-            Column("parameter", "number", "of the noise, exact: sigma squared of the discrete Gaussian, or the scale"),
-            Column(
-                "variance",
-                f"{declaration.records}, squared",
-                "the variance of the noise in one answer",
-                type="number",
-                role="variance",
-                of="value",
-            ),
-        ),
+        (*geounit, *(replace(each, unit=each.unit.replace("persons or units", records)) for each in MEASURED)),
         parquet=f"{MEASUREMENTS}/{level}.parquet",
         key=(*(column.name for column in geounit), "query"),
     )

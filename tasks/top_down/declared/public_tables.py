@@ -9,6 +9,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privacy.noise.sampler import check_law
+from spine.allocations import Allocation
 from spine.declaration.classes import classify
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
@@ -34,7 +35,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.declared.shipped import find_declaration
-from tasks.top_down.run_plan import law
+from tasks.top_down.run_plan import undrawable
 
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
@@ -106,7 +107,10 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
     if refused := classify(declaration).refused:
         key, _, text = refused.partition(": ")
         return None, as_findings(path, [Fault(key, text)])
-    form, findings = declaration.form, as_findings(path, _undrawable(declaration))
+    form, allocation = declaration.form, declaration.allocation
+    findings = as_findings(
+        path, _undrawable(allocation, {level: [share] for level, share in allocation.levels.items()})
+    )
     names = list(dict.fromkeys([form.leaves.key, *leaf_columns(declaration)]))
     leaves, faults_of_leaves = _read_columns(beside(path, form.leaves.file), names, form.delimiter)
     findings += faults_of_leaves
@@ -147,15 +151,12 @@ def group_columns(declaration: Declaration, of: Sequence[str]) -> list[str]:
     return list(of)
 
 
-def _undrawable(declaration: Declaration) -> Iterator[Fault]:
-    """Yield queries whose noise the sampler cannot draw at the share of a level."""
-    allocation = declaration.allocation
-    for level, share in allocation.levels.items():
-        for query, alpha in allocation.queries[level].items():
-            try:
-                check_law(law(allocation, share, alpha))
-            except ValueError as error:
-                yield Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {error}")
+def _undrawable(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> list[Fault]:
+    """Find queries whose noise the sampler cannot draw at a share of a level."""
+    found = undrawable(allocation, shares)
+    return [
+        Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {error}") for level, query, error in found
+    ]
 
 
 def _read_columns(
@@ -219,23 +220,10 @@ def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, lis
         return None, as_findings(path, faults)
     figures = Figures(tuple(counts), tuple(totals))
     bounds, faults = read_bounds(hierarchy, figures)
-    faults += _undrawable_shares(hierarchy)
+    faults += _undrawable(declaration.allocation, distinct_shares(hierarchy.spine))[:1]  # of a bypass
     if bounds is None or faults:
         return None, as_findings(path, faults)
     return Declared(declaration, hierarchy, figures, bounds), []
-
-
-def _undrawable_shares(hierarchy: Hierarchy) -> list[Fault]:
-    """Find noise that a bypass makes too wide or too narrow to be drawn."""
-    allocation = hierarchy.declaration.allocation
-    for level, shares in distinct_shares(hierarchy.spine).items():
-        for share in filter(None, shares):
-            for query, alpha in allocation.queries[level].items():
-                try:
-                    check_law(law(allocation, share, alpha))
-                except ValueError as error:
-                    return [Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {error}")]
-    return []
 
 
 def _grouped(

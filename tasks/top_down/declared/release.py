@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
 from tasks.top_down.estimate.estimates import load_estimates, load_solves
-from tasks.top_down.run_plan import law, variance
+from tasks.top_down.release.measurements import tables_of_answers
 
 ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
@@ -108,33 +107,14 @@ def write_level(run: RunDirectory, staged: Path, level: str) -> None:
 def write_measurements(run: RunDirectory, staged: Path, level: str) -> None:
     """Write the noisy answers of a level; they are drawn again here, the same numbers as in estimation."""
     own = DeclaredRun(run.path)
-    measuring, plan = own.answers(own.name, ALL), own.declared.plan
-    number = plan.spine.levels.index(level)
-    tables = []
-    for first in range(0, len(plan.spine.starts[number]), plan.rows):
-        last = min(first + plan.rows, len(plan.spine.starts[number]))
-        shares = plan.spine.shares[number][first:last]
-        measured = np.flatnonzero(shares)
-        answers = measuring(number, first, last).answers
-        for query, alpha in plan.allocation.queries[level].items():
-            exact = [Fraction(share, plan.spine.denominator) for share in shares[measured].tolist()]
-            laws = {share: law(plan.allocation, share, alpha) for share in set(exact)}
-            ends = np.arange(len(measured) + 1, dtype=np.int64) * answers[query].shape[1]
-            tables.append(
-                pa.table(
-                    _geounits(declared=own.declared, level=level, rows=measured + first)
-                    | {
-                        "query": pa.array([query] * len(measured), pa.string()),
-                        "value": pa.LargeListArray.from_arrays(
-                            pa.array(ends), pa.array(answers[query][measured].ravel())
-                        ).cast(pa.list_(pa.int64())),
-                        "share": pa.array([str(share) for share in exact], pa.string()),
-                        "parameter": pa.array([str(laws[share].parameter) for share in exact], pa.string()),
-                        "variance": pa.array([variance(laws[share]) for share in exact], pa.float64()),
-                    }
-                )
-            )
-    write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(tables))
+    measuring = own.answers(own.name, ALL)
+
+    def named(first: int, _last: int, rows: IntArray) -> dict[str, Any]:
+        return _geounits(own.declared, level, rows + first)
+
+    number = measuring.plan.spine.levels.index(level)
+    parts = [*tables_of_answers(measuring, number, named, np.int64)]
+    write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(parts).unify_dictionaries())
 
 
 def describe_release(run: RunDirectory, staged: Path) -> None:

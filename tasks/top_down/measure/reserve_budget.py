@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from hashlib import sha256
 
-from privacy.noise.sampler import check_law
 from spine.allocations import Allocation
 from spine.noise import distinct_shares, replacement_cost
 from tasks.lifecycle.errors import Failed, Refused
@@ -13,7 +13,7 @@ from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import spine_digest
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.run_plan import US, ProductName, law, request_digest
+from tasks.top_down.run_plan import US, ProductName, request_digest, undrawable
 from tasks.top_down.spend import planned_spend
 
 
@@ -33,7 +33,7 @@ def reserve_budget(run: TopDownRun, workers: Workers, charging: Charging) -> Non
     workers.map("reserve budget", run, check_cost, run.product_states)
     if validated.nation:
         for product in design.products:
-            check_laws(design.allocations[product], US, [design.allocations[product].levels[US]])
+            check_laws(design.allocations[product], {US: [design.allocations[product].levels[US]]})
     spend = planned_spend(design, nation=validated.nation)
     authorize(run, charging, validated.states, spend, configuration_digest(run), validated)
 
@@ -47,15 +47,10 @@ def check_cost(run: TopDownRun, product: ProductName, state: str) -> None:
     spine, allocation = run.spine(product, state), run.design.allocations[product]
     if replacement_cost(spine, allocation) != run.design.cost(product, nation=False):
         raise Failed(f"reserve budget: the noise on the spine of state {state} does not cost what is charged")
-    for level, shares in distinct_shares(spine).items():
-        check_laws(allocation, level, [share for share in shares if share])
+    check_laws(allocation, distinct_shares(spine))
 
 
-def check_laws(allocation: Allocation, level: str, shares: list[Fraction]) -> None:
-    """Refuse laws of a level that cannot be drawn."""
-    for share in shares:
-        for query, alpha in allocation.queries[level].items():
-            try:
-                check_law(law(allocation, share, alpha))
-            except ValueError as error:
-                raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}") from None
+def check_laws(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> None:
+    """Refuse laws that cannot be drawn; shares: by level."""
+    for level, query, error in undrawable(allocation, shares):
+        raise Refused(f"the noise of {query} in level {level} cannot be drawn: {error}")

@@ -6,6 +6,7 @@ They are drawn again here: the same numbers as in estimation.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privacy.noise.laws import Law
 from spine.geography import IntArray
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
@@ -68,47 +68,54 @@ def write_level(source: Source, product: ProductName, state: str, level: str, st
     """Write the measurements of a level of a state."""
     name = f"{FOLDER}/{product}/{level}/{state}.parquet"
     measuring = source.answers(product, state)
-    spine = measuring.plan.spine
-    number = spine.levels.index(level)
+    number = measuring.plan.spine.levels.index(level)
     codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(source, product, state)[number]
+
+    def named(first: int, last: int, rows: IntArray) -> dict[str, pa.Array]:
+        return {"geounit": geounits(codes[first:last], rows)}
+
     with release_file(staged, name) as draft, pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
-        for first in range(0, len(spine.starts[number]), ROWS):
-            last = min(first + ROWS, len(spine.starts[number]))
-            writer.write_table(_table(measuring, number, first, last, codes[first:last]))
+        for table in tables_of_answers(measuring, number, named):
+            writer.write_table(table)
 
 
-def _table(measuring: StateAnswers, level: int, first: int, last: int, codes: Any) -> pa.Table:
-    """Return the rows of geounits first ... last - 1 by query group; a geounit with the share 0 has none."""
+def tables_of_answers(
+    measuring: StateAnswers,
+    level: int,
+    named: Callable[[int, int, IntArray], dict[str, pa.Array]],
+    kind: Any = np.int32,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a level's geounits by query group, some at a time; a geounit with the share 0 has none.
+
+    named: the columns that name some of the geounits first ... last - 1, by their places there. kind: of the answers.
+    """
     plan = measuring.plan
-    shares = plan.spine.shares[level][first:last]
-    measured = np.flatnonzero(shares)
-    answers = measuring(level, first, last).answers
-    distinct, law_of_row = np.unique(shares[measured], return_inverse=True)
-    fractions = [Fraction(share, plan.spine.denominator) for share in distinct.tolist()]
-    geounit, tables = geounits(codes, measured), []
-    for query, alpha in plan.allocation.queries[plan.spine.levels[level]].items():
-        values: IntArray = answers[query][measured].astype(np.int32)
-        ends = np.arange(len(measured) + 1, dtype=np.int32) * values.shape[1]
-        laws = [law(plan.allocation, share, alpha) for share in fractions]
-        exact = [_variance(each) for each in laws]
-        columns = [
-            geounit,
-            _dictionary(np.zeros(len(measured), np.int8), [query]),
-            pa.ListArray.from_arrays(pa.array(ends), pa.array(values.ravel())),
-            _dictionary(law_of_row.astype(np.int8), [str(share) for share in fractions]),
-            _dictionary(law_of_row.astype(np.int16), [numerator for numerator, _ in exact]),
-            _dictionary(law_of_row.astype(np.int16), [denominator for _, denominator in exact]),
-            pa.array(np.array([variance(each) for each in laws])[law_of_row] if laws else np.zeros(0)),
-        ]
-        tables.append(pa.table(columns, schema=SCHEMA))
-    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    for first in range(0, len(plan.spine.starts[level]), ROWS):
+        last = min(first + ROWS, len(plan.spine.starts[level]))
+        shares = plan.spine.shares[level][first:last]
+        measured = np.flatnonzero(shares)
+        answers = measuring(level, first, last).answers
+        distinct, law_of_row = np.unique(shares[measured], return_inverse=True)
+        fractions = [Fraction(share, plan.spine.denominator) for share in distinct.tolist()]
+        names, tables = named(first, last, measured), []
+        for query, alpha in plan.allocation.queries[plan.spine.levels[level]].items():
+            values: IntArray = answers[query][measured].astype(kind)
+            ends = np.arange(len(measured) + 1, dtype=np.int32) * values.shape[1]
+            laws = [law(plan.allocation, share, alpha) for share in fractions]
+            exact = [each.parameter for each in laws]
+            columns = {
+                "query": _dictionary(np.zeros(len(measured), np.int8), [query]),
+                "value": pa.ListArray.from_arrays(pa.array(ends), pa.array(values.ravel())),
+                "share": _dictionary(law_of_row.astype(np.int8), [str(share) for share in fractions]),
+                "variance_numerator": _dictionary(law_of_row.astype(np.int16), [str(each.numerator) for each in exact]),
+                "variance_denominator": _dictionary(
+                    law_of_row.astype(np.int16), [str(each.denominator) for each in exact]
+                ),
+                "variance": pa.array(np.array([variance(each) for each in laws])[law_of_row] if laws else np.zeros(0)),
+            }
+            tables.append(pa.table(names | columns))
+        yield pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
 def _dictionary(rows: Any, words: list[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(words, pa.string()))
-
-
-def _variance(noise: Law) -> tuple[str, str]:
-    """Return the exact parameter as numerator and denominator: sigma^2 of a discrete Gaussian, else the scale b."""
-    exact = noise.parameter
-    return str(exact.numerator), str(exact.denominator)

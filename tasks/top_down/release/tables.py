@@ -178,6 +178,23 @@ def _tables(product: str, *, whole_states: bool) -> list[Table]:
     ]
 
 
+# An answer of a geounit, behind what names it. The columns of a law are exact.
+MEASURED = (
+    Column("query", "text", "the query group"),
+    Column("value", "persons or units", "its noisy answers, in the order of its coordinates", type="array"),
+    Column("share", "fraction", "the share of the budget that the geounit has"),
+    Column("variance_numerator", "number", "with the denominator, the exact parameter of the noise"),
+    Column("variance_denominator", "number", "sigma squared of the discrete Gaussian, or the geometric scale"),
+    Column(
+        "variance",
+        "persons or units, squared",
+        "the variance of the noise in one answer",
+        type="number",
+        role="variance",
+        of="value",
+    ),
+)
+
 MICRODATA = (
     Table(
         "Microdata of persons",
@@ -253,19 +270,7 @@ OTHER_TABLES = (
         "Noisy measurements of {product}: {level}",
         (
             GEOUNIT,
-            Column("query", "text", "the query group"),
-            Column("value", "persons or units", "its noisy answers, in the order of its coordinates", type="array"),
-            Column("share", "fraction", "the share of the product's budget that the geounit has"),
-            Column("variance_numerator", "number", "with the denominator, the exact parameter of the noise"),
-            Column("variance_denominator", "number", "sigma squared of the discrete Gaussian, or the geometric scale"),
-            Column(
-                "variance",
-                "persons or units, squared",
-                "the variance of the noise in one answer",
-                type="number",
-                role="variance",
-                of="value",
-            ),
+            *MEASURED,
         ),
         parquet="measurements/{product}/{level}/{state}.parquet",
         split="state",
