@@ -138,21 +138,8 @@ class PrefectRunner(Runner[S]):
         for future in self.needed:
             future.result()
 
-    def reserve(
-        self,
-        function: Callable[..., Any],
-        /,
-        *after: Stage,
-        given: Input,
-        charge: Callable[[], Spend],
-        states: Sequence[str],
-        **arguments: Any,
-    ) -> Stage:
-        """Start the gate, after a person's approval where the settings ask for it; its artifact shows what it charged.
-
-        A place that another run has filled meanwhile is refused here: nothing is charged that could not be released.
-        A dry run ends here.
-        """
+    def before_gate(self, given: Input, charge: Callable[[], Spend], states: Sequence[str]) -> None:
+        """Wait for a person's approval where the settings ask for it. A dry run ends here."""
         if self.planned is not None:
             self.wait()
             self.planned.append(Planned(charge(), given.mark))
@@ -162,6 +149,12 @@ class PrefectRunner(Runner[S]):
             if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
                 await_approval(self.settings, given, charge(), states)
 
+    def gated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the gate, whose artifact shows what it charged.
+
+        A place that another run has filled meanwhile is refused: nothing is charged that could not be released.
+        """
+
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
                 self.workers.check()
@@ -170,7 +163,7 @@ class PrefectRunner(Runner[S]):
             remember_charge(self.settings)
             artifacts.publish_reserved(self.settings)
 
-        return super().reserve(reserve, *after, given=given, charge=charge, states=states, **arguments)
+        return reserve
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,15 @@ class Runner(ABC, Generic[S]):
         has to approve it.
         """
         self.charged = given.mark is None
-        return self.submit(GATE, function, *after, charging=self.settings.charging, **arguments)
+        self.before_gate(given, charge, states)
+        return self.submit(GATE, self.gated(function), *after, charging=self.settings.charging, **arguments)
+
+    def before_gate(self, given: Input, charge: Callable[[], Spend], states: Sequence[str]) -> None:
+        """Do what comes before the gate, as ask a person; by default nothing."""
+
+    def gated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the gate's function with what belongs to it in this runner."""
+        return function
 
     def commit(self, *after: Stage) -> Path:
         """Move the staged release to its place, end the run, and return the place."""

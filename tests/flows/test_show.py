@@ -28,11 +28,11 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import views
-from flows.reports.show.detailed_dhca.noise import CountNoise, margin_of_difference
 from flows.reports.show.detailed_dhca.presenters import explain_table
 from flows.reports.show.detailed_dhca.release import CELLS, Release
 from flows.reports.show.detailed_dhca.search import iterations_named, one_iteration, one_region, regions_named
 from flows.reports.show.geography import Region
+from flows.reports.show.laws import CountNoise, margin_of_difference
 from flows.reports.show.scope import Scope
 from flows.reports.show.view import NotThere, read_manifest
 from privacy.noise.laws import DiscreteGaussian

@@ -83,7 +83,7 @@ def test_tables_are_those_of_the_microdata(release, place):
             housing = homes[homes.RTYPE == "2"]
             assert tables["quarters"]["households"][2] == housing.COUNT.sum() == tables["housing"]["housing units"][0]
             assert tables["housing"]["occupied"] == [housing[housing.HH_STATUS == "1"].COUNT.sum()]
-            assert (row.persons, row.occupied) == (own.COUNT.sum(), tables["housing"]["occupied"][0])
+            assert (row.sums["persons"], row.sums["occupied"]) == (own.COUNT.sum(), tables["housing"]["occupied"][0])
 
 
 def test_the_combinations_of_races_are_in_the_order_of_cenrace(release, place):
@@ -113,9 +113,10 @@ def test_every_geounit_is_the_sum_of_what_lies_in_it(release):
         if one.level == "Block":  # on two spines and as a tabulation block
             assert len(view.same) == 2
             others = [views.geounit(release, Geounit(*other.key.split("/"))) for other in view.same]
-            assert {other.totals.persons for other in others} >= {view.totals.persons} - {None}
+            assert {other.totals.sums["persons"] for other in others} >= {view.totals.sums["persons"]} - {None}
     nation = views.geounit(release, release.top)
-    assert nation.totals.persons == sum(release.rows("tabulation", "State", s)[0].persons for s in release.states)
+    states = [release.rows("tabulation", "State", state)[0] for state in release.states]
+    assert nation.totals.sums["persons"] == sum(state.sums["persons"] for state in states)
 
 
 def test_noisy_answers_have_the_margin_of_their_exact_law(release, place):
@@ -134,7 +135,7 @@ def test_noisy_answers_have_the_margin_of_their_exact_law(release, place):
 def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
     view = views.geounit(release, COUNTY)
     assert [(one.count, one.released, one.margin) for one in view.margins] == [
-        ("total", view.totals.persons, 3.25),
+        ("total", view.totals.sums["persons"], 3.25),
         ("Hispanic", 7, None),
         ("P0020002", 7, None),
     ]

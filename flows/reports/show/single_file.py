@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show import rendering
-from flows.reports.show.caveats import caveat
 from flows.reports.show.confidence import column_at
 from flows.reports.show.release_pages import ReleasePages
-from flows.reports.show.tables.table import ReleaseTable, Selection
-from flows.reports.show.tables.views import CAVEATS
+from flows.reports.show.tables.table import Selection
+from flows.reports.show.tables.views import TableView, table_view
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 
@@ -31,17 +30,13 @@ def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], 
     if os.path.lexists(out):
         raise Refused(f"{out} is there already: choose a new file")
     chosen = [pages.table(table)] if table else list(pages.tables.values())
-    numbers = [one.number(Selection()) for one in chosen]
-    if sum(numbers) > MOST_ROWS:
+    if (rows := sum(one.number(Selection()) for one in chosen)) > MOST_ROWS:
         raise Refused(
-            f"{sum(numbers):,} rows are too many for one file, at most {MOST_ROWS:,}: choose a state (--scope) or a "
+            f"{rows:,} rows are too many for one file, at most {MOST_ROWS:,}: choose a state (--scope) or a "
             "table (--table)"
         )
-    data = {
-        "title": about["title"],
-        "reading": caveat(pages.manifest, CAVEATS["table"], clipped=bool(pages.manifest.get("clipped"))),
-        "tables": [_data(one, number) for one, number in zip(chosen, numbers, strict=True)],
-    }
+    views = [table_view(one, {"format": "csv"}, pages.manifest, pages.places) for one in chosen]
+    data = {"title": about["title"], "tables": list(map(_data, views))}
     packed = gzip.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9, mtime=0)
     script = (files("flows.reports.show") / "static/single.js").read_text()
     page = rendering.templates().get_template("single.html")
@@ -56,23 +51,10 @@ def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], 
     return out.stat().st_size
 
 
-def _data(table: ReleaseTable, number: int) -> dict[str, Any]:
-    """Return a table as the page has it: columns with the words of their codes, and rows, the largest counts first."""
-    rows = table.rows(Selection(), "", slice(0, number))
-    columns = []
-    for at, column in enumerate(table.columns):
-        filtered = column in table.keys
-        words = table.words(column) if filtered else {}
-        there = {str(row[at]) for row in rows} if words else set()
-        columns.append(
-            {
-                "name": column_at(column.name),
-                "title": column.title,
-                "meaning": column.meaning,
-                "role": column.role,
-                "filtered": filtered,
-                "numeric": not filtered and column.type in ("integer", "number"),
-                "words": {code: words[code] for code in sorted(there & words.keys())},
-            }
-        )
-    return {"name": table.resource.name, "title": table.resource.title, "columns": columns, "rows": rows}
+def _data(view: TableView) -> dict[str, Any]:
+    """Return a table as the page has it: its columns with the words of their codes, and its rows."""
+    columns = [
+        {**vars(column), "name": column_at(column.name), "words": view.words.get(column.name, {})}
+        for column in view.columns
+    ]
+    return {"name": view.name, "title": view.title, "reading": view.reading, "columns": columns, "rows": view.page.rows}

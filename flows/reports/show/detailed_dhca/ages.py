@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot
 
-from flows.reports.show.detailed_dhca.noise import margin_of_difference
 from flows.reports.show.detailed_dhca.release import Published
 from flows.reports.show.detailed_dhca.view_models import DifferenceRow
-from flows.reports.show.laws import margin_of_cells
+from flows.reports.show.laws import margin_of_cells, margin_of_difference
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES
 from tasks.detailed_dhca.person import LAST_AGE
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from flows.reports.show.confidence import confidence
 from flows.reports.show.detailed_dhca.iterations import Iteration
-from flows.reports.show.detailed_dhca.noise import margin_of_difference
 from flows.reports.show.detailed_dhca.presenters import present_group
 from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Release
 from flows.reports.show.detailed_dhca.view_models import Inside, SumOfChildren
 from flows.reports.show.geography import Region, title
-from flows.reports.show.laws import margin_of_cells
+from flows.reports.show.laws import margin_of_cells, margin_of_difference
 from privacy.noise.laws import Law
 from tasks.population_groups.levels import Level
 

@@ -18,9 +18,8 @@ from typing import Any
 from flows.reports.show.confidence import RELEASED, Confidence, confidence
 from flows.reports.show.database import Database
 from flows.reports.show.detailed_dhca.iterations import Iteration, read_tabulated
-from flows.reports.show.detailed_dhca.noise import CountNoise
 from flows.reports.show.geography import NATION, PUERTO_RICO, TITLES, Region, plain_name
-from flows.reports.show.laws import margin_of_cells, read_law
+from flows.reports.show.laws import CountNoise, margin_of_cells, read_law
 from flows.reports.show.scope import Scope
 from privacy.noise.laws import Law
 from privacy.noise.margins import margin_of_error

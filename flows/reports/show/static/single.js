@@ -5,7 +5,6 @@ const unpack = async (text) => {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 };
 const ROWS = 100; // of a page
-const CHOICES = 200; // values in a list to choose from
 const number = (value) => value.toLocaleString("en-US", { maximumFractionDigits: 12 }).replace("-", "−");
 const make = (name, text = "", more = {}) => Object.assign(document.createElement(name), { textContent: text, ...more });
 const within = (name, parts, more) => { const made = make(name, "", more); made.append(...parts); return made; };
@@ -105,18 +104,17 @@ const pyramidOf = ({ columns }, rows, estimatesOf) => {
     make("p", `Bars are age groups, as long as they have persons per year of age; the last is open and drawn to age 100. Whiskers are margins${more}.`, { className: "fine" })];
 };
 
-const start = ({ title, reading, tables }) => {
+const start = ({ title, tables }) => {
   const address = (asked, more) => `#${new URLSearchParams({ ...Object.fromEntries(asked), ...more })}`;
   const link = (text, hash) => make("a", text, { href: hash });
   const home = () => [tableOf("Tables", [{ content: "table" }, { content: "rows", numeric: true }], tables.map((one) => [link(one.title, `#table=${one.name}`), number(one.rows.length)]))];
-  const form = ({ columns, rows }, asked) => {
-    const fields = columns.map((column, at) => ({ ...column, at })).filter(({ filtered }) => filtered).map(({ name, title: heading, words, at }) => {
-      const codes = [...new Set(rows.map((row) => row[at]))];
-      if (codes.length < 2) return null;
-      if (codes.length > CHOICES) return within("label", [`${heading} `, make("input", "", { name: `by_${name}`, value: asked.get(`by_${name}`) ?? "", placeholder: "all" })]);
-      const options = codes.filter((code) => code !== null).sort().map((code) => make("option", words[code] ?? code, { value: code, selected: String(code) === asked.get(`by_${name}`) }));
+  const form = ({ columns }, asked) => {
+    const fields = columns.filter(({ filtered, choices }) => filtered && choices.length !== 1).map(({ name, title: heading, choices }) => {
+      const chosen = asked.get(`by_${name}`) ?? "";
+      if (!choices.length) return within("label", [`${heading} `, make("input", "", { name: `by_${name}`, value: chosen, placeholder: "all" })]);
+      const options = choices.map(([code, words]) => make("option", words || code, { value: code, selected: code === chosen }));
       return within("label", [`${heading} `, within("select", [make("option", "all", { value: "" }), ...options], { name: `by_${name}` })]);
-    }).filter(Boolean);
+    });
     const find = within("label", ["Find ", make("input", "", { name: "q", type: "search", value: asked.get("q") ?? "", placeholder: "name or code" })]);
     const made = within("form", [...fields, find, make("button", "Show")], { className: "filter" });
     made.addEventListener("submit", (event) => {
@@ -136,7 +134,7 @@ const start = ({ title, reading, tables }) => {
     return (row) => found.get(key(row));
   };
   const rowsOf = (table, asked) => {
-    const { name, columns } = table;
+    const { name, reading, columns } = table;
     const rows = sorted(table, table.rows.filter(filterOf(table, asked)), asked.get("sort") ?? "");
     const page = Math.min(Math.max(1, Number(asked.get("page")) || 1), Math.ceil(rows.length / ROWS) || 1);
     const heads = columns.map((column) => ({ numeric: column.numeric, title: column.meaning,

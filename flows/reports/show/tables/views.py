@@ -55,7 +55,7 @@ class TableList(View):
 
 @dataclass(frozen=True)
 class ColumnView:
-    """A column: its name in the file, heading, unit and meaning; choices: its codes, if it has few.
+    """A column: its name in the file, heading, unit, meaning and role; choices: its codes, if it has few.
 
     chosen: the code or words that it is filtered by; filtered: whether it can be.
     """
@@ -64,6 +64,7 @@ class ColumnView:
     title: str
     unit: str
     meaning: str
+    role: str
     numeric: bool
     filtered: bool
     choices: Sequence[tuple[str, str]]
@@ -201,9 +202,8 @@ def _column_view(table: ReleaseTable, column: Column, words: Mapping[str, str], 
     filtered = column in table.keys
     choices = [(code, words.get(code, "")) for code in table.choices(column)] if filtered else []
     numeric = not filtered and column.type in ("integer", "number")
-    return ColumnView(
-        column.name, column.title, column.unit, column.meaning, numeric, filtered, choices, by.get(column.name, "")
-    )
+    about = column.name, column.title, column.unit, column.meaning, column.role
+    return ColumnView(*about, numeric, filtered, choices, by.get(column.name, ""))
 
 
 def _in_words(total: Sum, why: str) -> str:

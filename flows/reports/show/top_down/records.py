@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -13,17 +14,13 @@ Place = TypeVar("Place")  # a Geounit, or its row in a view
 
 @dataclass(frozen=True)
 class GeounitTotals(Generic[Place]):
-    """A geounit with its sums; None where the release lacks the product, or the geounit is on the other's spine.
+    """A geounit with its sums by name; None where the release lacks the product, or it is on the other's spine.
 
     margin: of the persons, where the release has one.
     """
 
     geounit: Place
-    persons: int | None
-    adults: int | None
-    hispanic: int | None
-    units: int | None
-    occupied: int | None
+    sums: Mapping[str, int | None]
     margin: float | None = None
 
 

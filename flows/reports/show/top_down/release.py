@@ -23,13 +23,13 @@ from tasks.lifecycle.errors import Refused
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 
-TOTALS: dict[ProductName, dict[str, Count]] = {  # the sums of `GeounitTotals`
+TOTALS: dict[ProductName, dict[str, Count]] = {  # the sums of `GeounitTotals`, by their headings
     "persons": {
         "persons": PERSONS.count("total"),
-        "adults": PERSONS.count("voting age"),
-        "hispanic": PERSONS.count("Hispanic"),
+        "18 and over": PERSONS.count("voting age"),
+        "Hispanic": PERSONS.count("Hispanic"),
     },
-    "units": {"units": UNITS.count("total"), "occupied": UNITS.count("occupied")},
+    "units": {"housing units": UNITS.count("total"), "occupied": UNITS.count("occupied")},
 }
 ANSWER = "query, share, variance, len(value), value[1], variance_numerator, variance_denominator"
 MARGIN = "count, released, margin, estimate, standard_error"
@@ -150,14 +150,14 @@ class TopDownRelease:
         columns, joins = [], []
         for product, names in TOTALS.items():
             if product not in self.products_of(kind) or not self._is_there(kind, product, level, state):
-                columns += [f"NULL AS {name}" for name in names]
+                columns += [f'NULL AS "{name}"' for name in names]
                 continue
             path, code = self._source(kind, product, level, state)
             condition = where.format(code=code)  # within the sums, to skip row groups
-            sums = ", ".join(f"{_sum(product, count)} AS {name}" for name, count in names.items())
+            sums = ", ".join(f'{_sum(product, count)} AS "{name}"' for name, count in names.items())
             own = f"SELECT {code} AS code, {sums} FROM {path} WHERE {condition} GROUP BY 1"
             joins.append(f"LEFT JOIN ({own}) USING (code)")
-            columns += [f"coalesce({name}, 0) AS {name}" for name in names]
+            columns += [f'coalesce("{name}", 0) AS "{name}"' for name in names]
         columns.append("NULL AS margin")
         if name := self._margins_of(kind, "persons", level, state):
             wider = f"margin * {widening()} AS margin"
@@ -167,9 +167,10 @@ class TopDownRelease:
         chosen = f"SELECT code FROM ({codes}) WHERE {where.format(code='code')}"
         query = f"SELECT code, {', '.join(columns)} FROM ({chosen}) {' '.join(joins)} ORDER BY {order} {part}"
         times = query.count("?") // max(1, where.count("?"))
+        named = [name for names in TOTALS.values() for name in names]
         return [
-            GeounitTotals(Geounit(kind, level, state, code), *numbers)
-            for code, *numbers in self._database.ask(query, list(given) * times)
+            GeounitTotals(Geounit(kind, level, state, code), dict(zip(named, numbers, strict=True)), margin)
+            for code, *numbers, margin in self._database.ask(query, list(given) * times)
         ]
 
     def parts(
@@ -199,7 +200,7 @@ class TopDownRelease:
                 name: None if cells is None else sum(count for cell, count in cells.items() if counted[cell])
                 for name, counted in masks.items()
             }
-        return GeounitTotals(geounit, **found)
+        return GeounitTotals(geounit, found)
 
     def number(self, kind: str, level: str, state: str, prefix: str = "") -> int:
         """Return how many geounits of a level and code prefix a state has."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from flows.reports.show.paging import Page
 from flows.reports.show.top_down.records import EstimatedCount, GeounitTotals, NoisyAnswer
+from flows.reports.show.top_down.release import TOTALS
 from flows.reports.show.top_down.tables import CountTable
 from flows.reports.show.view import Table, View
 from spine.redistricting import PERSON_TABLES, TABLE_TITLES
@@ -45,9 +46,9 @@ class SpineLevelRow:
 
 def table_of_totals(rows: Sequence[GeounitTotals[GeounitItem]]) -> Table:
     """Return geounits with their sums."""
-    sums = ["PERSONS", "18_AND_OVER", "HISPANIC", "HOUSING_UNITS", "OCCUPIED", "MARGIN_OF_PERSONS"]
-    return ["KIND", "LEVEL", "STATE", "CODE", "NAME", *sums], [
-        [*one.geounit.key.split("/"), one.geounit.name, *astuple(one)[1:]] for one in rows
+    sums = [name.upper().replace(" ", "_") for names in TOTALS.values() for name in names]
+    return ["KIND", "LEVEL", "STATE", "CODE", "NAME", *sums, "MARGIN_OF_PERSONS"], [
+        [*one.geounit.key.split("/"), one.geounit.name, *one.sums.values(), one.margin] for one in rows
     ]
 
 
@@ -57,6 +58,7 @@ class Redistricting(View):
 
     margin: str
     states: Sequence[GeounitTotals[GeounitItem]]
+    columns: Sequence[str]
     levels: Sequence[SpineLevelRow]
     entities: Sequence[str]
     facts: Sequence[tuple[str, str]]
@@ -121,8 +123,7 @@ class Listing(View):
     page: Page[GeounitTotals[GeounitItem]]
     sort: str
     within: GeounitItem | None
-    units: bool
-    persons: bool
+    columns: Sequence[str]
     margins: bool
     map: str = ""
     view: str = "listing"

@@ -13,7 +13,7 @@ from flows.reports.show.paging import limit, page_of
 from flows.reports.show.search import FOUND, Answer, Answers, FoundView, Vocabulary, matches, words_of
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, OFF_SPINE, TABULATION, Geounit, title_of
 from flows.reports.show.top_down.records import GeounitTotals
-from flows.reports.show.top_down.release import TopDownRelease
+from flows.reports.show.top_down.release import TOTALS, TopDownRelease
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
 from flows.reports.show.top_down.view_models import (
     GeounitItem,
@@ -41,7 +41,7 @@ CAVEATS = {
     "find": "The release contains every geounit listed here. Codes must be complete: 5 digits for a county, 11 for a "
     "tract, 15 for a block.",
 }
-SORTS = {"": "coalesce(persons, units) DESC, code", "code": "code"}
+SORTS = {"": """coalesce("persons", "housing units") DESC, code""", "code": "code"}
 
 
 def overview(release: TopDownRelease) -> Redistricting:
@@ -62,6 +62,7 @@ def overview(release: TopDownRelease) -> Redistricting:
         reading=caveat(manifest, CAVEATS["overview"]),
         margin=describe_margins(release, given=release.has_margins),
         states=[present_totals(release, row) for row in states],
+        columns=[name for names in TOTALS.values() for name in names],
         levels=list(_levels(release)),
         entities=[title_of(family, several=True) for family in release.levels("entities")],
         facts=facts,
@@ -159,8 +160,7 @@ def listing(
         page=page_of(release.number(kind, level, state, within), page, read),
         sort=sort,
         within=present_geounit(release, inside) if inside else None,
-        units="units" in products,
-        persons="persons" in products,
+        columns=[name for product, names in TOTALS.items() if product in products for name in names],
         margins=margins,
     )
 
@@ -249,7 +249,7 @@ def present_geounit(release: TopDownRelease, geounit: Geounit) -> GeounitItem:
 
 def present_totals(release: TopDownRelease, row: GeounitTotals[Geounit]) -> GeounitTotals[GeounitItem]:
     """Return the row of a geounit with its sums."""
-    return GeounitTotals(**{**vars(row), "geounit": present_geounit(release, row.geounit)})
+    return GeounitTotals(present_geounit(release, row.geounit), row.sums, row.margin)
 
 
 def describe_margins(release: TopDownRelease, *, given: bool) -> str:
