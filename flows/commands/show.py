@@ -83,7 +83,7 @@ def show(
 def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import released_by
-    from flows.reports.show.maps.places import places_of
+    from flows.reports.show.maps.boundaries import places_of
     from flows.reports.show.scope import Scope
     from flows.reports.show.view import anybodys, read_manifest
 
@@ -101,8 +101,7 @@ def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[
 def _write(shown: ReleasePages, check: Check, folder: Path | None, file: Path | None, table: str | None) -> None:
     """Write a copy of the pages into a folder, or one file of the tables."""
     from flows.reports.show.application import about
-    from flows.reports.show.export import export
-    from flows.reports.show.single_file import write_single_file
+    from flows.reports.show.export import export, write_single_file
     from flows.reports.show.view import anybodys
 
     check.run()

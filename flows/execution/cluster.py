@@ -8,23 +8,58 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
 import dask
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
 from dask.utils import parse_bytes
 from distributed import Client, LocalCluster
 from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
-from flows.execution.certificate import own_security
 from flows.execution.cluster_settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
 from tasks.lifecycle.workers import Paths, Progress, Workers, silent
+
+ALWAYS = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def own_security() -> Security:
+    """Return a key and a certificate for all sides of one cluster, as Dask's `Security.temporary` does.
+
+    Dask's is valid from the second in which it is made: once the clock is set back, no worker connects any more. This
+    one's dates say nothing, since the key ends with the cluster.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dask-internal")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(ALWAYS[0])
+        .not_valid_after(ALWAYS[1])
+        .sign(key, SHA256())
+    )
+    shown = certificate.public_bytes(serialization.Encoding.PEM).decode()
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    sides = ("client", "scheduler", "worker")
+    each = {f"tls_{side}_cert": shown for side in sides} | {f"tls_{side}_key": secret for side in sides}
+    return Security(require_encryption=True, tls_ca_file=shown, **each)
+
 
 # No data leaves the workers' memory except into the run's own files.
 QUIET = {

@@ -12,7 +12,7 @@ from functools import partial
 from multiprocessing import forkserver, get_context
 from multiprocessing.util import get_temp_dir
 
-from flows.reports.leftovers import removed_when_stopped
+from flows.reports.terminal import removed_when_stopped
 
 METHOD = "forkserver"  # of multiprocessing, and of Dask's setting distributed.worker.multiprocessing-method
 # Read when a process starts or imports, so the fork server has them and its workers inherit them.

@@ -25,7 +25,7 @@ from typing import IO
 
 from flows.execution.fork_server import variables
 from flows.execution.server_process import LISTENING, PASSWORD, serve
-from flows.reports.leftovers import removed_when_stopped
+from flows.reports.terminal import removed_when_stopped
 from tasks.lifecycle.errors import Failed, Refused
 
 PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work

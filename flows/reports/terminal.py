@@ -20,8 +20,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from flows.reports.leftovers import remove_leftovers
 from tasks.lifecycle.errors import Refused
+
+_removers: list[Callable[[], None]] = []
+
+
+def removed_when_stopped(remove: Callable[[], None]) -> None:
+    """Have `remove_leftovers` call a function, which an exit handler calls otherwise."""
+    _removers.append(remove)
+
+
+def remove_leftovers() -> None:
+    """Remove what is left, in a process that is about to leave at once."""
+    for remove in _removers:
+        with suppress(OSError):
+            remove()
+
 
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
 

@@ -21,8 +21,7 @@ from distributed import LocalCluster
 from distributed.security import Security
 from distributed.utils import get_ip
 
-from flows.execution.certificate import own_security
-from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster
+from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster, own_security
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import Refuse
 

@@ -21,10 +21,8 @@ from show_release import serving, urlopen
 from flows.commands.show import open_release
 from flows.reports.show.detailed_dhca.maps import iteration_map
 from flows.reports.show.maps import boundaries, projection
-from flows.reports.show.maps.boundaries import read_boundaries
-from flows.reports.show.maps.classes import Classes, quantile_classes
-from flows.reports.show.maps.drawing import SMALLEST
-from flows.reports.show.maps.places import Places
+from flows.reports.show.maps.boundaries import Places, read_boundaries
+from flows.reports.show.maps.drawing import SMALLEST, Classes, quantile_classes
 from flows.reports.show.top_down.maps import SUBJECTS, geounit_map
 from flows.reports.show.top_down.tables import tables_of
 from flows.reports.show.view import NotThere

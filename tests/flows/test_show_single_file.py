@@ -17,7 +17,7 @@ import pytest
 from show_release import faults, with_estimates
 
 from flows.commands.show import open_release
-from flows.reports.show import single_file
+from flows.reports.show import export
 from tasks.detailed_dhca.pyramid import pyramid
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
@@ -42,7 +42,7 @@ def test_one_file_has_every_row_of_its_scope(released, bottom_up_released, tmp_p
         printed("show", released, "--single-file", file)
     printed("show", bottom_up_released, "--single-file", tmp_path / "other.html", "--table", "by-sex")
     assert [table["name"] for table in data_of(tmp_path / "other.html")["tables"]] == ["by-sex"]
-    monkeypatch.setattr(single_file, "MOST_ROWS", 10)
+    monkeypatch.setattr(export, "MOST_ROWS", 10)
     with pytest.raises(Refused, match=r"too many for one file, at most 10: choose a state \(--scope\)"):
         printed("show", released, "--single-file", tmp_path / "third.html")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.bottom_up.options import Epsilons, budgets, short
+from flows.commands.bottom_up.noise import Epsilons, budgets, short
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import Curator, ExactOptions
 from flows.execution.bottom_up_settings import BottomUpSettings

@@ -1,9 +1,9 @@
-"""The confidence of the margins in one answer: 95% by default, as in the release, or any other from its exact laws."""
+"""The confidence of the margins in one answer, 95% by default or any other, and how to read it, in words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -12,6 +12,18 @@ from statistics import NormalDist
 from typing import Any
 
 from flows.reports.show.view import NotThere, Table, View
+
+EXACT = "These are exact counts without any noise. Never publish them."
+NO_ESTIMATES = " Estimates are left out: their margins are known at 95% alone."
+CLIPPED = " Negative counts were set to 0 after all sums, so small counts are too high on average and sums may differ."
+
+
+def caveat(manifest: Mapping[str, Any], text: str, *, clipped: bool = False) -> str:
+    """Return how to read a view of a noisy release; of exact counts, that they are exact."""
+    level = confidence()
+    if not level.is_released:
+        text = text.replace("95 of 100", f"{level.percent} of 100") + NO_ESTIMATES * ("estimates" in manifest)
+    return EXACT if "NOT_PRIVATE" in manifest else text + CLIPPED * clipped
 
 
 @dataclass(frozen=True)

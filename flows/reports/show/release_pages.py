@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.caveats import caveat
+from flows.reports.show.confidence import caveat
 from flows.reports.show.database import Database
-from flows.reports.show.maps.places import Places
+from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import FEW, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection

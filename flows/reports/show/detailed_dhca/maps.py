@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from math import hypot
 
-from flows.reports.show.detailed_dhca.caveats import caveat
-from flows.reports.show.detailed_dhca.presenters import explain_missing, known_iteration, regions_above
+from flows.reports.show.detailed_dhca.presenters import caveat, explain_missing, known_iteration, regions_above
 from flows.reports.show.detailed_dhca.release import Published, Release
 from flows.reports.show.detailed_dhca.search import one_iteration
 from flows.reports.show.geography import NATION, PUERTO_RICO, Region, title
-from flows.reports.show.maps.places import Places
+from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.maps.view import MapRow, MapView, link, map_of
 from flows.reports.show.view import NotThere
 

@@ -14,10 +14,9 @@ from flows.reports.show.detailed_dhca.presenters import present_iteration, prese
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
 from flows.reports.show.geography import TITLES, Region
-from flows.reports.show.paging import page_asked
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
-from flows.reports.show.view import NotThere, View
+from flows.reports.show.view import NotThere, View, page_asked
 
 
 class DetailedDhcaPages(ReleasePages):

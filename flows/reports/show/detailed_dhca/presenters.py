@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flows.reports.show import confidence as answers
 from flows.reports.show.confidence import confidence
 from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.release import LevelFacts, Published, Release
@@ -12,6 +13,36 @@ from flows.reports.show.geography import Region, title
 from flows.reports.show.view import NotThere
 from tasks.detailed_dhca.details import SHAPES, TABLE_NAMES
 from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, Level
+
+MARGIN = "In at least 95 of 100 runs the noise is no larger than the margin. "
+CAVEATS = {
+    "overview": "A group's own noisy size chose its table. Below the state, a group whose noisy total was too small is "
+    "suppressed: a group without a row may be small or empty, but its count is not known to be 0.",
+    "region": MARGIN
+    + "This holds over all runs, not only over those in which a count was large enough to be published: "
+    "small published counts below the state are too high on average.",
+    "iteration": MARGIN + "This holds over all runs, not only over those in which a count was published: where many "
+    "regions are suppressed, the small counts that remain are too high on average.",
+    "group": MARGIN
+    + "This holds over all runs, whether or not they would have published this group. The margin covers "
+    "the noise alone, not the errors of the census itself.",
+    "missing": "No count does not mean a count of 0. The reason follows from a noisy total or from the run's settings; "
+    "the group may be empty or not.",
+    "same": "These are one and the same count: the two regions are made of the same blocks and share one noisy answer. "
+    "Their difference is exactly 0, which is no information about the noise.",
+    "compare": "The two groups have independent noise, even where one region contains the other, so the margin is that "
+    "of the exact law of their difference: in at least 95 of 100 runs two groups of equal size differ by no more.",
+    "iterations": "Regional iterations, and the Detailed ones in each: all their codes are in it. A person may "
+    "be in several, so they do not add up.",
+    "find": "The release contains every region and iteration listed here. The page of a group has its count, or the "
+    "reason why it has none.",
+}
+
+
+def caveat(release: Release, view: str) -> str:
+    """Return how to read a view of this release."""
+    clipped = release.clipped and view not in ("find", "missing")
+    return answers.caveat(release.manifest, CAVEATS[view], clipped=clipped)
 
 
 def known_iteration(release: Release, code: str) -> Iteration:

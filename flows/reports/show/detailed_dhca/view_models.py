@@ -7,8 +7,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 from flows.reports.show.detailed_dhca.age_measures import Measure
-from flows.reports.show.paging import Page
-from flows.reports.show.view import Table, View
+from flows.reports.show.view import Page, Table, View
 from privacy.accounting.composition import SpendRow
 from tasks.detailed_dhca.details import SEXES, SHAPES
 from tasks.detailed_dhca.pyramid import Pyramid

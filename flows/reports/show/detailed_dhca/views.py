@@ -12,10 +12,11 @@ from functools import partial
 from flows.reports.show import search
 from flows.reports.show.detailed_dhca.age_measures import age_measures
 from flows.reports.show.detailed_dhca.ages import common_pyramids, differences, total_difference
-from flows.reports.show.detailed_dhca.caveats import CAVEATS, caveat
 from flows.reports.show.detailed_dhca.child_areas import groups_inside
 from flows.reports.show.detailed_dhca.iterations import Iteration
 from flows.reports.show.detailed_dhca.presenters import (
+    CAVEATS,
+    caveat,
     describe_law,
     explain_table,
     known_iteration,
@@ -40,9 +41,8 @@ from flows.reports.show.detailed_dhca.view_models import (
 )
 from flows.reports.show.geography import Region, title
 from flows.reports.show.maps.view import link
-from flows.reports.show.paging import limit, page_of
 from flows.reports.show.search import FOUND, Answer, Answers, FoundView, matches, words_of
-from flows.reports.show.view import NotThere
+from flows.reports.show.view import NotThere, limit, page_of
 from tasks.detailed_dhca.pyramid import pyramid
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import number

@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,30 @@ import numpy as np
 import pyarrow as pa
 
 from flows.reports.show.maps.projection import Floats, unwrapped
+from tasks.inputs.points import POINTS, Points, points_of_2020
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
+
+
+@dataclass(frozen=True)
+class Places:
+    """Points, as (latitude, longitude), and shapes of regions."""
+
+    points: Points = field(default_factory=dict)
+    shapes: Shapes | None = None
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The region types that a map can show."""
+        shaped = self.shapes.types if self.shapes else set()
+        return frozenset({region.type for region in self.points} | shaped)
+
+
+def places_of(release: Path, manifest: Mapping[str, Any], boundaries: Sequence[Path] = ()) -> Places:
+    """Return where the regions of a release are. Raises Refused where a file of boundaries has none."""
+    own = POINTS.of_release(release, manifest["files"])
+    return Places({**points_of_2020(), **own}, read_boundaries(boundaries))
+
 
 CODES = ("GEOID", "GEOID20", "GEOID10", "GEO_ID", "AFFGEOID", "AIANNHCE")  # columns that may hold a region's code
 TYPES = {2: "STATE", 5: "COUNTY", 11: "TRACT", 7: "PLACE", 10: "COUSUB", 4: "AIANNH"}  # by digits

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flows.reports.show.maps.classes import RELATIVE_MARGINS, Classes, quantile_classes
-from flows.reports.show.maps.drawing import Drawing, Item, draw
-from flows.reports.show.maps.places import Places
-from flows.reports.show.paging import Page, page_asked, page_of
-from flows.reports.show.view import NotThere, Table, View
+from flows.reports.show.maps.boundaries import Places
+from flows.reports.show.maps.drawing import RELATIVE_MARGINS, Classes, Drawing, Item, draw, quantile_classes
+from flows.reports.show.view import NotThere, Page, Table, View, page_asked, page_of
 from tasks.inputs.regions import Region
 
 BY = ("count", "share", "margin")

@@ -11,9 +11,9 @@ from typing import Any
 from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database
 from flows.reports.show.laws import margin_of_cells, most_cells, read_law
-from flows.reports.show.paging import limit
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
+from flows.reports.show.view import limit
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
 from tasks.inputs.regions import PUERTO_RICO

@@ -7,12 +7,11 @@ from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
-from flows.reports.show.caveats import caveat
-from flows.reports.show.maps.places import Places
+from flows.reports.show.confidence import caveat
+from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.maps.view import MapRow, MapView, link, map_of
-from flows.reports.show.paging import Page, page_asked, page_of
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
-from flows.reports.show.view import NotThere, Table, View
+from flows.reports.show.view import NotThere, Page, Table, View, page_asked, page_of
 from tasks.inputs.regions import PUERTO_RICO, Region
 from tasks.lifecycle.description import Column
 from tasks.pages import number

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flows.reports.show.geography import STATES, Region, capitalized
+from tasks.top_down.release.tables import REGION_TYPES
 
 US = "US"
 GEOUNIT_KINDS: dict[str, str] = {
@@ -20,14 +21,6 @@ GEOUNIT_KINDS: dict[str, str] = {
 TABULATION = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12, "Block": 15}  # digits of the public code
 OFF_SPINE = {"place": 7, "mcd": 10, "aian": 4}
 WORDS = {US: "nation", "mcd": "county subdivision", "aian": "AIAN area"}  # other levels are their own words
-REGION_TYPES = {  # in files of names
-    "State": "STATE",
-    "County": "COUNTY",
-    "Tract": "TRACT",
-    "place": "PLACE",
-    "mcd": "COUSUB",
-    "aian": "AIANNH",
-}
 
 
 @dataclass(frozen=True, order=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from flows.reports.show.caveats import caveat
+from flows.reports.show.confidence import caveat
 from flows.reports.show.geography import STATES, capitalized
-from flows.reports.show.maps.places import Places
+from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.maps.view import MapRow, MapView, link, map_of
 from flows.reports.show.top_down.geounits import US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease

@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.paging import page_asked
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import only
 from flows.reports.show.top_down import maps, views
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, US, Geounit, title_of
 from flows.reports.show.top_down.release import TopDownRelease
-from flows.reports.show.view import View
+from flows.reports.show.view import View, page_asked
 from tasks.lifecycle.errors import Refused
 
 

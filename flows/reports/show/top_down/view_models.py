@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flows.reports.show.paging import Page
 from flows.reports.show.top_down.records import EstimatedCount, GeounitTotals, NoisyAnswer
 from flows.reports.show.top_down.release import TOTALS
 from flows.reports.show.top_down.tables import CountTable
-from flows.reports.show.view import Table, View
+from flows.reports.show.view import Page, Table, View
 from spine.redistricting import PERSON_TABLES, TABLE_TITLES
 from tasks.pages.words import count_title
 

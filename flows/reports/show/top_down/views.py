@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flows.reports.show import search
-from flows.reports.show.caveats import caveat
-from flows.reports.show.confidence import confidence, deviations
+from flows.reports.show.confidence import caveat, confidence, deviations
 from flows.reports.show.geography import STATES, capitalized
-from flows.reports.show.paging import limit, page_of
 from flows.reports.show.search import FOUND, Answer, Answers, FoundView, Vocabulary, matches, words_of
 from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, OFF_SPINE, TABULATION, Geounit, title_of
 from flows.reports.show.top_down.records import GeounitTotals
@@ -22,7 +20,7 @@ from flows.reports.show.top_down.view_models import (
     Redistricting,
     SpineLevelRow,
 )
-from flows.reports.show.view import NotThere, spend_facts
+from flows.reports.show.view import NotThere, limit, page_of, spend_facts
 
 NO_MARGIN = (
     "A TopDown count has no margin of error: it results from many noisy answers by least squares, the bound at 0, the "
