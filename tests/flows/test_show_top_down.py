@@ -178,7 +178,7 @@ def test_geounits_are_found_by_code_and_name(release):
 
 def test_the_terminal_and_files_have_the_same_tables(place, page):
     result = json.loads(das(place, "--region", "46003", "--json"))
-    total = result["totals"]["persons"]
+    total = result["totals"]["sums"]["persons"]
     text = das(place, "--region", "46003", "--table", "quarters")
     assert "households" in text
     assert "standard errors of the unbiased estimate" in text.replace("\n", " ")
