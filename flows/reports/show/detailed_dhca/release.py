@@ -181,6 +181,7 @@ class Release:
         region_id: str | None = None,
         prefix: str = "",
         code: str | None = None,
+        level: Level | None = None,
         order: str = "",
     ) -> list[Published]:
         """Return the published totals of a region type: of one region or an id prefix, of one iteration or all.
@@ -188,7 +189,7 @@ class Release:
         `order` ends the query (ORDER BY, LIMIT); only for one iteration.
         """
         found: list[Published] = []
-        for one, where, given in self._selections(region_type, region_id, prefix, code, None):
+        for one, where, given in self._selections(region_type, region_id, prefix, code, level):
             query, times = self._with_estimates("t1", one, "", where, order)
             found += self._published(one, self._database.ask(query, given * times), where, given)
         return found
