@@ -22,21 +22,6 @@ from rich.text import Text
 
 from tasks.lifecycle.errors import Refused
 
-_removers: list[Callable[[], None]] = []
-
-
-def removed_when_stopped(remove: Callable[[], None]) -> None:
-    """Have `remove_leftovers` call a function, which an exit handler calls otherwise."""
-    _removers.append(remove)
-
-
-def remove_leftovers() -> None:
-    """Remove what is left, in a process that is about to leave at once."""
-    for remove in _removers:
-        with suppress(OSError):
-            remove()
-
-
 WIDE = 200  # columns where the output is a file or a pipe, so that a finding is one line
 
 
@@ -156,3 +141,18 @@ def stay_interruptible() -> None:
     """
     if _leave and threading.current_thread() is threading.main_thread():  # only the main thread handles signals
         signal.signal(signal.SIGTERM, _leave[-1])
+
+
+_removers: list[Callable[[], None]] = []
+
+
+def removed_when_stopped(remove: Callable[[], None]) -> None:
+    """Have `remove_leftovers` call a function, which an exit handler calls otherwise."""
+    _removers.append(remove)
+
+
+def remove_leftovers() -> None:
+    """Remove what is left, in a process that is about to leave at once."""
+    for remove in _removers:
+        with suppress(OSError):
+            remove()

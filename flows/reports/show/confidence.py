@@ -18,14 +18,6 @@ NO_ESTIMATES = " Estimates are left out: their margins are known at 95% alone."
 CLIPPED = " Negative counts were set to 0 after all sums, so small counts are too high on average and sums may differ."
 
 
-def caveat(manifest: Mapping[str, Any], text: str, *, clipped: bool = False) -> str:
-    """Return how to read a view of a noisy release; of exact counts, that they are exact."""
-    level = confidence()
-    if not level.is_released:
-        text = text.replace("95 of 100", f"{level.percent} of 100") + NO_ESTIMATES * ("estimates" in manifest)
-    return EXACT if "NOT_PRIVATE" in manifest else text + CLIPPED * clipped
-
-
 @dataclass(frozen=True)
 class Confidence:
     """A confidence as a percentage, in digits: `95`, `99.5`."""
@@ -99,3 +91,11 @@ def column_at(name: str) -> str:
     """Return the name of a column at the confidence of this answer, `MOE_90`."""
     is_margin = name == "MOE" or name.startswith("MOE_")
     return name + f"_{confidence().percent}" * (is_margin and not confidence().is_released)
+
+
+def caveat(manifest: Mapping[str, Any], text: str, *, clipped: bool = False) -> str:
+    """Return how to read a view of a noisy release; of exact counts, that they are exact."""
+    level = confidence()
+    if not level.is_released:
+        text = text.replace("95 of 100", f"{level.percent} of 100") + NO_ESTIMATES * ("estimates" in manifest)
+    return EXACT if "NOT_PRIVATE" in manifest else text + CLIPPED * clipped

@@ -12,9 +12,10 @@ from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
 from flows.reports.tuning.tuning import CURVE
 from flows.reports.tuning.workbook_charts import suppression_sheet, trade_off_sheet
+from flows.reports.tuning.workbook_loss import LossSheet
 from flows.reports.tuning.workbook_noise import Inputs, NoiseCells, NoiseSheet
 from flows.reports.tuning.workbook_sheet import EXP, IF, INT, IS_NUMBER, LN, MAX, ROUND_UP, SQRT, Formula, Sheet
-from flows.reports.tuning.workbook_sums import LossSheet, SumsSheet
+from flows.reports.tuning.workbook_sums import SumsSheet
 from privacy.accounting.composition import spend
 from privacy.analyses.tuning import CELLS
 from tasks.detailed_dhca.details import AGES_NAMES, TABLE_NAMES

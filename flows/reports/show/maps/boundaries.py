@@ -24,27 +24,6 @@ from tasks.inputs.points import POINTS, Points, points_of_2020
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
 
-
-@dataclass(frozen=True)
-class Places:
-    """Points, as (latitude, longitude), and shapes of regions."""
-
-    points: Points = field(default_factory=dict)
-    shapes: Shapes | None = None
-
-    @cached_property
-    def types(self) -> frozenset[str]:
-        """The region types that a map can show."""
-        shaped = self.shapes.types if self.shapes else set()
-        return frozenset({region.type for region in self.points} | shaped)
-
-
-def places_of(release: Path, manifest: Mapping[str, Any], boundaries: Sequence[Path] = ()) -> Places:
-    """Return where the regions of a release are. Raises Refused where a file of boundaries has none."""
-    own = POINTS.of_release(release, manifest["files"])
-    return Places({**points_of_2020(), **own}, read_boundaries(boundaries))
-
-
 CODES = ("GEOID", "GEOID20", "GEOID10", "GEO_ID", "AFFGEOID", "AIANNHCE")  # columns that may hold a region's code
 TYPES = {2: "STATE", 5: "COUNTY", 11: "TRACT", 7: "PLACE", 10: "COUSUB", 4: "AIANNH"}  # by digits
 DRIVERS = {"ESRI Shapefile", "GeoJSON", "GPKG"}  # of GDAL
@@ -181,3 +160,23 @@ def _of_file(path: Path) -> Iterator[tuple[Region, Any]]:
         if plain.isdecimal() and len(plain) in TYPES:
             region = Region.named(TYPES[len(plain)], plain)
             yield region, shapely.transform(shape, unwrapped)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Points, as (latitude, longitude), and shapes of regions."""
+
+    points: Points = field(default_factory=dict)
+    shapes: Shapes | None = None
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The region types that a map can show."""
+        shaped = self.shapes.types if self.shapes else set()
+        return frozenset({region.type for region in self.points} | shaped)
+
+
+def places_of(release: Path, manifest: Mapping[str, Any], boundaries: Sequence[Path] = ()) -> Places:
+    """Return where the regions of a release are. Raises Refused where a file of boundaries has none."""
+    own = POINTS.of_release(release, manifest["files"])
+    return Places({**points_of_2020(), **own}, read_boundaries(boundaries))
