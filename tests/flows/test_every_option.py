@@ -69,6 +69,10 @@ GOOD = {
     "ddhcb validate": "EX/params EX/data --workers 1",  # of SafeTab-P: refused once its config.json is read
     "ddhcb run": "EX/params EX/data OUT",
     "ddhcb truth": "EX/params EX/data OUT --workers 1",
+    "sdhc validate": "EX/params/config.json EX/data --workers 1",  # of SafeTab-P: refused once it is read
+    "sdhc run": "EX/params/config.json EX/data OUT",
+    "sdhc truth": "EX/params/config.json EX/data OUT --workers 1",
+    "sdhc accuracy": "EX/params/config.json EX/data --runs 1 --workers 1",
     "tda explain": "example-districts",
     "tda validate": "EX/tda --workers 1",
     "tda run": "EX/tda OUT",

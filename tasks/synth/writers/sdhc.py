@@ -22,7 +22,7 @@ _TWO_DIGITS = [f"{number:02d}" for number in range(64)]
 
 
 def _identity(stretch: Stretch, unit: np.ndarray, words: tuple[str, str]) -> list[Columns]:
-    rtype = coded("RTYPE", list(words), stretch.units.kind[unit] > 0)
+    rtype = coded("RTYPE", list(words), (stretch.units.kind[unit] > 0).astype(np.int8))
     return [rtype, Columns({"MAFID": stretch.mafid}, unit)]
 
 
