@@ -12,6 +12,7 @@ from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
 from tasks.detailed_dhcb.coterminous import equate_coterminous
+from tasks.detailed_dhcb.estimates import estimate, has_both
 from tasks.detailed_dhcb.measure import measure
 from tasks.detailed_dhcb.release import stage_release
 
@@ -31,7 +32,12 @@ def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
         run.submit(f"household type and tenure ({level.name})", measure, gate, workers=workers, level=level)
         for level in levels
     ]
-    equated = run.submit("coterminous", equate_coterminous, *measured, **here)
+    if settings.estimates:
+        both = [level for level in levels if has_both(settings.directory, level)]  # type: ignore[arg-type]
+        measured += [
+            run.submit(f"estimates ({level.name})", estimate, *measured, workers=workers, level=level) for level in both
+        ]
+    equated = run.submit("coterminous", equate_coterminous, *measured, **here, estimates=settings.estimates)
     run.wait()
     staged = run.submit("release", stage_release, equated, **here, out=run.out, options=options)
     return run.commit(staged)

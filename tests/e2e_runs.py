@@ -28,6 +28,7 @@ from dhca_inputs import BUDGETS, HERE, mark_synthetic
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
 from flows.execution.settings import keep_settings
+from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.laws import Definition
 from tasks.detailed_dhca.run import DetailedRun
@@ -79,10 +80,16 @@ def settings_for(folder: Path, run_id: str = "run-pr", **changes: Any) -> Detail
     )
 
 
-def open_account(folder: Path, total: int = 1000, definition: Definition = "zcdp", name: str = ACCOUNT) -> Ledger:
+def open_account(
+    folder: Path,
+    total: int = 1000,
+    definition: Definition = "zcdp",
+    name: str = ACCOUNT,
+    unit: UnitOfPrivacy = "person",
+) -> Ledger:
     """Open an account in the ledger that `settings_for` names."""
     ledger = Ledger(folder / "ledger.sqlite")
-    ledger.open_account(Account(name, definition, Fraction(total)))
+    ledger.open_account(Account(name, definition, Fraction(total), unit))
     return ledger
 
 

@@ -36,6 +36,9 @@ def tune(
         typer.Option(help="Probability that a group of size 0 is suppressed, at least 0.5.  [default: 0.9999]"),
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
+    households: Annotated[
+        bool, typer.Option("--households", help="Of the Detailed DHC-B, by SOURCE or of production (NMFv5).")
+    ] = False,
     jurisdiction: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
     solve: Annotated[
         str | None,
@@ -58,8 +61,12 @@ def tune(
     --solve answers with one number: `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
     "TotalOnly total", "step 1 total" and "count of step 2".
 
+    --households answers for SafeTab-H instead, whose unit of privacy is a household; other options are not for it.
+
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
+    if households:
+        return _households(source, delta, form, as_json=as_json)
     from dataclasses import replace
 
     from flows.reports.figures import delta_of, fraction, share
@@ -95,6 +102,15 @@ def tune(
         return _solve(plan, solve, as_json=as_json)
     answered = answers(plan)
     report(answered, tables(answered), form, as_json=as_json)
+
+
+def _households(source: Path | None, delta: str, form: Format, *, as_json: bool) -> None:
+    """Print budgets, noise and margins of the Detailed DHC-B."""
+    from flows.reports.figures import delta_of
+    from flows.reports.tuning.households import household_answers, household_tables
+
+    answered = household_answers(source, delta_of(delta))
+    report(answered, household_tables(answered), form, as_json=as_json)
 
 
 def _solve(plan: BudgetPlan, text: str, *, as_json: bool) -> None:

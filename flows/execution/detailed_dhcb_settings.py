@@ -32,6 +32,10 @@ class DetailedDhcbSettings(SafeTabSettings):
         default=False, description="Equate coterminous geographies (Algorithm 4)."
     )
 
+    estimates: Annotated[bool, Option()] = Field(
+        default=False, description="Also release estimates: both tables count the same households."
+    )
+
     @property
     def public_inputs(self) -> tuple[PublicInput, ...]:
         """The published totals of groups."""
@@ -51,4 +55,4 @@ class DetailedDhcbSettings(SafeTabSettings):
                 digest = totals.digest
         except OSError as error:
             raise Refused(f"{totals.files[0]}: {error.strerror or 'the file cannot be read'}") from None
-        return super().shaping_options | {"totals": digest}
+        return super().shaping_options | {"totals": digest, **({"estimates": True} if self.estimates else {})}

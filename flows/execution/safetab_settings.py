@@ -121,6 +121,8 @@ class SafeTabSettings(RunSettings):
         from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
         try:
-            return configuration_digest(digest_parameters(self.params), self.shaping_options)
+            return configuration_digest(
+                digest_parameters(self.params, self.run_class().CONFIGURATION), self.shaping_options
+            )
         except OSError as error:
             raise Refused(f"{self.params}: {error.strerror or 'a file cannot be read'}") from None

@@ -119,14 +119,14 @@ def pool(answers: Answers, weight: float = 1.0) -> Pooling:
     p = density(answers.stage_1, STAGE_1_CUT)
     p /= p.sum()
     q = density_of_sum(answers.stage_2, answers.cells)
-    mean = _posterior_mean(density(answers.stage_1), q)
+    mean = posterior_mean(density(answers.stage_1), q)
     r = np.convolve(q, p)
     outside = (len(mean) - len(r)) // 2
     mean = mean[outside : outside + len(r)]
     return Pooling(p, q, r, np.round(weight * mean * DIGITS) / DIGITS)
 
 
-def _posterior_mean(p: Density, q: Density) -> NDArray[np.float64]:
+def posterior_mean(p: Density, q: Density) -> NDArray[np.float64]:
     """Return m(d), for every d."""
     mean = np.convolve(values(q) * q, p) / np.convolve(q, p)
     odd: NDArray[np.float64] = (mean - mean[::-1]) / 2

@@ -15,6 +15,7 @@ from tasks.population_groups.description import (
     ITERATION,
     OF_GROUP,
     count_column,
+    estimate_columns,
     laws,
     margin_column,
     public_tables,
@@ -44,23 +45,7 @@ AGES = (
     ),
 )
 COUNT, MOE = count_column("persons"), margin_column("persons")
-ESTIMATE = Column(
-    "ESTIMATE",
-    "persons",
-    "the unbiased estimate from all noisy answers about the group, rounded",
-    type="integer",
-    role="estimate",
-    frame="estimate",
-)
-MOE_OF_ESTIMATE = Column(
-    "MOE",
-    "persons",
-    "the margin of error at 95% of the estimate",
-    type="integer",
-    role="margin",
-    of="ESTIMATE",
-    frame="estimate_margin",
-)
+ESTIMATE, MOE_OF_ESTIMATE = estimate_columns("persons")
 CELLS = {cells for width in WIDTHS.tolist() for cells in (width, width // 2, 1) if cells}
 SUMS = [("total_only", 1), *(("stage_2", cells) for cells in sorted(CELLS))]  # the query of a count, and its cells
 T1 = Table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, TypeAlias
 
@@ -18,6 +18,7 @@ class Configuration(SafeTabConfiguration):
 
     TABLES: ClassVar[Mapping[str, int]] = {table.key: len(table.measured) - 1 for table in TABLES.values()}
     UNIT: ClassVar[UnitOfPrivacy] = "household"
+    FILES: ClassVar[Sequence[str]] = ("config-ddhcb.json", "config.json")  # next to that of SafeTab-P, or alone
 
     def queries(self, table: str, level: Level) -> Mapping[str, Fraction]:
         """Return the budget of the one query of a table of a level, `t3` or `t4`."""

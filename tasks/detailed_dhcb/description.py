@@ -14,6 +14,7 @@ from tasks.population_groups.description import (
     ITERATION,
     OF_GROUP,
     count_column,
+    estimate_columns,
     laws,
     margin_column,
     public_tables,
@@ -50,6 +51,19 @@ def _table(table: CountTable, detail: int) -> Table:
     )
 
 
+def _estimates(table: Table) -> Table:
+    return replace(
+        table,
+        title=table.title.replace(": ", ", estimates: "),
+        columns=(*table.columns[:-2], *estimate_columns("households")),
+        text=f"estimates/{table.text}",
+        parquet=table.parquet.replace("/", "/estimates/", 1),
+        counts=False,
+        of=table.text.rpartition(".")[0],
+        dependent=True,
+    )
+
+
 TABLES_OF_COUNTS = {
     f"{table.name}-{name.lower()}": (table, detail, _table(table, detail))
     for table in TABLES.values()
@@ -71,4 +85,4 @@ def description(manifest: Mapping[str, Any]) -> Description:
         return laws(manifest, levels[slug], [*sums]) if manifest["spent"] else []
 
     names = {"level": {slug: level.name for slug, level in levels.items()}}
-    return Description((*counted, *public_tables("householders")), noise, names)
+    return Description((*counted, *map(_estimates, counted), *public_tables("householders")), noise, names)

@@ -43,6 +43,11 @@ STATEMENTS = {
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a count may "
     "differ from the sum of its parts.",
 }
+OF_ESTIMATES = {
+    "estimates": "T3 and T4 of a group count the same households: an estimate pools both totals, at no further loss. "
+    "Given the totals that chose the tables it is unbiased, whatever the true count; its margin is of the exact law of its "
+    "error. Within a group estimates are correlated; between groups they are independent, except coterminous ones."
+}
 GroupsByDetail = Mapping[tuple[Level, str], Sequence[int]]
 
 
@@ -69,7 +74,7 @@ def describe_release(
         "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
         "totals": {"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
         "levels": {str(level): _level(run, level, groups) for level in levels},
-        "statements": {} if truth else STATEMENTS,
+        "statements": {} if truth else STATEMENTS | (OF_ESTIMATES if options.get("estimates") else {}),
         "options": dict(options),
         "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
         "geography": geography_facts(run, jurisdiction),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
+from tasks.detailed_dhcb.estimates import ESTIMATED, estimate_margins, has_both, margins_of_part
 from tasks.detailed_dhcb.manifest import describe_release
 from tasks.detailed_dhcb.published import KINDS, load_final
 from tasks.detailed_dhcb.run import HouseholdRun
@@ -47,6 +48,9 @@ def stage_release(
         if number
     ]
     workers.map("release", run, write_detail, files)
+    if options.get("estimates"):
+        estimated = [(*file, True) for file in files if has_both(run, file[0])]
+        workers.map("release of estimates", run, write_detail, estimated)
     write_tabulated(run, jurisdiction, staged)
     describe_release(run, jurisdiction, staged, counted, options)
 
@@ -59,13 +63,14 @@ def groups_by_detail(run: HouseholdRun, level: Level, table: str) -> list[int]:
     return groups.tolist()
 
 
-def write_detail(run: HouseholdRun, level: Level, table: str, detail: int, out: Path) -> None:
-    """Write the tables of one detail of a level as text and Parquet into OUT."""
-    pieces = (piece.take(np.flatnonzero(piece.detail == detail)) for piece in load_final(run, level, KINDS[table]))
+def write_detail(run: HouseholdRun, level: Level, table: str, detail: int, out: Path, estimates: bool = False) -> None:
+    """Write the tables of one detail of a level, or their estimates, as text and Parquet into OUT."""
+    kind = ESTIMATED[table] if estimates else KINDS[table]
+    pieces = (piece.take(np.flatnonzero(piece.detail == detail)) for piece in load_final(run, level, kind))
     clip = not run.parameters.configuration.allow_negative_counts
-    margins = margins_of(run, level, TABLES[table], detail)
-    rows = rows_of(load_domain(run, level), pieces, TABLES[table], detail, margins, clip=clip)
-    write_table(out, f"{table}/{TABLES[table].details[detail]}", level, rows)
+    margins = (estimate_margins if estimates else margins_of)(run, level, TABLES[table], detail)
+    rows = rows_of(load_domain(run, level), pieces, TABLES[table], detail, margins, kind, clip=clip)
+    write_table(out, f"{'estimates/' * estimates}{table}/{TABLES[table].details[detail]}", level, rows)
 
 
 def rows_of(
@@ -74,19 +79,23 @@ def rows_of(
     table: CountTable,
     detail: int,
     margins: NDArray[np.int64],
+    kind: type[GroupTables],
     *,
     clip: bool,
 ) -> Iterator[pa.Table]:
     """Yield the rows of the groups' tables, all of one detail, in batches."""
     rows = table.rows(detail)
     labels = pa.array([str(cell) for cell in rows])
-    for part in batches(pieces, KINDS[table.name]):
+    of_estimates = kind is ESTIMATED[table.name]
+    for part in batches(pieces, kind):
         cells = part.cells.reshape(len(part.group), int(table.widths[detail]))
         count = cells @ summed(table, detail)
         columns = group_columns(domain, np.repeat(part.group, len(rows)))
         columns[table.column] = labels.take(pa.array(np.tile(np.arange(len(rows)), len(part.group))))
         count = np.maximum(count, 0) if clip else count
-        yield pa.table({**columns, "COUNT": count.reshape(-1), "MOE": margins[part.noise_of].reshape(-1)})
+        margin = margins_of_part(part, margins) if of_estimates else margins[part.noise_of]
+        name = "ESTIMATE" if of_estimates else "COUNT"
+        yield pa.table({**columns, name: count.reshape(-1), "MOE": margin.reshape(-1)})
 
 
 def summed(table: CountTable, detail: int) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -39,7 +39,7 @@ class SafeTabConfiguration(BaseModel):
 
     TABLES: the tables with budgets and thresholds of their own, by the names that their keys have, and how many
     thresholds each of their levels has. The queries of a level share the budgets of its tables.
-    UNIT: the unit of privacy, a record.
+    UNIT: the unit of privacy, a record. FILES: the names that the file may have; the first that is there is read.
 
     Budgets are exact fractions of rho or epsilon (by `privacy_defn`), 0 where a level is not tabulated; an infinite one
     means no noise, and only a release of exact counts takes it. Thresholds are integers: a noisy total, being one,
@@ -48,6 +48,7 @@ class SafeTabConfiguration(BaseModel):
 
     TABLES: ClassVar[Mapping[str, int]]
     UNIT: ClassVar[UnitOfPrivacy] = "person"
+    FILES: ClassVar[Sequence[str]] = ("config.json",)
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     max_race_codes: int = Field(ge=1, le=8)

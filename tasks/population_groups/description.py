@@ -84,6 +84,14 @@ def margin_column(unit: str) -> Column:
     )
 
 
+def estimate_columns(unit: str) -> tuple[Column, Column]:
+    """Return the columns of estimates and of their margins."""
+    meaning = "the unbiased estimate from all noisy answers about the group, rounded"
+    estimate = Column("ESTIMATE", unit, meaning, type="integer", role="estimate", frame="estimate")
+    margin = replace(margin_column(unit), meaning="the margin of error at 95% of the estimate", of="ESTIMATE")
+    return estimate, replace(margin, frame="estimate_margin", in_text=True)
+
+
 def laws(manifest: Mapping[str, Any], level: Level, sums: Sequence[tuple[str, int]]) -> list[Noise]:
     """Return the laws of a level's counts by their margins; of two laws with one margin that of the larger variance.
 

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from tasks.lifecycle.files import open_array
 
-TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # of arrays; of all others int64
+TYPES = {
+    "detail": np.uint8,
+    "noise_of": np.uint8,
+    "other": np.uint8,
+    "dropped": np.bool_,
+}  # of arrays; of all others int64
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Generic
 
 from privacy.noise.laws import law
 from privacy.noise.sampler import check_law
-from tasks.inputs.files import digest_file, read_bytes, read_text, unchanged, why
+from tasks.inputs.files import digest_file, exists, read_bytes, read_text, unchanged, why
 from tasks.inputs.findings import MISSING, Finding, has_errors
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.configuration import (
@@ -22,6 +22,8 @@ from tasks.population_groups.configuration import (
 )
 from tasks.population_groups.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 from tasks.population_groups.levels import Level
+
+CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,15 @@ def read_parameters(params: str, kind: type[Config]) -> tuple[Parameters[Config]
     Raises Refused where one of the files changes meanwhile: the digests are those of the files that were parsed.
     """
     folder = params.rstrip("/")
-    with unchanged(f"{folder}/{file}" for file in PARAMETER_FILES):
-        configuration, findings = _read_configuration(f"{folder}/config.json", kind)
+    with unchanged(_files(folder, kind).values()):
+        configuration, findings = _read_configuration(_files(folder, kind)[CONFIG], kind)
         iterations, faults = read_iterations(params)
         findings += faults
         if configuration and iterations:
             findings += _check_levels(configuration, iterations)
         if has_errors(findings) or configuration is None or iterations is None:
             return None, findings
-        return Parameters(configuration, iterations, digest_parameters(params)), findings
+        return Parameters(configuration, iterations, digest_parameters(params, kind)), findings
 
 
 def _read_configuration(file: str, kind: type[Config]) -> tuple[Config | None, list[Finding]]:
@@ -85,7 +87,7 @@ def read_parameter_files(path: Path, kind: type[Config]) -> tuple[Config, Iterat
 
     Raises Refused with the first fault, in one line.
     """
-    file = path / "config.json" if path.is_dir() else path
+    file = Path(_files(str(path), kind)[CONFIG]) if path.is_dir() else path
     try:
         text = read_text(file)
     except OSError as error:
@@ -118,9 +120,15 @@ def stability_parts(
     return max(counts.alone, counts.combination) * most, counts.ethnicity
 
 
-def digest_parameters(params: str) -> dict[str, str]:
-    """Return the digest of each file of a parameters directory, a path or URL."""
-    return {file: digest_file(f"{params.rstrip('/')}/{file}") for file in PARAMETER_FILES}
+def digest_parameters(params: str, kind: type[SafeTabConfiguration] = SafeTabConfiguration) -> dict[str, str]:
+    """Return the digest of each file of a parameters directory, a path or URL; config.json may have another name."""
+    return {file: digest_file(path) for file, path in _files(params.rstrip("/"), kind).items()}
+
+
+def _files(folder: str, kind: type[SafeTabConfiguration]) -> dict[str, str]:
+    """Return the path of each parameter file."""
+    config = next((name for name in kind.FILES if exists(f"{folder}/{name}")), CONFIG)
+    return {file: f"{folder}/{config if file == CONFIG else file}" for file in PARAMETER_FILES}
 
 
 def configuration_digest(parameter_files: Mapping[str, str], options: Mapping[str, object]) -> str:

@@ -176,7 +176,7 @@ def _validated_before(
     path = run.records.path
     try:
         with suppress(FileNotFoundError):
-            if digest_parameters(params) != run.parameters.digests:
+            if digest_parameters(params, run.CONFIGURATION) != run.parameters.digests:
                 raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
             digests_now = {other.name: other.digest for other in others}
             if digests_now != validated.other_digests:

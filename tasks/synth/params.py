@@ -57,7 +57,7 @@ def write_params(config: dict[str, Any], params: Path, out: Path, states: Iterab
     us = sorted(set(states) - {PUERTO_RICO})
     runs = {"run_us": bool(us), "run_pr": PUERTO_RICO in states, "reader": "csv"}
     runs |= {"state_filter_us": us} if us else {}
-    households = _given(params, HOUSEHOLDS_CONFIG) or _households_config(config)
+    households = _given(params, HOUSEHOLDS_CONFIG) or households_config(config["max_race_codes"])
     sdhc = _given(params, SDHC_CONFIG) or _sdhc_config(us)
     sdhc |= {"state_filter": us or [PUERTO_RICO], "reader": "csv"}
     for name, fitted in (("config.json", config | runs), (HOUSEHOLDS_CONFIG, households | runs), (SDHC_CONFIG, sdhc)):
@@ -69,8 +69,8 @@ def _given(params: Path, name: str) -> dict[str, Any] | None:
     return read_config(params, name) if (params / name).exists() else None
 
 
-def _households_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Return NMFv5's budgets and thresholds of the Detailed DHC-B, with the most codes of SafeTab-P's configuration."""
+def households_config(max_race_codes: int) -> dict[str, Any]:
+    """Return NMFv5's budgets and thresholds of the Detailed DHC-B; numbers as in `read_config`."""
     budgets, thresholds = dict[str, str](), dict[str, list[int]]()
     for level in ALL_LEVELS:
         wide, area = level.nation_or_state, level.region_type == "AIANNH"
@@ -80,7 +80,7 @@ def _households_config(config: dict[str, Any]) -> dict[str, Any]:
         key = (level.iteration_level, "area" if area else "wide" if wide else "other")
         thresholds[str(level)] = THRESHOLDS.get(key, [971, 4971, 19971])
     return {
-        "max_race_codes": config["max_race_codes"],
+        "max_race_codes": max_race_codes,
         **budgets,
         "thresholds_h_t3": thresholds,
         "thresholds_h_t4": {level: three[:1] for level, three in thresholds.items()},

@@ -17,6 +17,9 @@ from typing import Any
 
 import psutil
 import pytest
+from dhca_inputs import BLOCKS
+from dhcb_inputs import HouseholdInputs, configuration
+from dhcb_inputs import households as some_households
 from e2e_runs import ACCOUNT, digest, open_account, real_data, reconfigure
 from forked_commands import Ended, ForkedCommands
 from top_down_inputs import country
@@ -25,6 +28,7 @@ from flows.execution.run import CHECK
 from tasks.inputs.marks import MARK_FILE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
+PR_HOUSEHOLDS = some_households(60, 2, BLOCKS[7:])
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 MOMENTS = ("before", "within", "after")  # within: when the first piece is done; a stage without pieces: after it
 SECRET = """
@@ -64,6 +68,12 @@ def detailed(example: Path, folder: Path) -> tuple[list[Any], str, str]:
     return ["run", folder / "params", folder / "data", folder / "out", "--estimates"], "run-pr", "pr"
 
 
+def households(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
+    made = HouseholdInputs(config=configuration(run_us=False, run_pr=True), households=PR_HOUSEHOLDS)
+    params, data = made.write(folder)
+    return ["ddhcb", "run", params, data, folder / "out", "--coterminous"], "run-pr", "pr"
+
+
 def top_down(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     data = country(folder, ("46",), form="parquet")
     (data / MARK_FILE).unlink()
@@ -89,6 +99,13 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
             *("spine", "totals", "sex by age", "suppression", "estimates", "coterminous", "release", "commit"),
         ),
     ),
+    "households": (
+        households,
+        (
+            *("validate", "population groups", "coterminous sets", "reserve budget"),
+            *("household type and tenure", "coterminous", "release", "commit"),
+        ),
+    ),
     "top-down": (
         top_down,
         ("validate", "spine", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
@@ -112,7 +129,8 @@ class Runs:
         self.folder.mkdir(parents=True)
         words, self.run_id, self.jurisdiction = self.make(self.example, self.folder)
         (self.folder / "state").mkdir(mode=0o700)
-        self.ledger = open_account(self.folder)
+        unit = "household" if words[0] == "ddhcb" else "person"
+        self.ledger = open_account(self.folder, unit=unit)  # type: ignore[arg-type]
         where = ("--ledger", self.ledger.path, "--state", self.folder / "state", "--run-id", "run", "--workers", "1")
         return [*words, "--account", ACCOUNT, *where]
 

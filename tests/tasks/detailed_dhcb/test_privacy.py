@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from dhca_naive import iterations
 from dhcb_inputs import HouseholdInputs, household
 
+from flows.reports.tuning.households import household_answers, household_tables
 from tasks.detailed_dhcb.tables import TABLES
 
 MOST_CODES, STABILITY = 3, 4  # of races of a record; of groups that it is in: that many in combination, one ethnicity
@@ -52,3 +54,32 @@ def test_a_record_is_in_one_measured_cell_of_every_detail() -> None:
     for table in TABLES.values():
         for detail in range(len(table.details)):
             assert (table.counted(detail).sum(axis=1) == 1).all()
+
+
+NMFV5 = [  # of T3 and T4 each: budget, variance, margins of 1 to 5 cells
+    ("Nation, Detailed", "1.9208", Fraction(5625, 2401), (3, 4, 5, 6, 7)),
+    ("State, Detailed", "1.9208", Fraction(5625, 2401), (3, 4, 5, 6, 7)),
+    ("County, Detailed", "0.142869", Fraction(1500000, 47623), (11, 16, 19, 22, 25)),
+    ("AIANNH, Detailed", "0.142869", Fraction(1500000, 47623), (11, 16, 19, 22, 25)),
+    ("Tract, Regional", "0.006915", Fraction(300000, 461), (50, 71, 87, 100, 112)),
+    ("PR-State, Detailed", "1.9208", Fraction(5625, 2401), (3, 4, 5, 6, 7)),
+]
+
+
+def test_the_production_budgets_variances_and_margins() -> None:
+    answers = household_answers(None, Fraction(1, 10**10))
+    spent = {name: [each["exact"] for each in spent["relations"][:2]] for name, spent in answers["spent"].items()}
+    us, pr = Fraction("8.895302"), Fraction("4.754134")
+    assert spent == {"us": [str(us), str(2 * us)], "pr": [str(pr), str(2 * pr)]}
+    found = {(row["level"], row["table"]): row for row in answers["levels"]}
+    assert ("AIANNH, Regional", "T3") not in found
+    assert len(found) == 2 * (11 + 8)
+    for level, budget, variance, margins in NMFV5:
+        for table in ("T3", "T4"):
+            row = found[level, table]
+            assert (row["budget"], row["parameter"], row["stability"]) == (Fraction(budget), variance, 9)
+        assert list(found[level, "T3"]["margins"].values()) == [margins[cells - 1] for cells in (1, 2, 4, 5)]
+        assert list(found[level, "T4"]["margins"].values()) == [margins[cells - 1] for cells in (1, 3)]
+    assert found["Nation, Regional", "T3"]["thresholds"] == (4971, 19971, 149971)
+    assert found["County, Detailed", "T4"]["thresholds"] == (971,)
+    assert len(list(household_tables(answers))) == 1
