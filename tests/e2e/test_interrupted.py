@@ -71,7 +71,7 @@ def detailed(example: Path, folder: Path) -> tuple[list[Any], str, str]:
 def households(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     made = HouseholdInputs(config=configuration(run_us=False, run_pr=True), households=PR_HOUSEHOLDS)
     params, data = made.write(folder)
-    return ["ddhcb", "run", params, data, folder / "out", "--coterminous"], "run-pr", "pr"
+    return ["ddhcb", "run", params, data, folder / "out", "--coterminous", "--estimates"], "run-pr", "pr"
 
 
 def top_down(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
@@ -103,7 +103,7 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
         households,
         (
             *("validate", "population groups", "coterminous sets", "reserve budget"),
-            *("household type and tenure", "coterminous", "release", "commit"),
+            *("household type and tenure", "estimates", "coterminous", "release", "commit"),
         ),
     ),
     "top-down": (
