@@ -19,6 +19,7 @@ from flows.commands.bottom_up.noise import noise
 from flows.commands.bottom_up.run import run as run_bottom_up
 from flows.commands.check import check
 from flows.commands.compare import compare
+from flows.commands.ddhcb.accuracy import accuracy as accuracy_ddhcb
 from flows.commands.ddhcb.run import run as run_ddhcb
 from flows.commands.ddhcb.truth import truth as truth_ddhcb
 from flows.commands.ddhcb.validate import validate as validate_ddhcb
@@ -128,6 +129,7 @@ _group(
     validate=validate_ddhcb,
     run=run_ddhcb,
     truth=truth_ddhcb,
+    accuracy=accuracy_ddhcb,
 )
 _group(
     "tda",

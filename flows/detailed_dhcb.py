@@ -33,7 +33,7 @@ def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
         for level in levels
     ]
     if settings.estimates:
-        both = [level for level in levels if has_both(settings.directory, level)]  # type: ignore[arg-type]
+        both = [level for level in levels if has_both(settings.directory, level)]
         measured += [
             run.submit(f"estimates ({level.name})", estimate, *measured, workers=workers, level=level) for level in both
         ]

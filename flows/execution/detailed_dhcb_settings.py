@@ -12,6 +12,7 @@ from flows.execution.settings import Location
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from tasks.detailed_dhcb.run import HouseholdRun
     from tasks.population_groups.run import PublicInput
 
 
@@ -35,6 +36,13 @@ class DetailedDhcbSettings(SafeTabSettings):
     estimates: Annotated[bool, Option()] = Field(
         default=False, description="Also release estimates: both tables count the same households."
     )
+
+    @property
+    def directory(self) -> HouseholdRun:
+        """The confidential directory of the run, which must have its id."""
+        from tasks.detailed_dhcb.run import HouseholdRun
+
+        return HouseholdRun(self.runs / str(self.run_id))
 
     @property
     def public_inputs(self) -> tuple[PublicInput, ...]:

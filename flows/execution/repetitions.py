@@ -6,16 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.runner import GATE, InProcess, is_marked
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
-from tasks.detailed_dhca.accuracy.trials import end_trial, open_trial
+from tasks.detailed_dhca.accuracy.trials import end_trial
 from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.queries import load_queries
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.reserve_budget import planned_spend
+from tasks.population_groups.trials import open_trial
 
 
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
@@ -66,3 +70,23 @@ def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path
     levels = run.parameters.configuration.levels(settings.jurisdiction)
     queries = tuple(load_queries(run, level) for level in levels)
     return Accuracy(settings.jurisdiction, runs, settings.coterminous, levels, queries, errors)
+
+
+def measure_household_accuracy(settings: DetailedDhcbSettings, workers: Workers, runs: int) -> pd.DataFrame | None:
+    """Compare repeated runs of the Detailed DHC-B with the truth; None where the jurisdiction has no block.
+
+    Raises Refused as `measure_accuracy` does.
+    """
+    from tasks.detailed_dhcb.accuracy import end_trial as end_household_trial
+
+    run, done = settings.directory, count_marked(settings, workers)
+    if done["validate"] is None:
+        return None
+    levels = run.parameters.configuration.levels(settings.jurisdiction)
+    parts = []
+    for number in range(runs):
+        ledger = settings.charging.ledger
+        trial = open_trial(run, number, settings.jurisdiction, ledger, coterminous=settings.coterminous)
+        InProcess(settings, workers, before="release", done=done | {GATE: None}, directory=trial).run()
+        parts.append(end_household_trial(run, workers, number, levels, estimates=settings.estimates))
+    return pd.concat(parts)

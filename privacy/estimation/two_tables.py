@@ -58,7 +58,7 @@ def changes(own: Table, other: Table, difference: NDArray[np.int64]) -> NDArray[
 
 
 def spread(change: NDArray[np.int64], turn: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
-    """Spread each table's change over its cells: len(change) x cells. turn: where to begin, uniform on 0 ... cells - 1."""
+    """Spread each table's change over its cells, the first of which is `turn`, uniform on 0 ... cells - 1."""
     share, rest = np.divmod(np.abs(change), cells)
     rank = (np.arange(cells) - turn[:, None]) % cells
     parts: NDArray[np.int64] = np.sign(change)[:, None] * (share[:, None] + (rank < rest[:, None]))

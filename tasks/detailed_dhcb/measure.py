@@ -25,7 +25,8 @@ from tasks.population_groups.noise import LevelNoise, open_noise
 def measure(run: HouseholdRun, workers: Workers, level: Level) -> None:
     """Measure the tables of a level that have a budget."""
     pieces = load_domain(run, level).pieces()
-    workers.map(f"tables ({level.name})", run, measure_tables, [(level, first, last) for first, last in pieces])
+    calls = [(level, first, last) for first, last in pieces]
+    workers.map(f"household type and tenure ({level.name})", run, measure_tables, calls)
 
 
 def measure_tables(run: HouseholdRun, level: Level, first: int, last: int) -> None:

@@ -27,12 +27,12 @@ from privacy.analyses.error_measures import quantile_95
 from tasks.detailed_dhca.accuracy.bureau import SINGLE, interpolated_95, multi_run
 from tasks.detailed_dhca.accuracy.errors import COUNT, Accuracy, Errors, size_class
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, make_report, size_name
-from tasks.detailed_dhca.accuracy.trials import open_trial, trial_directory
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET, mark_repetition
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import Level
+from tasks.population_groups.trials import open_trial, trial_directory
 from tasks.population_groups.validation import validate
 
 RUNS = 2

@@ -1,0 +1,83 @@
+"""The errors of noisy tables of households against the exact ones, for `das ddhcb accuracy`. Not private."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tasks.detailed_dhcb.estimates import ESTIMATED, estimate_margins, has_both, margins_of_part
+from tasks.detailed_dhcb.published import KINDS
+from tasks.detailed_dhcb.release import margins_of, summed
+from tasks.detailed_dhcb.run import HouseholdRun
+from tasks.detailed_dhcb.tables import CountTable
+from tasks.lifecycle.commit import end_run
+from tasks.lifecycle.workers import Workers
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
+from tasks.population_groups.levels import Level
+from tasks.population_groups.trials import trial_directory
+
+KEYS = ["LEVEL", "TABLE", "DETAIL", "CELL", "OF"]
+SUMS = ["COUNTS", "ERROR", "SQUARE", "WITHIN", "MARGIN"]
+
+
+def end_trial(
+    run: HouseholdRun, workers: Workers, number: int, levels: Sequence[Level], *, estimates: bool
+) -> pd.DataFrame:
+    """Compare a repetition's final tables with the exact counts, and remove its directory, the secret with it.
+
+    Columns KEYS, of COUNT or ESTIMATE, and SUMS: the counts, sums of errors, squares and margins, and how many errors
+    are within the margin.
+    """
+    trial = trial_directory(run, number)
+    found = workers.map("comparison", trial, compare, [(level, estimates) for level in levels])
+    end_run(trial)
+    return pd.DataFrame([row for rows in found for row in rows], columns=[*KEYS, *SUMS])
+
+
+def compare(run: HouseholdRun, level: Level, estimates: bool) -> list[tuple[object, ...]]:
+    """Return the sums of errors of a level's tables, by table, detail and cell."""
+    kinds = (False, True) if estimates and has_both(run, level) else (False,)
+    return [
+        row
+        for table in run.parameters.configuration.tables(level)
+        for of_estimates in kinds
+        for row in _errors(run, level, table, of_estimates=of_estimates)
+    ]
+
+
+def _errors(run: HouseholdRun, level: Level, table: CountTable, *, of_estimates: bool) -> Iterator[tuple[object, ...]]:
+    kind, domain = ESTIMATED[table.name] if of_estimates else KINDS[table.name], load_domain(run, level)
+    clip = not run.parameters.configuration.allow_negative_counts
+    for detail, name in enumerate(table.details):
+        margins = (estimate_margins if of_estimates else margins_of)(run, level, table, detail)
+        sums = np.zeros((len(SUMS), len(table.rows(detail))))
+        for first, last in domain.pieces():
+            piece = kind.load([run.noisy_folder(level, kind.FINAL, first)])
+            part = piece.take(np.flatnonzero(piece.detail == detail))
+            exact = read_exact_counts(run, level, first, last).cells(part.group - first * len(domain.iterations))
+            noisy = part.cells.reshape(len(part.group), int(table.widths[detail])) @ summed(table, detail)
+            error = (np.maximum(noisy, 0) if clip else noisy) - exact @ table.counted(detail) @ summed(table, detail)
+            margin = margins_of_part(part, margins) if of_estimates else margins[part.noise_of]
+            sums += [each.sum(axis=0) for each in (error * 0 + 1, error, error**2, np.abs(error) <= margin, margin)]
+        if sums[0].any():
+            of = "ESTIMATE" if of_estimates else "COUNT"
+            for cell, column in zip(table.rows(detail), sums.T.tolist(), strict=True):
+                yield str(level), table.name.upper(), name, cell, of, *column
+
+
+def report(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return bias, root mean square error, coverage and mean margin by level, table, detail, cell and OF."""
+    sums = errors.groupby(KEYS, sort=False, as_index=False)[SUMS].sum()
+    number = sums["COUNTS"]
+    figures: dict[str, Any] = {
+        "COUNTS": number.astype(int),
+        "BIAS": sums["ERROR"] / number,
+        "RMSE": np.sqrt(sums["SQUARE"] / number),
+        "COVERAGE": sums["WITHIN"] / number,
+        "MARGIN": sums["MARGIN"] / number,
+    }
+    return sums[KEYS].assign(**figures)
