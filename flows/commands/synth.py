@@ -55,6 +55,9 @@ Params = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")]
 Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the records.")]
+Report = Annotated[
+    bool, typer.Option("--report", help="Show how plausible the population is: its shares next to published ones.")
+]
 For = Annotated[
     str | None,
     typer.Option(
@@ -77,6 +80,7 @@ def synth(
     seed: Seed = 0,
     form: Form = "text",
     systems: For = None,
+    report: Report = False,
     as_json: Json = False,
 ) -> None:
     """Make a synthetic population: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.
@@ -110,7 +114,7 @@ def synth(
     from tasks.synth.writers import find_systems
 
     with counting("persons", quiet=as_json) as progress:
-        options = Options(seed, form=form, threads=os.cpu_count() or 1, progress=progress)
+        options = Options(seed, form=form, threads=os.cpu_count() or 1, report=report, progress=progress)
         if systems is not None:
             places = {system.name: system.name for system in find_systems(systems.split(","))}
             options = replace(options, places=places)
@@ -127,6 +131,10 @@ def synth(
             case _:
                 raise typer.BadParameter(f"write {FORMS}")
     show(asdict(made) | {"data": made.data}, lambda: _table(made), as_json=as_json)
+    for rule, blocks in ((made.mark.population or {}).get("repaired") or {}).items():
+        err.print(labelled("repaired:", f"{rule}: {blocks:,}", "bold yellow"), soft_wrap=True)
+    if report and not as_json:
+        err.print(_figures(made))
     if made.uncounted:
         others = f"; and {len(made.uncounted) - 3:,} more" if len(made.uncounted) > 3 else ""
         named = "; ".join(made.uncounted[:3]) + others
@@ -175,11 +183,25 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)
 
 
+def _figures(made: Made) -> Table:
+    """Return the plausibility of the population as a table."""
+    from tasks.synth.report import FIGURES
+
+    table = Table("figure", "here", "published", "within", title="How plausible it is")
+    for figure in FIGURES:
+        value = f"{figure.value(made.counts):.4f}"
+        here = value if figure.fits(made.counts) else f"[yellow]{value}[/]"
+        table.add_row(figure.words, here, f"{figure.target:.4f}", f"{figure.within:.3f}")
+    return table
+
+
 def _table(made: Made) -> Table:
     table = Table.grid(padding=(0, 2))
     many = len(made.states) > 6
     states = f"{len(made.states)} states" if many else f"states {', '.join(made.states)}"
-    table.add_row("persons", f"{made.persons:,} synthetic, seed {made.mark.seed}, in {made.units:,} living quarters")
+    table.add_row(
+        "persons", f"{made.persons:,} synthetic, seed {made.mark.seed}, in {made.counts['units']:,} living quarters"
+    )
     table.add_row("blocks", f"{made.blocks:,} in {states}")
     made_up = "have made-up shares; --shares CSV gives them published counts"
     table.add_row("groups", f"follow {made.shares}" if made.shares else made_up)

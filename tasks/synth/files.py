@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -32,6 +32,7 @@ from tasks.synth.population.households import StateLaw
 from tasks.synth.population.model import IntArray, Tracts
 from tasks.synth.population.populate import populate
 from tasks.synth.population.quarters import Quarters
+from tasks.synth.report import Counts, count_figures
 from tasks.synth.writers.records import Stretch, System, Table
 
 Format = Literal["text", "parquet"]
@@ -48,7 +49,7 @@ class Part:
     """A state to write: its blocks, its living quarters, the laws of its persons, and its place in its country.
 
     before, country: persons of the country in the states before, and in all. mafid: of the state's first unit.
-    cells: published persons, as in `Tracts`.
+    cells: published persons by block and cell, as in `Published`.
     """
 
     state: str
@@ -84,8 +85,8 @@ class Part:
         new = np.concatenate([[True], (codes[1:] != codes[:-1]).any(axis=1)])
         before, cells = int(self.blocks.population[:first].sum()), self.cells
         if cells is not None:
-            inside = slice(*np.searchsorted(cells[:, 0], (first, end)).tolist())
-            cells = cells[inside] - np.array([first, 0, 0, 0])
+            block, cell, count = cells[slice(*np.searchsorted(cells[:, 0], (first, end)).tolist())].T
+            cells = np.repeat(np.column_stack([block - first, cell]), count, axis=0)
         quarters = self.quarters
         return Tracts(
             codes[new],
@@ -124,11 +125,12 @@ def write_data(
     population: Mapping[str, Any],
     form: Format = "text",
     threads: int = 2,
+    report: bool = False,
     wrote: Callable[[int], None] = lambda done: None,
-) -> tuple[dict[str, Mark], int]:
+) -> tuple[dict[str, Mark], Counts]:
     """Write the persons of all parts, in order, into the new folders of these systems.
 
-    Returns their marks by system, and the number of living quarters.
+    Returns their marks by system, and counts of the population: of units, with `report` those of report.py too.
 
     It holds a few stretches and one part at a time. `wrote` receives the number of persons written so far. Raises
     OSError.
@@ -136,16 +138,17 @@ def write_data(
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
     grf_places = [place for place, system in places.items() if system.geography]
-    totals, units = dict[str, int](), 0
+    totals, counts = dict[str, int](), Counter[str]()
+    lay_outs: list[Callable[[Stretch], Any]] = [count_figures if report else lambda stretch: {}]
     with ExitStack() as stack:
         files = [_open(stack, place, table, form) for place, system in places.items() for table in system.tables]
         grf = stack.enter_context(_Digested(grf_places[0] / GRF_FILE)) if grf_places else None
-        for state, (persons, living), chunks in in_order(
-            _jobs(parts, grf, seed, [file.lay_out for file in files]), threads
-        ):
+        lay_outs += [file.lay_out for file in files]
+        for state, (persons, units), (figures, *chunks) in in_order(_jobs(parts, grf, seed, lay_outs), threads):
             for file, chunk in zip(files, chunks, strict=True):
                 file.write(chunk)
-            totals[state], units = totals.get(state, 0) + persons, units + living
+            totals[state] = totals.get(state, 0) + persons
+            counts.update(figures, units=units)
             wrote(sum(totals.values()))
     digests = {file.path: file.digest for file in files}
     marks = {}
@@ -160,7 +163,7 @@ def write_data(
             own[system.totals] = file_digest(place / system.totals)
         marks[system.name] = Mark(generator, version("das-flows"), seed, own, population=population)
         save_mark(place, marks[system.name])
-    return marks, units
+    return marks, dict(counts)
 
 
 def _link(source: Path, place: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -24,18 +26,21 @@ from tasks.synth.files import Format, Part, check_room, write_data
 from tasks.synth.nation import state_blocks
 from tasks.synth.origins import match, published_counts, read_origins
 from tasks.synth.params import PUERTO_RICO, read_config, write_params
-from tasks.synth.population.ages import minor_share
 from tasks.synth.population.codes import Origins
 from tasks.synth.population.compiled_draws import Purpose
-from tasks.synth.population.households import StateLaw
-from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters
+from tasks.synth.population.households import MINORS, UNDER_18, StateLaw
+from tasks.synth.population.model import IntArray
+from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters, repair_quarters
 from tasks.synth.population.sizes import fit_law
 from tasks.synth.proportions import apportion
+from tasks.synth.published import read_published
+from tasks.synth.report import Counts
 from tasks.synth.tallies import tallies
 from tasks.synth.writers import SYSTEMS
 
 FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # numbers that a state has, by its persons of 2020
-DRAWN = "populations of blocks; all else is drawn"
+GIVEN = "populations of blocks by voting age, ethnicity and race, group quarters and housing units; the rest is drawn"
+DRAWN = "populations of blocks; the rest is drawn"
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Options:
     """How to make it.
 
     places: the folder of each system's files in OUT. params: whether parameter files are made too. progress: called
-    with the number of persons written, and the number of all.
+    with the number of persons written, and the number of all. report: count what report.py shows.
     """
 
     seed: int = 0
@@ -51,6 +56,7 @@ class Options:
     params: bool = True
     form: Format = "text"
     threads: int = 2
+    report: bool = False
     progress: Callable[[int, int], None] = lambda done, total: None
 
 
@@ -59,17 +65,18 @@ class Made:
     """What was made: its folders by system, its contents and its mark.
 
     shares: the published counts that it follows. uncounted: names of groups without one, which get a person each.
+    counts: of the population, as in report.py.
     """
 
     folders: Mapping[str, Path]
     params: Path
     persons: int
-    units: int
     blocks: int
     states: list[str]
     shares: Path | None
     uncounted: tuple[str, ...]
     mark: Mark
+    counts: Counts
 
     @property
     def data(self) -> Path:
@@ -92,8 +99,8 @@ class Land:
 
     blocks: number of blocks by state. people: of persons. before: of persons of the country in the states before, and
     in all of it.
-    blocks_of: the blocks of a state.
-    names, points: of its regions, where the geography has them.
+    blocks_of: the blocks of a state. names, points: of its regions, where the geography has them. published: of
+    states, living quarters and cells (`Published`), where they are. repairs: blocks that each rule repaired.
     """
 
     blocks: Mapping[str, int]
@@ -102,7 +109,8 @@ class Land:
     blocks_of: Callable[[str], Blocks]
     names: Names = field(default_factory=dict)
     points: Points = field(default_factory=dict)
-    given: str = DRAWN
+    published: Mapping[str, tuple[Quarters, IntArray]] = field(default_factory=dict)
+    repairs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def persons(self) -> int:
@@ -113,17 +121,30 @@ class Land:
         """Yield the states in order."""
         for state in sorted(self.blocks):
             blocks = self.blocks_of(state)
-            quarters = draw_quarters(blocks.population, _random(seed, Purpose.QUARTERS, state))
-            law = origins(state == PUERTO_RICO)
-            yield Part(state, blocks, quarters, _law(quarters), law, *self.before[state], _mafid(state, quarters))
+            law, cells = origins(state == PUERTO_RICO), None
+            if state in self.published:
+                quarters, cells = self.published[state]
+                cells = np.column_stack([cells[:, 0], cells[:, 1] & 192 | law.nearest[cells[:, 1] & 127], cells[:, 2]])
+            else:
+                quarters = draw_quarters(blocks.population, _random(seed, Purpose.QUARTERS, state))
+            mafid = _mafid(state, quarters)
+            yield Part(state, blocks, quarters, _law(quarters), law, *self.before[state], mafid, cells)
+
+    def races_without_codes(self, origins: Callable[[bool], Origins]) -> int:
+        """Return how many published persons get other races, for want of codes in the list."""
+        lost = 0
+        for state, (_, cells) in self.published.items():
+            nearest = origins(state == PUERTO_RICO).nearest[cells[:, 1] & 127]
+            lost += int(cells[nearest != cells[:, 1] & 63, 2].sum())
+        return lost
 
 
 def _law(quarters: Quarters) -> StateLaw:
     """Return what the tallies of a state fix of its households."""
     persons = quarters.residents[:, 0]
     free = int((persons - quarters.occupied).sum())
-    chance = minor_share() * int(quarters.residents.sum()) / max(free, 1)
-    return StateLaw(fit_law(quarters.occupied, persons), min(chance, 1.0))
+    minors = MINORS * int(quarters.residents.sum()) - float(quarters.residents.sum(axis=0)[1:] @ UNDER_18[1:])
+    return StateLaw(fit_law(quarters.occupied, persons), min(max(minors, 0.0) / max(free, 1), 1.0))
 
 
 def _mafid(state: str, quarters: Quarters) -> int:
@@ -156,10 +177,12 @@ def synthesize_blocks(
     Raises Refused, Failed.
     """
     check_empty(out)
-    land = _land(_drawn(read_blocks(table, populated=populated), options.seed), wanted)
+    blocks = _drawn(read_blocks(table, populated=populated), options.seed)
+    land = _land(blocks, wanted)
     land = replace(land, names=NAMES.in_geography(str(table)), points=points_in(str(table)))
     if not land.blocks:
         raise Refused(f"{table} has no block of these states")
+    land = _with_published(land, table, blocks)
     with _params(params) as folder:
         return _make(generator, land, folder, out, options, read_shares(shares, folder))
 
@@ -273,30 +296,32 @@ def _make(
     shares: Shares | None = None,
 ) -> Made:
     config = read_config(params)
-    counts, systems = (
-        shares.counts if shares else None,
-        {place: SYSTEMS[name] for name, place in options.places.items()},
-    )
+    systems = {place: SYSTEMS[name] for name, place in options.places.items()}
+    wanted = shares.counts if shares else None
 
     @cache
     def origins(island: bool) -> Origins:
-        return read_origins(params, counts, most_codes=config["max_race_codes"], puerto_rico=island)
+        return read_origins(params, wanted, most_codes=config["max_race_codes"], puerto_rico=island)
 
-    origins(False)
+    population: dict[str, Any] = {"given": GIVEN if land.published else DRAWN}
+    if land.published:
+        lost = {"persons with a race that no code of the list has": land.races_without_codes(origins)}
+        population["repaired"] = {rule: count for rule, count in {**land.repairs, **lost}.items() if count}
     blocks = sum(land.blocks.values())
     with new_folder(out) as folder:
         check_room(folder, systems.values(), persons=land.persons, blocks=blocks, form=options.form)
         if options.params:
             write_params(config, params, folder / "params", land.blocks)
         places = {folder / place: system for place, system in systems.items()}
-        marks, units = write_data(
+        marks, counts = write_data(
             places,
             land.parts(origins, options.seed),
             seed=options.seed,
             generator=generator,
-            population={"given": land.given},
+            population=population,
             form=options.form,
             threads=options.threads,
+            report=options.report,
             wrote=lambda done: options.progress(done, land.persons),
         )
         for place in places:
@@ -306,7 +331,22 @@ def _make(
     followed, uncounted = (shares.path, shares.uncounted) if shares else (None, ())
     folders = {name: out / place for name, place in options.places.items()}
     mark = next(iter(marks.values()))
-    return Made(folders, out / "params", land.persons, units, blocks, sorted(land.blocks), followed, uncounted, mark)
+    return Made(folders, out / "params", land.persons, blocks, sorted(land.blocks), followed, uncounted, mark, counts)
+
+
+def _with_published(land: Land, table: Path, blocks: Blocks) -> Land:
+    """Return the land with what its files publish of it, without contradictions."""
+    published, all_of = read_published(table, blocks), blocks.columns["TABBLKST"]
+    if published is None:
+        return land
+    of_state, repairs = {}, Counter[str]()
+    for state in land.blocks:
+        rows = slice(*np.searchsorted(all_of, [state.encode(), state.encode() + b"~"]).tolist())
+        here = published.take(rows)
+        quarters, repaired = repair_quarters(blocks.population[rows], here.residents, here.units, here.occupied)
+        of_state[state] = (quarters, here.cells)
+        repairs.update(repaired)
+    return replace(land, published=of_state, repairs=repairs)
 
 
 def _land(blocks: Blocks, wanted: Callable[[str], bool] = lambda state: True) -> Land:

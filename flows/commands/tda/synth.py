@@ -42,7 +42,5 @@ def synth(
             form="text" if text else "parquet",
             progress=progress,
         )
-    lines = (
-        f"{made.persons:,} persons, {made.units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
-    )
+    lines = f"{made.persons:,} persons, {made.counts['units']:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
     show(asdict(made) | {"data": data}, lambda: f"{lines}\nnext: das tda run {data} out/", as_json=as_json)

@@ -43,6 +43,12 @@ def segment_3(path: str) -> str | None:
     return other if files.isfile(name) else None
 
 
+def has_all_segments(path: str) -> bool:
+    """Return whether a path is a geographic header with the three segments of counts next to it."""
+    segments = [_HEADER.sub(f"0000{number}2020.pl", path) for number in SEGMENTS]
+    return all(segment != path and files.isfile(name) for segment in segments for files, name in [locate(segment)])
+
+
 def block_rows(table: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
     """Return a geographic header's block rows, joined with the statuses of their place and county subdivision."""
     blocks = table.filter(pc.equal(table["SUMLEV"], BLOCK))

@@ -40,7 +40,8 @@ FEMALE_HEAD = np.array([0, 0.5, 0.5, 0.69, 0.55])  # householders by type of hou
 SAME_SEX = np.array([0, 0.011, 0.06, 0, 0])  # couples, 2020
 FEMALE_SHIFT = 0.013  # women among everybody else are fewer by it, so that all persons have the pyramid's share
 PARENT_GAP, TRIES = 15, 20
-# Typical age and its spread by role, of adults; householders by household. Own.
+# Typical age and its spread: of householders alone, with adult children, with minors, others; of adults by role. Own.
+_HEADS = np.array([[56.0, 19.0], [59.0, 9.0], [41.0, 9.0], [50.0, 17.0]])
 _ROLES = {29: (76, 9), 31: (76, 9), 32: (31, 8), 30: (24, 4), 34: (33, 12), 36: (36, 13)}
 _BINS = 1 << 9  # of typical ages; minors have one half of 10 bits, adults the other
 
@@ -48,11 +49,6 @@ _BINS = 1 << 9  # of typical ages; minors have one half of 10 bits, adults the o
 def age_shares() -> FloatArray:
     """Return the share of each year of age, (AGES,)."""
     return shares(_line(_AGE_ANCHORS))
-
-
-def minor_share() -> float:
-    """Return the share of minors."""
-    return float(age_shares()[:ADULT_AGE].sum())
 
 
 def _line(anchors: dict[int, float]) -> FloatArray:
@@ -95,12 +91,12 @@ def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArra
     """Return the rank, in 10 bits, of each person's typical age among the minors or among the adults."""
     noise = draws.normal(Purpose.TYPICAL_AGE, homes.tract)
     with_minors = np.bincount(homes.unit[homes.minor], minlength=len(homes.size)) > 0
-    alone = homes.type == ALONE
-    middle = np.where(alone, 56.0, np.where(with_minors, 41.0, 52.0))[homes.unit]
-    spread = np.where(alone, 19.0, np.where(with_minors, 10.0, 17.0))[homes.unit]
-    own = middle + spread * noise  # as a householder
-    head = own[homes.head_of]
     child = np.isin(role, OWN_CHILDREN)
+    with_adults = np.bincount(homes.unit[child & ~homes.minor], minlength=len(homes.size)) > 0  # children
+    kind = np.select([homes.type == ALONE, with_adults, with_minors], [0, 1, 2], 3)
+    middle, spread = _HEADS[kind].T
+    own = middle[homes.unit] + spread[homes.unit] * noise  # as a householder
+    head = own[homes.head_of]
     age = np.where(role == 20, own, head + np.where(homes.part == SECOND, 4.0, 10.0) * noise)
     age = np.where(child, head - 27 + 7 * noise, age)
     for one, (typical, sd) in _ROLES.items():

@@ -52,7 +52,7 @@ class Origins:
     codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic. most_codes: max_race_codes.
     Edges of laws (`proportions.edges`): span_edges of QSPAN, of those not Hispanic and of others; cell_edges of the
     128 cells 64 * Hispanic + set of races; count_edges of the number of codes less 1, by cell; code_edges of the race
-    codes, by 6 * Hispanic + major race.
+    codes, by 6 * Hispanic + major race. nearest: (128,), by cell, the set of races that codes can give.
     """
 
     race: NDArray[np.bytes_]
@@ -62,6 +62,7 @@ class Origins:
     cell_edges: FloatArray
     count_edges: FloatArray
     code_edges: FloatArray
+    nearest: IntArray
 
 
 def make_origins(
@@ -79,9 +80,10 @@ def make_origins(
     """
     counts = shares(CODE_COUNTS[:most_codes])
     hispanic = float(span_shares[1:].sum())
-    cells, numbers, codes = [], [], []
+    cells, numbers, codes, nearest = [], [], [], list[int]()
     for law, part in zip(race_shares, (1 - hispanic, hispanic), strict=True):
-        of_major = np.bincount(major, law, MAJOR_RACES)
+        of_major = np.bincount(major, law, MAJOR_RACES).astype(float)
+        nearest += [_nearest(races, of_major, most_codes) for races in range(SETS)]
         within = np.array([of_major[[race for race in range(6) if races >> race & 1]].sum() for races in range(SETS)])
         of_count = np.array([_exactly(chance * within ** (k + 1)) for k, chance in enumerate(counts)])  # (k, SETS)
         cells.append(part * of_count.sum(axis=0))
@@ -100,7 +102,14 @@ def make_origins(
         edges(shares(np.concatenate(cells))),
         edges(*(shares(number) for number in numbers)),
         edges(*codes),
+        np.array(nearest),
     )
+
+
+def _nearest(races: int, of_major: FloatArray, most: int) -> int:
+    """Return a set with those of the races that have codes, `most` at most; without one, the most frequent race."""
+    having = [race for race in range(MAJOR_RACES) if races >> race & 1 and of_major[race] > 0]
+    return sum(1 << race for race in having[:most] or [int(of_major.argmax())])
 
 
 def _exactly(within: FloatArray) -> FloatArray:

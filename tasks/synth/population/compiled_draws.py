@@ -44,6 +44,7 @@ class Purpose(IntEnum):
     SEX = auto()
     SETTLEMENT = auto()
     ORIGIN = auto()
+    NEIGHBOUR = auto()
     SHARED_RACE = auto()
     BODY = auto()
     CODES = auto()

@@ -10,7 +10,15 @@ from tasks.synth.population.model import ALONE, COHABITING, MARRIED, NEITHER
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+WITH_MINORS, FEWER, LARGE = 0.36, 0.03, 5  # own: part of households where minors are likely; how likely elsewhere
 HEAD, SECOND, FURTHER = 0, 1, 2  # a person's part: householder, the householder's spouse or partner, anybody else
+
+
+@compiled
+def _own_weight(weight: float, size: int, draw: float) -> float:
+    """Return the weight of a place for a minor: some households have many, most have few, and large ones more."""
+    likely = 1.0 if (draw * size) % 1.0 < WITH_MINORS else FEWER
+    return weight * likely * (size if size < LARGE else LARGE)
 
 
 @compiled
@@ -61,7 +69,7 @@ def place_members(
         left, free, weight = minors[block] - young, persons - (end - start) - couples, 0.0
         for unit in range(start, end):
             couple = type_of[unit] == MARRIED or type_of[unit] == COHABITING
-            weight += weights[type_of[unit]] * (size[unit] - 1 - couple)
+            weight += _own_weight(weights[type_of[unit]], size[unit], order_draws[unit]) * (size[unit] - 1 - couple)
         for unit in range(start, end):
             couple = type_of[unit] == MARRIED or type_of[unit] == COHABITING
             turn = int(order_draws[unit] * size[unit])
@@ -76,7 +84,7 @@ def place_members(
                     part[row] = SECOND
                 else:
                     part[row] = FURTHER
-                    own = weights[type_of[unit]]
+                    own = _own_weight(weights[type_of[unit]], size[unit], order_draws[unit])
                     if left > 0 and (left >= free or member_draws[row] * weight < left * own):
                         minor[row] = True
                         left -= 1

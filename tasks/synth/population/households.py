@@ -32,6 +32,7 @@ from tasks.synth.proportions import edges, number_within, outcomes
 # Married and cohabiting households by size, 6 for all larger; own.
 TYPES = np.array([[0, 0], [0, 0], [0.60, 0.105], [0.60, 0.11], [0.72, 0.075], [0.72, 0.07], [0.66, 0.07]])
 MINOR_WEIGHTS = np.array([0.0, 1.0, 0.8, 0.9, 0.0])  # of a free place by type of household; own
+MINORS = 0.221  # of all persons, 2020
 UNDER_18 = np.array([np.nan, 0, 0.95, 0, 0.1, 0.015, 0.005, 0.1])  # by type of group quarters; own
 NURSING = 3
 # RELSHIP of minors, of further adults, and of those in a household of roommates; own.
@@ -145,7 +146,7 @@ def _minors(
         rows = np.repeat(np.arange(blocks), free)
         chosen = draws.uniform(Purpose.MINORS, tracts.tract[rows]) < law.minor_chance
         return minor, np.bincount(rows[chosen], minlength=blocks)
-    adults = np.bincount(tracts.cells[:, 0], tracts.cells[:, 1], blocks).astype(np.int64)
+    adults = np.bincount(tracts.cells[tracts.cells[:, 1] >= 128, 0], minlength=blocks)
     young = np.bincount(tracts.cells[:, 0], minlength=blocks) - adults
     minor &= _rank(block, minor) < young[block]  # no more than the block has, of either age
     older = (kind > 0) & ~minor

@@ -26,8 +26,8 @@ class Tracts:
     codes: uint64 (t, 2), state and county, tract. tract: (b,), the number of each block's. facilities, residents:
     (b, 8); column 0 has housing units and the persons in households, the others group quarters by major type.
     occupied: (b,), housing units with persons. before, country: persons of the country before the first block, and in
-    all. cells: of the persons where they are published, ascending by block: block, adult (0, 1), Hispanic (0, 1) and
-    set of races, int64 (persons, 4); None where they are drawn.
+    all. cells: of the persons where they are published, ascending by block: block, and 128 * adult + 64 * Hispanic +
+    set of races, (persons, 2); None where they are drawn.
     """
 
     codes: NDArray[np.uint64]

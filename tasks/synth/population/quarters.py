@@ -11,7 +11,7 @@ from tasks.synth.population.sizes import MEAN, MOST_MEAN
 from tasks.synth.proportions import apportion
 
 TYPES = 8  # of living quarters: housing units, and seven major types of group quarters
-RI_BLOCKS = 25_649  # the blocks of Rhode Island, which the numbers of group quarters below are for
+PERSONS = 1_240_000  # that the numbers of group quarters below are for, with 2.5% of them there
 VACANT = 13_681_156 / 140_498_736  # of housing units, 2020
 ONLY_VACANT, IN_EMPTY_BLOCKS = 0.22, 0.06  # own: of the blocks without persons; of the vacant units
 MEANS = (0.82, 1.18)  # own: persons in a household of a block, of the national mean
@@ -67,7 +67,7 @@ def draw_quarters(population: IntArray, random: np.random.Generator) -> Quarters
     """Place group quarters inside the blocks' populations, then housing units for the rest, and vacant ones."""
     blocks = len(population)
     facilities, residents = np.zeros((blocks, TYPES), np.int64), np.zeros((blocks, TYPES), np.int64)
-    left, scale = population.copy(), blocks / RI_BLOCKS
+    left, scale = population.copy(), int(population.sum()) / PERSONS
     for facility in FACILITIES:
         capacity = (left * random.uniform(0.4, 0.97, blocks)).astype(np.int64)
         fits = np.flatnonzero((capacity >= facility.min_residents) & (facilities[:, facility.kind] == 0))
@@ -82,6 +82,30 @@ def draw_quarters(population: IntArray, random: np.random.Generator) -> Quarters
     occupied = _occupied(left, random)
     facilities[:, 0], residents[:, 0] = occupied + _vacant(occupied, population, random), left
     return Quarters(facilities, residents, occupied)
+
+
+def repair_quarters(
+    population: IntArray, residents: IntArray, units: IntArray, occupied: IntArray
+) -> tuple[Quarters, dict[str, int]]:
+    """Return published living quarters without their contradictions, and the blocks that each rule repaired.
+
+    Blocks are published with noise, so that they contradict themselves. Persons are never changed. residents: (b, 7),
+    of group quarters by type; a type with residents is one facility.
+    """
+    upto = np.minimum(residents.cumsum(axis=1), population[:, None])
+    kept = np.diff(upto, axis=1, prepend=0)
+    left = population - kept.sum(axis=1)
+    lived_in = np.clip(occupied, -(-left // MOST_MEAN), left)
+    houses = np.maximum(units, lived_in)
+    repaired = {
+        "more residents of quarters than persons": (kept != residents).any(axis=1),
+        "more occupied units than persons in them": lived_in < occupied,
+        "too few occupied units for the persons in them": lived_in > occupied,
+        "fewer units than occupied ones": houses > units,
+    }
+    facilities = np.column_stack([houses, (kept > 0).astype(np.int64)])
+    quarters = Quarters(facilities, np.column_stack([left, kept]), lived_in)
+    return quarters, {rule: int(blocks.sum()) for rule, blocks in repaired.items()}
 
 
 def _occupied(persons: IntArray, random: np.random.Generator) -> IntArray:

@@ -145,7 +145,7 @@ def digits(numbers: IntArray, width: int) -> NDArray[np.bytes_]:
 
 def coded(name: str, words: list[str], index: NDArray[np.integer]) -> Columns:
     """Return one column of few words."""
-    return Columns({name: np.array(words, "S")}, np.asarray(index))
+    return Columns({name: np.array(words, "S")}, np.asarray(index, np.int32))
 
 
 def race_columns(stretch: Stretch, rows: IntArray | None = None, *, cenrace: str) -> Columns:
