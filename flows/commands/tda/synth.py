@@ -42,5 +42,6 @@ def synth(
             form="text" if text else "parquet",
             progress=progress,
         )
-    lines = f"{made.persons:,} persons, {made.counts['units']:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
+    units = made.counts["units"]
+    lines = f"{made.persons:,} persons, {units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
     show(asdict(made) | {"data": data}, lambda: f"{lines}\nnext: das tda run {data} out/", as_json=as_json)
