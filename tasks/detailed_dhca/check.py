@@ -31,10 +31,11 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     if not exact:
         budgets = {name: parse_exact(level["queries"]["total_only"]["budget"]) for name, level in levels.items()}
         yield check_spend(spend(manifest["spent"]["definition"], budgets.values()), manifest["spent"])
-    for name, level in levels.items():
-        if not exact:
-            yield _check_laws(name, level, manifest["spent"]["definition"])
-        yield from _check_tables(release, manifest, name)
+    with ReleaseDatabase() as database:
+        for name, level in levels.items():
+            if not exact:
+                yield _check_laws(name, level, manifest["spent"]["definition"])
+            yield from _check_tables(database, release, manifest, name)
     yield from NAMES.check(release, manifest["files"])
     yield from POINTS.check(release, manifest["files"])
 
@@ -48,23 +49,24 @@ def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:
     return check_laws(name, level, definition, *faults)
 
 
-def _check_tables(release: Path, manifest: Mapping[str, Any], name: str) -> Iterator[Check]:
+def _check_tables(
+    database: duckdb.DuckDBPyConnection, release: Path, manifest: Mapping[str, Any], name: str
+) -> Iterator[Check]:
     slug = named_level(name).slug
     files = {table: path_in(release, f"parquet/{table}/{slug}.parquet") for table in ("t1", "t2")}
-    with ReleaseDatabase() as database:
-        for table, file in files.items():
-            database.execute(f"CREATE VIEW {table} AS SELECT * FROM {parquet(file)}")
-        database.execute(
-            "CREATE TABLE grouped AS SELECT t1.*, coalesce(rows, 0) AS cells, sexes, of_cells "
-            f"FROM t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "
-            "sum(COUNT) FILTER (AGESTART = '*') AS sexes, sum(COUNT) FILTER (AGESTART <> '*') AS of_cells "
-            f"FROM t2 GROUP BY {KEYS}) USING ({KEYS})"
-        )
-        if manifest["configuration"]["allow_negative_counts"]:
-            yield _check_sums(database, name)
-        yield _check_groups(database, manifest["levels"][name]["groups_published"], name)
-        if "NOT_PRIVATE" not in manifest:
-            yield _check_margins(database, manifest, name)
+    for table, file in files.items():
+        database.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM {parquet(file)}")
+    database.execute(
+        "CREATE OR REPLACE TABLE grouped AS SELECT t1.*, coalesce(rows, 0) AS cells, sexes, of_cells "
+        f"FROM t1 LEFT JOIN (SELECT {KEYS}, count(*) - 2 AS rows, "
+        "sum(COUNT) FILTER (AGESTART = '*') AS sexes, sum(COUNT) FILTER (AGESTART <> '*') AS of_cells "
+        f"FROM t2 GROUP BY {KEYS}) USING ({KEYS})"
+    )
+    if manifest["configuration"]["allow_negative_counts"]:
+        yield _check_sums(database, name)
+    yield _check_groups(database, manifest["levels"][name]["groups_published"], name)
+    if "NOT_PRIVATE" not in manifest:
+        yield _check_margins(database, manifest, name)
 
 
 def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:

@@ -36,7 +36,7 @@ def query_law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
 def create_sets(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any]) -> None:
     """Create the table `sets` of coterminous regions: REGION_TYPE, REGION_ID."""
     regions = [member.split(" ", 1) for members in manifest["coterminous_sets"] for member in members]
-    database.execute("CREATE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
+    database.execute("CREATE OR REPLACE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
     if regions:
         database.executemany("INSERT INTO sets VALUES (?, ?)", regions)
 
