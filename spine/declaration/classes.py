@@ -9,14 +9,12 @@ Rows of the parent and a laminar family of each child make a network: its roundi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from spine.declaration.declaration import Declaration
-from spine.geography import BoolArray
 from spine.top_down.histogram import Product
 from spine.top_down.queries import query_group
 
@@ -52,13 +50,6 @@ def classify(declaration: Declaration) -> Class:
         return Class("B", why, f"counts: bounds of two partitions, {names}, are not solved{remedy}")
     why = f"counts of {pair[0]} and {pair[1]} cross: of their parts around the cell ({pair[2]}) neither holds the other"
     return Class("C", why, f"counts: {why}{remedy}")
-
-
-def parts_of(product: Product, partition: str) -> Iterator[BoolArray]:
-    """Yield the (cells,) mask of each part of a partition, of the cells that are no zeros."""
-    group = query_group(product, partition)
-    for part in range(group.width):
-        yield (group.coordinate == part) & product.possible
 
 
 def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, str] | None:

@@ -19,6 +19,7 @@ from spine.declaration.form import Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, IntArray
 from spine.top_down.bounds import Bounds, Totals, sum_bounds
+from spine.top_down.histogram import TOTAL
 from spine.top_down.queries import query_group
 
 LARGEST_COUNT = 1 << 40
@@ -48,6 +49,10 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
             faults.append(Fault(f"totals.{at}.of", text))
         else:
             found.append(placed)
+            level = declaration.levels[placed[0]].name
+            if len(names) < len(hierarchy.spine.starts[placed[0]]) and TOTAL not in declaration.queries(level):
+                text = f"its groups are of several units of {level}, which must ask the total"
+                faults.append(Fault(f"totals.{at}.of", text))
             faults += _room(hierarchy, at, group, names, values, counts * least, counts > 0)
     if fixed:
         found.append((len(declaration.levels) - 1, Totals(np.arange(len(counts)), counts.sum(axis=1))))

@@ -9,7 +9,6 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
@@ -18,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spine.allocations import Allocation
 from spine.declaration.classes import classify
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
@@ -107,13 +105,9 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
     if refused := classify(declaration).refused:
         key, _, text = refused.partition(": ")
         return None, as_findings(path, [Fault(key, text)])
-    form, allocation = declaration.form, declaration.allocation
-    findings = as_findings(
-        path, _undrawable(allocation, {level: [share] for level, share in allocation.levels.items()})
-    )
+    form = declaration.form
     names = list(dict.fromkeys([form.leaves.key, *leaf_columns(declaration)]))
-    leaves, faults_of_leaves = _read_columns(beside(path, form.leaves.file), names, form.delimiter)
-    findings += faults_of_leaves
+    leaves, findings = _read_columns(beside(path, form.leaves.file), names, form.delimiter)
     totals = []
     for total in form.totals:
         columns = group_columns(declaration, total.of)
@@ -149,14 +143,6 @@ def group_columns(declaration: Declaration, of: Sequence[str]) -> list[str]:
     if len(of) == 1 and of[0] in names:
         return [column for level in declaration.levels[: names.index(of[0]) + 1] for column in level.columns]
     return list(of)
-
-
-def _undrawable(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> list[Fault]:
-    """Find queries whose noise the sampler cannot draw at a share of a level."""
-    found = undrawable(allocation, shares)
-    return [
-        Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {error}") for level, query, error in found
-    ]
 
 
 def _read_columns(
@@ -220,10 +206,18 @@ def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, lis
         return None, as_findings(path, faults)
     figures = Figures(tuple(counts), tuple(totals))
     bounds, faults = read_bounds(hierarchy, figures)
-    faults += _undrawable(declaration.allocation, distinct_shares(hierarchy.spine))[:1]  # of a bypass
+    undrawn = undrawable(declaration.allocation, distinct_shares(hierarchy.spine))
+    faults += [
+        Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {why}") for level, query, why in undrawn
+    ]
     if bounds is None or faults:
         return None, as_findings(path, faults)
-    return Declared(declaration, hierarchy, figures, bounds), []
+    declared = Declared(declaration, hierarchy, figures, bounds)
+    try:
+        _ = declared.plan
+    except ValueError as error:
+        return None, as_findings(path, [Fault("", str(error))])
+    return declared, []
 
 
 def _grouped(

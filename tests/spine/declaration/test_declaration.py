@@ -13,7 +13,7 @@ from declarations import BASE, LEAVES, changed, declared, figures_of, hierarchy_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spine.declaration.classes import classify, parts_of
+from spine.declaration.classes import classify
 from spine.declaration.declaration import read_declaration, refines
 from spine.declaration.figures import read_bounds
 from spine.declaration.form import expanded
@@ -240,7 +240,10 @@ def test_the_class_is_that_of_all_pairs_of_sets(partitions: list[str]) -> None:
     width = {"dwelling": 2, "sex": 2, "young": 2, "age": 6, "sex*young": 4, "dwelling*sex": 4}
     counts = [{"partition": name, "columns": ["x"] * width[name]} for name in partitions]
     declaration = declared(changed(lambda raw: raw.update(counts=counts)))
-    sets = [part for name in partitions for part in parts_of(declaration.product, name)]
+    product, sets = declaration.product, []
+    for name in partitions:
+        group = query_group(product, name)
+        sets += [(group.coordinate == part) & product.possible for part in range(group.width)]
     laminar = all(
         not (one & other).any() or (one & ~other).sum() == 0 or (other & ~one).sum() == 0
         for one, other in pairs(sets, sets)
@@ -308,3 +311,26 @@ def test_the_shares_of_a_path_are_the_budget_however_children_are_bypassed() -> 
     for bypassed in (True, False):
         hierarchy = hierarchy_of(changed(lambda raw, bypassed=bypassed: raw.update(bypass=bypassed)))
         assert replacement_cost(hierarchy.spine, hierarchy.declaration.allocation) == Fraction(2)
+
+
+def test_totals_of_parts_together_are_of_the_level_of_the_parts_which_must_ask_the_total() -> None:
+    """As states of the redistricting data, whose areas inside and outside American Indian land are two units."""
+
+    def parts(raw: dict[str, Any]) -> None:
+        raw["levels"][1]["columns"] = ["region", "inside"]
+        raw["totals"][0]["of"] = ["region"]
+
+    leaves = LEAVES | {"inside": ["0", "1", "1", "0", "0"]}
+    hierarchy = hierarchy_of(changed(parts), leaves)
+    bounds, faults = read_bounds(hierarchy, figures_of(hierarchy, leaves))
+    assert bounds is not None, faults
+    nation, regions, *below = bounds.totals
+    assert nation is not None
+    assert regions is not None
+    assert (nation.values.tolist(), regions.values.tolist(), regions.group.tolist()) == ([32], [20, 12], [0, 0, 1])
+    assert below == [None, None]
+    raw = changed(parts)
+    raw["queries"]["region"] = {"dwelling": "1/2", "detailed": "1/2"}
+    raw["passes"] = [{"levels": ["region"], "least_squares": [["rest"]]}]
+    hierarchy = hierarchy_of(raw, leaves)
+    assert keys(read_bounds(hierarchy, figures_of(hierarchy, leaves))[1]) == {"totals.0.of"}
