@@ -28,7 +28,7 @@ from tasks.top_down.declared.description import (
     geounit_columns,
     released_levels,
 )
-from tasks.top_down.declared.explain import declared_unchanged
+from tasks.top_down.declared.explain import declared_unchanged, explain
 from tasks.top_down.declared.measure import DeclaredRun
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.declared.spend import planned_spend
@@ -137,7 +137,10 @@ def describe_release(run: RunDirectory, staged: Path) -> None:
         "measurements": not is_truth(run),
         "solvers": dict(Counter(f"{solve.solver}, {solve.rounding}" for solve in solves)),
         "failed": [[spine.levels[solve.level], solve.parent, solve.solver] for solve in solves if solve.failed],
-        "seconds": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
+        "seconds": {
+            "foreseen": [round(each, 1) for each in explain(declared).seconds],
+            "used": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
+        },
         "configuration_digest": public.digest(),
         "statements": STATEMENTS,
         **made_by(run),
