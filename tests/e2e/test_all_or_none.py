@@ -11,6 +11,7 @@ import pytest
 from e2e_runs import ACCOUNT, FEW_LEVELS, das, open_account, real_data, reconfigure
 
 import flows.detailed_dhca
+from flows.execution import safetab
 from privacy.accounting.ledger import Ledger
 from tasks.population_groups import validation
 
@@ -116,14 +117,14 @@ def test_persons_are_known_again_when_those_of_the_other_jurisdiction_were_mende
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, stage: str) -> Callable[[], None]:
-    """Have a stage of the flow fail; returns what mends it."""
-    whole = getattr(flows.detailed_dhca, stage)
+    """Have a stage that all SafeTabs share fail; returns what mends it."""
+    whole = getattr(safetab, stage)
 
     def fail(run: Any, **_: Any) -> None:
         raise ValueError
 
-    monkeypatch.setattr(flows.detailed_dhca, stage, fail)
-    return lambda: monkeypatch.setattr(flows.detailed_dhca, stage, whole)
+    monkeypatch.setattr(safetab, stage, fail)
+    return lambda: monkeypatch.setattr(safetab, stage, whole)
 
 
 def test_a_run_that_stops_before_its_charge_holds_the_other_back(

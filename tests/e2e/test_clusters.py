@@ -23,6 +23,7 @@ from e2e_runs import ACCOUNT, das, digest, directory, open_account, prepared, re
 from slurm_node import missing, slurm_node
 
 from benchmarks.two_hosts import DASK_CONFIG, LOOPBACK, Cluster, Host, tls_cluster, write_certificates
+from flows.execution import safetab
 from flows.execution.cluster import FORKED, NO_PAGES, QUIET, ClusterSettings, open_cluster
 from flows.execution.fork_server import ENVIRONMENT
 
@@ -78,8 +79,6 @@ def test_a_worker_that_does_not_see_a_place_is_named_before_anything_is_charged(
     example: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One that is there from the start, and one that joins just before the reservation, which gives it no piece."""
-    import flows.detailed_dhca
-
     real_data(example, tmp_path)
     reconfigure(tmp_path / "params", run_us=False)
     ledger, out, state = open_account(tmp_path), tmp_path / "out", ("--state", tmp_path)
@@ -116,10 +115,10 @@ def test_a_worker_that_does_not_see_a_place_is_named_before_anything_is_charged(
         is_named(*begin)
         leave()
 
-        save_sets = flows.detailed_dhca.save_sets
+        save_sets = safetab.save_sets
         with monkeypatch.context() as patch:
-            patch.setattr(flows.detailed_dhca, "count_population_groups", lambda run, **_: None)
-            patch.setattr(flows.detailed_dhca, "save_sets", lambda run, **named: (save_sets(run, **named), join()))
+            patch.setattr(safetab, "count_population_groups", lambda run, **_: None)
+            patch.setattr(safetab, "save_sets", lambda run, **named: (save_sets(run, **named), join()))
             is_named("--resume", "far-pr")
         leave()
     assert das("run", "--resume", "far-pr", *state, *cluster.options) == 0

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.e2e
 KILL = """
 import os, psutil, time
 from urllib.parse import urlsplit
-import flows.detailed_dhca as stages, flows.execution.prefect_server as server, flows.execution.runner as runner
+import flows.detailed_dhca as stages, flows.execution.prefect_server as server
+import flows.execution.runner as runner, flows.execution.safetab as safetab
 server.CLIENT["PREFECT_CLIENT_MAX_RETRIES"] = "0"  # or Prefect asks the dead server for half a minute
 def kill():
     from prefect.settings import get_current_settings
@@ -41,7 +42,7 @@ slow = pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "after"),
     [
-        pytest.param("stages.count_population_groups", False, id="before the charge", marks=slow),
+        pytest.param("safetab.count_population_groups", False, id="before the charge", marks=slow),
         pytest.param("stages.measure_sex_by_age", False, id="noise", marks=slow),
         pytest.param("runner.commit", True, id="after the commit"),
     ],
@@ -76,7 +77,7 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    "place", [pytest.param("stages.count_population_groups", marks=slow), "stages.measure_sex_by_age"]
+    "place", [pytest.param("safetab.count_population_groups", marks=slow), "stages.measure_sex_by_age"]
 )
 def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
     example: Path, tmp_path: Path, short_folder: Path, place: str
@@ -89,7 +90,7 @@ def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
     words = (tmp_path / "params", tmp_path / "data", tmp_path / "out", "--account", ACCOUNT, "--run-id", "a")
     where = ("--ledger", ledger.path, "--state", tmp_path / "state", "--workers", 1, "--no-spine")
     stops = (
-        "import os, signal, time, flows.detailed_dhca as stages\n"
+        "import os, signal, time, flows.detailed_dhca as stages, flows.execution.safetab as safetab\n"
         f"{place} = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(600))\n"
     )
     process = das_process("run", *words, *where, first=stops, environment=environment)
