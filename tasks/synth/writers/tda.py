@@ -9,15 +9,9 @@ from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import ADULT_AGE
 from tasks.synth.writers.records import RTYPE_PERSON, RTYPE_UNIT, Columns, Stretch, System, Table, digits
 
-BLOCK = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")
-PERSONS = (*BLOCK_COLUMNS[:3], "TABBLKGRPCE", "TABBLK", "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE")
-UNITS = (*BLOCK, "RTYPE", "HH_STATUS")
+PERSONS = (*BLOCK_COLUMNS, "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE")
+UNITS = (*BLOCK_COLUMNS, "RTYPE", "HH_STATUS")
 QUARTERS = ("tabblk", "hu", *(f"gq{kind}" for kind in range(1, 8)))
-
-
-def _block(stretch: Stretch, block: np.ndarray) -> Columns:
-    grf = stretch.blocks.columns
-    return Columns({name: grf["TABBLK"].astype("S1") if name == "TABBLKGRPCE" else grf[name] for name in BLOCK}, block)
 
 
 def _persons(stretch: Stretch) -> list[Columns]:
@@ -32,14 +26,14 @@ def _persons(stretch: Stretch) -> list[Columns]:
     }
     at = stretch.units.kind[people.unit].astype(np.int64) * 2 + (people.age >= ADULT_AGE)
     block = stretch.units.block[people.unit]
-    return [_block(stretch, block), Columns(words, (at * 2 + people.hispanic) * SETS + people.races)]
+    return [stretch.at_block(block), Columns(words, (at * 2 + people.hispanic) * SETS + people.races)]
 
 
 def _units(stretch: Stretch) -> list[Columns]:
     units = stretch.units
     status = np.where(units.kind > 0, 2, units.head < 0)
     words = {"RTYPE": np.array(["2", "2", RTYPE_UNIT[1]], "S"), "HH_STATUS": np.array(["1", "2", "0"], "S")}
-    return [_block(stretch, units.block), Columns(words, status)]
+    return [stretch.at_block(units.block), Columns(words, status)]
 
 
 def _quarters(stretch: Stretch) -> list[Columns]:
