@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.options import RunOptions
 from flows.commands.synth import prepare_kernels
 from flows.reports.terminal import Json, err, out
+
+if TYPE_CHECKING:
+    from tasks.synth.synthesize import Made
 
 STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
 
@@ -21,8 +25,8 @@ def demo(
 ) -> None:
     """Make a small synthetic country and run the whole system over it.
 
-    The Detailed DHC-A runs over the US and Puerto Rico. Without --json, the TopDown Algorithm then runs over one state;
-    the first time, its kernels are compiled.
+    The Detailed DHC-A runs over the US and Puerto Rico. Without --json, the other systems then run over the same
+    persons: the Detailed DHC-B with its totals, the Supplemental DHC, and over one state the TopDown Algorithm.
 
     **Example:** `das demo`
     """
@@ -39,39 +43,65 @@ def demo(
 
     options = RunOptions(run_id=new_run_id("demo"), as_json=as_json)
     place = folder / str(options.run_id)
-    made = synthesize_example(place, Options(places={"detailed-dhca": "data", "tda": "top-down/data"}))
+    made = synthesize_example(
+        place, Options(places={"detailed-dhca": "data"} | {name: f"{name}/data" for name in OTHERS})
+    )
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
     COMMAND.run(context, options, lambda: new_runs(DetailedDhcaSettings, options, chosen))
-    if not as_json:
-        _top_down(context, made.folders["tda"], place)
-        out.print(_next_steps(place), soft_wrap=True)
+    if as_json:
+        return
+    for name, (title, run) in OTHERS.items():
+        err.print(f"The same persons in {title}: {made.folders[name]}")
+        run(context, RunOptions(run_id=new_run_id(f"demo-{name}")), made, place)
+    out.print(_next_steps(place), soft_wrap=True)
+
+
+def _detailed_dhcb(context: typer.Context, options: RunOptions, made: Made, place: Path) -> None:
+    from flows.commands.ddhcb.run import COMMAND
+    from flows.commands.safetab import new_runs
+    from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
+
+    chosen = {"params": str(made.params), "data": str(made.folders["ddhcb"]), "out": str(place / "ddhcb/release")}
+    chosen["totals"] = str(place / "release")
+    COMMAND.run(context, options, lambda: new_runs(DetailedDhcbSettings, options, chosen))
+
+
+def _s_dhc(context: typer.Context, options: RunOptions, made: Made, place: Path) -> None:
+    from flows.commands.s_dhc.options import new_settings
+    from flows.commands.s_dhc.run import COMMAND
+
+    chosen: dict[str, object] = {"config": str(made.params / "config-sdhc.json"), "data": str(made.folders["sdhc"])}
+    chosen |= {"out": str(place / "sdhc/release"), "estimates": True}
+    COMMAND.run(context, options, lambda: [new_settings(options, str(options.run_id), chosen)])
+
+
+def _top_down(context: typer.Context, options: RunOptions, made: Made, place: Path) -> None:
+    from flows.commands.tda.run import COMMAND
+    from flows.execution.top_down_settings import TopDownSettings
+
+    chosen = {"data": str(made.folders["tda"]), "out": str(place / "tda/release"), "states": (STATE,)}
+    settings = options.new_settings(TopDownSettings, str(options.run_id), chosen)
+    COMMAND.run(context, options, lambda: [settings])
+
+
+OTHERS: dict[str, tuple[str, Callable[[typer.Context, RunOptions, Made, Path], None]]] = {
+    "ddhcb": ("their households, for the Detailed DHC-B", _detailed_dhcb),
+    "sdhc": ("their housing units, for the Supplemental DHC", _s_dhc),
+    "tda": (f"one of the states, {STATE}, for the TopDown Algorithm", _top_down),
+}
 
 
 def _next_steps(place: Path) -> str:
     """Return what to look at now, a command or a page a line."""
-    us, top_down = place / "release/us", place / "top-down/release/us"
+    us, top_down = place / "release/us", place / "tda/release/us"
     steps = {
         f"das show {us}": "find a group: what was published of it, with margins of error",
         f"das check {us}": "compute again what the release states of itself",
         f"das show {top_down}": "the TopDown Algorithm: a place, its persons, its margins",
+        f"das show {place / 'ddhcb/release/us'}": "households by type and tenure; sdhc/release/us: persons in them",
         f"{us}/report.html": "what was released, what it spent and how it was made; open it in a browser",
         f"{top_down}/report.html": "the same of the TopDown Algorithm",
         "docs/tutorial.md": "from a budget to a release in pandas, in half an hour",
     }
     return "\n".join(["Look at it:", *(f"   {what}\n      {why}" for what, why in steps.items())])
-
-
-def _top_down(context: typer.Context, data: Path, place: Path) -> None:
-    """Run the TopDown Algorithm over one of the country's states, the same persons in their housing units."""
-    from flows.commands.tda.run import COMMAND
-    from flows.execution.settings import new_run_id
-    from flows.execution.top_down_settings import TopDownSettings
-
-    err.print(
-        f"One of its states, {STATE}, with the TopDown Algorithm: the same persons in their living quarters: {data}"
-    )
-    options = RunOptions(run_id=new_run_id("demo-tda"))
-    chosen = {"data": str(data), "out": str(place / "top-down/release"), "states": (STATE,)}
-    settings = options.new_settings(TopDownSettings, str(options.run_id), chosen)
-    COMMAND.run(context, options, lambda: [settings])

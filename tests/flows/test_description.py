@@ -31,6 +31,7 @@ from tasks.lifecycle.description import Column, Description, Table, dictionary_r
 from tasks.lifecycle.manifest import file_names, read_manifest
 from tasks.lifecycle.received import NotOfRelease
 from tasks.top_down.published.nmf.inventory import AXES
+from tasks.top_down.release.description import GEOGRAPHY
 from tasks.top_down.release.measurement_files import NmfLayout
 from tasks.top_down.release.tables import tables
 from tests.hostile_releases import HOSTILE, HOSTILE_TEXTS, leaves
@@ -200,6 +201,12 @@ def test_the_layout_of_the_bureau_is_described() -> None:
     for product, axes in AXES.items():
         layout = NmfLayout(tuple(axes), [], pa.int32(), True, {})
         assert all(nmf.column(name) for name in layout.schema.names), product
+
+
+def test_all_that_a_geography_may_have_is_described() -> None:
+    """A small release may lack it: school districts, say."""
+    (blocks,) = [each for each in tables() if each.parquet == "measurements/blocks/{state}.parquet"]
+    assert {*GEOGRAPHY} <= {column.name for column in blocks.columns}
 
 
 def test_files_of_one_shape_are_one_table_or_its_parts(tmp_path: Path) -> None:

@@ -245,6 +245,20 @@ OTHER_TABLES = (
             Column("cousub", "code", "county subdivision", type="integer"),
             Column("aiannh", "code", "AIANNH area, 9999 for none", type="integer"),
             Column(
+                "school_district",
+                "code",
+                "unified, secondary and elementary school district together, all nines for none; where they are known",
+                type="integer",
+                optional=True,
+            ),
+            Column(
+                "prim",
+                "code",
+                "the primitive of the Estimates and Projections: state, county, subdivision, place; where it is known",
+                type="integer",
+                optional=True,
+            ),
+            Column(
                 "gq",
                 "bits",
                 "which of the seven types of group quarters it has, the first type leftmost",
