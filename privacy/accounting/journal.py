@@ -226,10 +226,8 @@ def make_file(path: Path) -> None:
 def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
     """Append to the file the last line, where the file lacks it or ends in a part of it; flush it.
 
-    Raises
-    ------
-    JournalError
-        where the file is missing or cannot be written, holds lines that the ledger lacks, lacks more, or is another's.
+    Raises JournalError where the file is missing or cannot be written, holds lines that the ledger lacks, lacks more,
+    or is another's.
     """
     text = b"".join(line.encode() + b"\n" for line in lines)
     held = read_file(path)

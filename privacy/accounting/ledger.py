@@ -164,12 +164,9 @@ class Ledger:
         exists, and before the row is committed: a secret without a row has authorized nothing, and a row never gets
         a second secret.
 
-        Raises
-        ------
-        LedgerError
-            where the account is missing, has too little budget left or another currency; where the run has a row
-            already; where the data was run under a mark, or charged to another account and the request does not say
-            that it is meant.
+        Raises LedgerError where the account is missing, has too little budget left or another currency; where the run
+        has a row already; where the data was run under a mark, or charged to another account and the request does not
+        say that it is meant.
         """
         with self._transaction() as entries:
             if entries.row(request.run):
@@ -195,10 +192,7 @@ class Ledger:
     def enter_marked(self, run: str, digests: Set[str], mark: MarkName = "SYNTHETIC") -> None:
         """Enter a run on marked data by the data's digests, uncharged; make the ledger where there is none.
 
-        Raises
-        ------
-        LedgerError
-            where a run was charged for this data, or this run has other data.
+        Raises LedgerError where a run was charged for this data, or this run has other data.
         """
         with self._transaction(create=True) as entries:
             entries.check_marked(digests)
@@ -318,10 +312,7 @@ class Ledger:
         altogether. Digests are not in the journal: a run that is entered from there cannot be resumed, and is not
         recognized by its data. Returns how many acts were entered, and those runs.
 
-        Raises
-        ------
-        LedgerError
-            where there is nothing to mend, or the two are not of one ledger.
+        Raises LedgerError where there is nothing to mend, or the two are not of one ledger.
         """
         with self._connected(create=self.exists()) as (database, entries), _unusable():
             held = read_file(self.journal)

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 class IterationCounts:
     """The sizes of one level's map g_i in the public parameter files, for its stability.
 
-    Attributes
-    ----------
-    alone, combination, ethnicity : int
-        The most iterations of that kind that one code maps to.
-    alone_reach : int
-        The most in-combination iterations that the codes of one alone iteration map to together.
-    all_combination : int
-        The number of in-combination iterations that some code maps to.
+    alone, combination, ethnicity: the most iterations of that kind that one code maps to.
+    alone_reach: the most in-combination iterations that the codes of one alone iteration map to together.
+    all_combination: the number of in-combination iterations that some code maps to.
     """
 
     alone: int
@@ -34,10 +29,7 @@ def stability(counts: IterationCounts, max_race_codes: int) -> int:
     Two codes of one alone iteration or `max_race_codes` codes of different ones reach the most; an ethnicity adds its
     own. It comes from public files alone, never from what the observed records map to.
 
-    Raises
-    ------
-    ValueError
-        where a possible record reaches more groups than the formula allows for, or none reaches any.
+    Raises ValueError where a possible record reaches more groups than the formula allows for, or none reaches any.
     """
     most = max(counts.alone, counts.combination) * max(2, max_race_codes) + counts.ethnicity
     if most == 0:

@@ -19,10 +19,7 @@ _NOWHERE = re.compile("[09]*")
 def check_states(states: tuple[str, ...]) -> None:
     """Refuse states under which an account's total could be passed.
 
-    Raises
-    ------
-    ValueError
-        where one appears twice or is not the FIPS code of a state, of DC or of Puerto Rico.
+    Raises ValueError where one appears twice or is not the FIPS code of a state, of DC or of Puerto Rico.
     """
     if unknown := sorted(set(states) - set(EVERYWHERE)):
         raise ValueError(

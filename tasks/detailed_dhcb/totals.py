@@ -72,10 +72,7 @@ def _read_release(
 ) -> list[Finding]:
     """Read the totals of a release.
 
-    Raises
-    ------
-    Refused
-        where it is none, is of exact counts, or holds other files than it names; where a file changes.
+    Raises Refused where it is none, is of exact counts, or holds other files than it names; where a file changes.
     """
     manifest, domains = read_manifest(release), _Domains(run, geography, data)
     names = [name for name in manifest["files"] if name.startswith("t1/") and name.endswith(".csv")]
