@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
-from tasks.bottom_up.measure import DESIGN, calibrate_counts, measure
+from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
@@ -27,7 +27,7 @@ def check(settings: BottomUpSettings) -> bool:
 def stages(run: Runner[BottomUpSettings]) -> Path:
     """Release a noisy histogram, calibrated to published totals where they are given, and its marginals."""
     settings, workers, design = run.settings, run.workers, run.settings.design()
-    save_object(run.directory / DESIGN, design)
+    save_object(run.directory / CHOICES, design)
     names = Path(settings.domain).with_name(NAMES.file)
     if names.exists() and not are_kept(run.directory):  # a run that is charged no longer needs the file
         keep_regions(run.directory, str(names))

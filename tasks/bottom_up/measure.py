@@ -22,7 +22,7 @@ from tasks.lifecycle.files import load_object, open_array, save_arrays, save_obj
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
-DESIGN = "prepared/design"
+CHOICES = "prepared/design"
 CASES = "noisy/cases"
 FINAL = "noisy/final"
 CELLS_EACH = 1 << 20  # cells that one piece of a noise stage holds
@@ -68,7 +68,7 @@ class Design:
 
 def measure(run: RunDirectory, workers: Workers) -> None:
     """Add noise to every cell that is not a structural zero, empty ones too."""
-    design = load_object(run / DESIGN, Design)
+    design = load_object(run / CHOICES, Design)
     workers.map("measure", run, measure_piece, [(number,) for number in range(design.pieces)])
 
 
@@ -78,7 +78,7 @@ def measure_piece(run: RunDirectory, number: int) -> None:
 
 
 def _measure_piece(run: RunDirectory, number: int) -> None:
-    design = load_object(run / DESIGN, Design)
+    design = load_object(run / CHOICES, Design)
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, design.domain.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, design, start, stop)
@@ -121,7 +121,7 @@ def calibrate_counts(run: RunDirectory, workers: Workers) -> None:
 
 
 def _calibrate(run: RunDirectory) -> None:
-    design = load_object(run / DESIGN, Design)
+    design = load_object(run / CHOICES, Design)
     noisy = np.concatenate([open_array(run / f"noisy/{number:05d}", "count") for number in range(design.pieces)])
     reported = design.domain.histogram.possible(np.arange(len(noisy)))
     cases: list[dict[str, str]] = []

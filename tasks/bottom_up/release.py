@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from privacy.bottom_up.calibration import FALSE_ALARM
 from privacy.noise.margins import margin_of_error
 from tasks.bottom_up.description import description
-from tasks.bottom_up.measure import CASES, DESIGN, FINAL, Design
+from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.inputs.public_regions import write_regions
 from tasks.lifecycle.datapackage import write_package
@@ -62,7 +62,7 @@ def write_release(run: RunDirectory, staged: Path) -> None:
 
 
 def _write_all(run: RunDirectory, out: Path) -> None:
-    design = load_object(run / DESIGN, Design)
+    design = load_object(run / CHOICES, Design)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": design.domain.histogram.names}
     names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in design.marginals}

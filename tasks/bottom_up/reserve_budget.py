@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.bottom_up.measure import DESIGN, Design
+from tasks.bottom_up.measure import CHOICES, Design
 from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Charging, authorize, precheck
@@ -28,6 +28,6 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
 
     Raises Refused, Failed as `authorize` does.
     """
-    design = load_object(run / DESIGN, Design)
+    design = load_object(run / CHOICES, Design)
     tabulated = load_object(run / TABULATED, Tabulated)
     authorize(run, charging, design.domain.charged, design.mechanism.spend, design.digest(), tabulated)

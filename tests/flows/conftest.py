@@ -133,7 +133,7 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bottom_up(folder: Path, *, clip: bool) -> Path:
     """Make a bottom-up release of few records."""
     from tasks.bottom_up.domain import read_domain
-    from tasks.bottom_up.measure import DESIGN, Design, calibrate_counts, measure
+    from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
     from tasks.bottom_up.release import stage_release
     from tasks.bottom_up.reserve_budget import reserve_budget
     from tasks.bottom_up.tabulate import tabulate
@@ -148,7 +148,7 @@ def bottom_up(folder: Path, *, clip: bool) -> Path:
     run = RunDirectory(folder / "runs/r1")
     run.create()
     domain = read_domain(folder / "domain.json")
-    save_object(run / DESIGN, Design(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=clip))
+    save_object(run / CHOICES, Design(domain, Fraction(1, 2), marginals=((), ("SEX",)), clip=clip))
     (folder / "names.csv").write_text(
         "REGION_TYPE|REGION_ID|NAME\nCOUNTY|45001|Abbeville\nCOUNTY|45003|Not tabulated\n"
     )

@@ -27,7 +27,7 @@ from tasks.bottom_up.domain import Domain, check_marginals, read_domain, read_to
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
     CASES,
-    DESIGN,
+    CHOICES,
     FINAL,
     QUERY,
     Design,
@@ -409,7 +409,7 @@ def planned(
         options["totals"] = read_totals(tmp_path / "totals.csv", domain)
     marginals = options.pop("marginals", ((), ("STATE",), ("SEX", "STATE")))
     design = Design(domain, options.pop("epsilon", Fraction(1, 2)), marginals=marginals, **options)
-    save_object(run / DESIGN, design)
+    save_object(run / CHOICES, design)
     tabulate(run, HERE, table or write_table(tmp_path), domain)
     return design
 
@@ -456,7 +456,7 @@ def test_a_spend_beyond_the_account_is_refused_before_any_secret(tmp_path, run, 
 def test_another_configuration_under_the_same_run_is_refused(tmp_path, run, account):
     design = planned(tmp_path, run)
     reserve_budget(run, account)
-    save_object(run / DESIGN, replace(design, clip=True))
+    save_object(run / CHOICES, replace(design, clip=True))
     with pytest.raises(Refused, match="another configuration"):
         reserve_budget(run, account)
 
@@ -600,7 +600,7 @@ def test_clipping_is_after_the_sums_and_said(tmp_path, run, account):
 def test_weighted_counts_are_in_units_of_the_weights(tmp_path, run, account):
     domain = read_domain(write_domain(tmp_path, weight={"column": "WT", "most": 2, "grid": 0.5}))
     design = Design(domain, Fraction(1, 2), marginals=((),))
-    save_object(run / DESIGN, design)
+    save_object(run / CHOICES, design)
     tabulate(run, HERE, write_table(tmp_path, weights=["1.5"] * len(ROWS)), domain)
     manifest, tables = released(tmp_path, run, account, design)
     raw = np.load(run / "noisy/final/count.npy")[np.load(run / "noisy/final/reported.npy")]
@@ -612,7 +612,7 @@ def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     made = make_example(tmp_path / "made", 2000, states=3, counties=2)
     domain = read_domain(made.domain)
     design = Design(domain, Fraction(1), read_totals(made.totals, domain))
-    save_object(run / DESIGN, design)
+    save_object(run / CHOICES, design)
     tabulate(run, HERE, str(made.table), domain)
     manifest, tables = released(tmp_path, run, Charging(None, tmp_path / "none"), design)
     assert ("SYNTHETIC" in manifest, "exact_test" in manifest["statements"]) == (True, True)
@@ -641,7 +641,7 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     assert "states" not in domain.model_fields_set
     account = account_in(tmp_path)
     design = Design(domain, Fraction(1, 2), marginals=((),))
-    save_object(run / DESIGN, design)
+    save_object(run / CHOICES, design)
     table = tmp_path / "persons.csv"
     table.write_text("PROVINCE,STATE,GQ\nON-35,Vaud,01\n99,RI,02\n")
     tabulate(run, HERE, str(table), domain)
