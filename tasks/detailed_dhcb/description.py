@@ -21,8 +21,6 @@ from tasks.population_groups.description import (
 )
 from tasks.population_groups.levels import ALL_LEVELS
 
-TITLE = "Detailed DHC-B by SafeTab-H"
-
 
 def _cells(table: CountTable, detail: int) -> Column:
     rows = table.rows(detail)

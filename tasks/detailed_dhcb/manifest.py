@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhcb.description import TITLE, description
+from tasks.detailed_dhcb.description import description
 from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import TABLES
 from tasks.inputs.names import name_of_state, title_of_states
@@ -66,7 +66,7 @@ def describe_release(
     truth = is_truth(run)
     levels = dict.fromkeys(level for level, _ in groups)
     manifest: dict[str, Any] = {
-        "release": TITLE,
+        "release": "Detailed DHC-B by SafeTab-H",
         "region": jurisdiction.upper(),
         "run": run.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),

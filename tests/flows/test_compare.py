@@ -11,7 +11,6 @@ import pytest
 from dhca_inputs import Inputs, configuration, truth_here, write_config
 
 from privacy.accounting.composition import query_budgets
-from tasks.detailed_dhca import manifest
 from tasks.detailed_dhca.configuration import BUDGET_KEYS, read_parameters
 from tasks.detailed_dhca.level_budgets import MANIFEST
 from tasks.detailed_dhca.queries import Queries
@@ -126,7 +125,7 @@ def test_a_finished_release(das, tmp_path):
     parameters, _ = read_parameters(str(params))
     config = parameters.configuration
     levels = {
-        str(level): manifest._noise(
+        str(level): noise_facts(
             Queries(
                 config.privacy_defn,
                 parameters.iterations.stability(level, config.max_race_codes),
