@@ -15,6 +15,7 @@ from tasks.detailed_dhca.configuration import BUDGET_KEYS, read_parameters
 from tasks.detailed_dhca.level_budgets import MANIFEST
 from tasks.detailed_dhca.queries import Queries
 from tasks.population_groups.levels import ALL_LEVELS, named_level
+from tasks.population_groups.manifest import noise_facts
 from tasks.population_groups.reserve_budget import planned_spend
 
 
