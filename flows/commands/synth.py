@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from flows.commands.marking import confirm_mark
 from flows.reports.terminal import Json, counting, err, labelled, show
@@ -190,7 +191,7 @@ def _figures(made: Made) -> Table:
     table = Table("figure", "here", "published", "within", title="How plausible it is")
     for figure in FIGURES:
         value = f"{figure.value(made.counts):.4f}"
-        here = value if figure.fits(made.counts) else f"[yellow]{value}[/]"
+        here = Text(value, style="" if figure.fits(made.counts) else "yellow")
         table.add_row(figure.words, here, f"{figure.target:.4f}", f"{figure.within:.3f}")
     return table
 
