@@ -10,12 +10,11 @@ from pathlib import Path
 from flows.execution.runner import Runner
 from flows.execution.s_dhc_settings import SDhcSettings
 from tasks.inputs.marks import read_mark
-from tasks.lifecycle.files import save_object
 from tasks.s_dhc.averages import find_averages
 from tasks.s_dhc.encode import encode, open_sources
 from tasks.s_dhc.measure import measure, precheck_budget, reserve_budget
 from tasks.s_dhc.release import stage_release
-from tasks.s_dhc.run import PLAN, TABULATED
+from tasks.s_dhc.run import TABULATED, keep_plan
 from tasks.s_dhc.tabulate import tabulate
 
 
@@ -33,7 +32,7 @@ def check(settings: SDhcSettings) -> bool:
 def stages(run: Runner[SDhcSettings]) -> Path:
     """Release one jurisdiction's tables PH1 to PH8."""
     settings, workers, plan = run.settings, run.workers, run.settings.plan()
-    save_object(run.directory / PLAN, plan)
+    keep_plan(run.directory, plan)
     run.do("encode", encode, workers=workers, data=settings.data)
     tabulated = run.do("tabulate", tabulate, workers=workers)
     states = plan.configuration.states

@@ -26,8 +26,24 @@ autodoc_typehints = "signature"
 suppress_warnings = ["myst.header"]  # a page may begin at any level
 
 PAGES = {
-    "Start": ["docs/site/look", "docs/tutorial", "docs/show", "docs/cli", "docs/glossary", "docs/elsewhere"],
-    "Systems": ["docs/top-down", "docs/spine", "docs/published", "docs/estimates", "docs/analyses"],
+    "Start": [
+        "docs/site/look",
+        "docs/tutorial",
+        "docs/show",
+        "docs/cli",
+        "docs/glossary",
+        "docs/elsewhere",
+        "docs/declarations",
+    ],
+    "Systems": [
+        "docs/top-down",
+        "docs/detailed-dhcb",
+        "docs/s-dhc",
+        "docs/spine",
+        "docs/published",
+        "docs/estimates",
+        "docs/analyses",
+    ],
     "Privacy": ["docs/privacy", "docs/attacks"],
     "Operation": ["deploy/README", "docs/operations", "docs/scale", "benchmarks/results/*"],
     "Python": ["docs/api", "docs/site/reference", "examples/README"],

@@ -66,6 +66,7 @@ class Relation:
     figure: Fraction | None
 
     def __post_init__(self) -> None:
+        _line(self.key), _line(self.sentence)  # what `read_spend` would refuse is not charged
         if self.figure is not None:
             object.__setattr__(self, "figure", exact(self.figure, f"the figure of {self.key}"))
 

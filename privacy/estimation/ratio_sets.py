@@ -60,6 +60,8 @@ class NoisyRatio:
 
     def interval(self, alpha: Fraction) -> Interval:
         """Return the hull of the set that covers the ratio with probability 1 - alpha at least."""
+        if self.low == self.high:
+            return Interval(Fraction(self.low), Fraction(self.high), "all")
         first, last = self.low * GRID, self.high * GRID
         start = self._find(first, last, float(alpha), forwards=True)
         if start is None:

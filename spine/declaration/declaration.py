@@ -23,6 +23,8 @@ REST = "rest"
 TWO_PASSES = (("total",), ("rest",))
 ONE_PASS = ((("rest",),), (("total", "rest"),))
 TAKEN = ("solves", "dictionary", "datapackage", "manifest", "report", *COLUMNS)  # names in releases and runs
+MOST_QUERIES = 100  # of a level: numbers of a byte in the files of measurements
+LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,8 @@ def _unit(form: Form) -> Iterator[Fault]:
             "unit",
             f'accounts are of persons or of households: say which of them a {form.records} is, as unit = "person"',
         )
+    if form.unit is not None and form.records in ("person", "household") and form.unit != form.records:
+        yield Fault("unit", f"a record is a {form.records}, and the account is of a {form.unit}: leave unit out")
     if form.budget <= 0:
         yield Fault("budget", f"it is {form.budget}: a budget is positive")
 
@@ -105,6 +109,9 @@ def _levels(form: Form) -> Iterator[Fault]:
                 yield Fault(f"{key}.columns", f"{level.name} is below the top: name the columns of its geounits")
         elif level.columns or not 0 < at == len(names) - 2 or level.made.within != names[at - 1]:
             yield Fault(f"{key}.made", "a made level has no columns, is above the leaves and within the level above it")
+    for name in form.histograms or ():
+        if name not in names:
+            yield Fault("histograms", f"there is no level {name}")
 
 
 def _level_shares(form: Form, faults: list[Fault]) -> dict[str, Fraction]:
@@ -138,6 +145,8 @@ def _queries(form: Form, product: Product, faults: list[Fault]) -> dict[str, dic
     checked |= {f"queries.{name}": shares for name, shares in own.items()}
     for key, shares in checked.items():
         faults += _sum_to_one(key, shares)
+        if len(shares) > MOST_QUERIES:
+            faults.append(Fault(key, f"a level asks at most {MOST_QUERIES} query groups"))
         if DETAILED not in shares:
             faults.append(Fault(key, "the query detailed is not asked: the cells would not be determined"))
         faults += _partition_faults(product, {f"{key}.{query}": query for query in shares})
@@ -160,7 +169,13 @@ def _partition_faults(product: Product, queries: Mapping[str, str]) -> Iterator[
 def _totals(form: Form) -> Iterator[Fault]:
     names = [level.name for level in form.levels]
     leaf_columns = {column for level in form.levels for column in level.columns}
+    if sum(len(name) + 9 for total in form.totals for name in total.of) > LONGEST_GROUPS:
+        yield Fault("totals", "the names of its groups are too long for one sentence: shorten them")
+    made = {level.name for level in form.levels if level.made}
     for at, total in enumerate(form.totals):
+        if wrong := next((name for name in total.of if name in made), None):
+            yield Fault(f"totals.{at}.of", f"{wrong} is made, not declared: it has no totals")
+            continue
         if len(total.of) == 1 and total.of[0] in names:
             continue
         if wrong := next((name for name in total.of if name not in leaf_columns), None):

@@ -60,6 +60,8 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
     if faults:
         return None, faults
     found.sort(key=lambda each: -each[0])
+    if len({low for low, _ in found}) < len(found):
+        return None, [Fault("totals", "two totals are of groups of one level: declare those of the finer groups alone")]
     try:
         bound = sum_bounds(hierarchy.spine, counts, least, *found[:1], fixed=fixed)  # the lowest imply all above
     except ValueError as error:

@@ -127,7 +127,7 @@ class CountForm(_Part):
 
     partition: str
     columns: Texts
-    least: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    least: tuple[Annotated[int, Field(ge=0, le=1 << 20)], ...] = ()
     most: tuple[int | Literal[""], ...] = ()
 
 

@@ -14,6 +14,7 @@ from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL
 
 MOST_CELLS = 1 << 24  # that a process holds with their queries
+LONGEST_NAME = 64  # of a column
 RESERVED = (TOTAL, DETAILED, "rest")  # in queries and passes
 COLUMNS = ("count", "query", "value", "share", "parameter", "variance")  # of a release, besides its codes
 NEGATED = "not:"
@@ -117,11 +118,12 @@ def _names(form: Form) -> Iterator[Fault]:
     """Yield names that are used twice, or that mean something else."""
     columns = [axis.column for axis in form.axes.values()]
     folded = [column.casefold() for level in form.levels for column in level.columns]
+    folded += [level.name.casefold() for level in form.levels if level.made]  # a column of the release, too
     if double := next((name for name in folded if folded.count(name) > 1 or name in COLUMNS), None):
         yield Fault(
             "levels.columns", f"the column {double} is in two levels, or a column of releases: name it otherwise"
         )
-    if wrong := next((name for name in folded if not is_writable(name)), None):
+    if wrong := next((name for name in folded if not is_writable(name) or len(name) > LONGEST_NAME), None):
         yield Fault("levels.columns", f"{wrong!r:.50} is no name of a column")
     taken = {*folded, *COLUMNS, *(level.name.casefold() for level in form.levels)}
     if double := next((name for name in form.axes if name.casefold() in taken), None):

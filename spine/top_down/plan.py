@@ -68,7 +68,7 @@ class Plan:
     @property
     def closed_form(self) -> bool:
         """Return whether each geounit has one unknown: two cells, and a fixed number of records (`units`)."""
-        return self.product.cells == 2 and self.bounds.fixed
+        return self.product.cells == 2 and self.bounds.fixed and bool(self.product.possible.all())
 
     def is_leaf(self, level: int) -> bool:
         """Return whether a level is that of the leaves of the whole hierarchy, of which a spine may be a part."""

@@ -45,8 +45,9 @@ STATEMENTS = {
 }
 OF_ESTIMATES = {
     "estimates": "T3 and T4 of a group count the same households: an estimate pools both totals, at no further loss. "
-    "Given the totals that chose the tables it is unbiased, whatever the true count; its margin is of the exact law of "
-    "its error. Within a group estimates are correlated; between groups they are independent, except coterminous ones."
+    "Given the totals that chose the tables it is unbiased before clipping, whatever the true count; its margin is of "
+    "the exact law of its error before clipping. Within a group estimates are correlated; between groups they are "
+    "independent, except coterminous ones."
 }
 GroupsByDetail = Mapping[tuple[Level, str], Sequence[int]]
 

@@ -133,6 +133,8 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
     if has_errors(findings):
         return findings
     joined = {level: _join([part[level] for part in parts if level in part]) for level in domains.levels}
+    if any((group[1:] == group[:-1]).any() for group, _ in joined.values()):  # in two files
+        return [*findings, Finding(TOTALS_FILE, "groups that appear twice")]
     if not any(len(group) for group, _ in joined.values()):
         return [*findings, Finding(TOTALS_FILE, "no group is left for this run")]
     domains.run.save_totals(joined, TotalsRead(released, left))

@@ -61,7 +61,8 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Tabulated:
         return load_object(run / ENCODED, Tabulated)
     if sources is None:
         refuse(run, findings)
-    remove(run / "rows")  # of a try that came to no end: the files may be others since
+    for name in ("rows", "counts", "noisy"):  # of a try that came to no end: the files may be others since
+        remove(run / name)
     with unchanged([*(file.path for file in sources.files.values()), *mark_files(data)]):
         encoded = _encode(run, workers, sources, data)
     save_object(run / ENCODED, encoded)

@@ -184,6 +184,8 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     statements = ["guarantee", "relations", "margins"] * (not truth) + ["truncation"] * plan.truncated + ["counts"]
     statements += ["estimates", "averages"] * (plan.estimates and not truth)
     said = {name: STATEMENTS_S_DHC[name] for name in statements}
+    if configuration.household_rules == "warn" and "averages" in said:
+        said["averages"] += " Households were not required to be consistent: an average above tau is not covered."
     if states != configuration.all_states:
         said["states"] = "USA means the states of this run: " + ", ".join(name_of_state(state) for state in states)
     return {

@@ -5,7 +5,7 @@ prepared/plan, sources        the configuration and options of the run, its file
 rows/FILE/NUMBER              rows of a chunk of a file, by bucket                   confidential
 counts/NUMBER                 exact counts of a bucket of housing units, its faults  confidential
 prepared/tabulated            digests, and the mark of the data                      confidential
-exact                         the exact counts of the run, one array                 confidential
+counts/exact                  the exact counts of the run, one array                 confidential
 noisy/answers                 noisy counts by query
 noisy/averages, noisy/estimates
 ```
@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from privacy.accounting.journal import MarkName
 from privacy.noise.laws import Law
 from tasks.inputs.records import RecordFile
-from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import load_object
+from tasks.lifecycle.authorization import read_authorization
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.configuration import Configuration, TableQuery
 
 PLAN, SOURCES, TABULATED = "prepared/plan", "prepared/sources", "prepared/tabulated"
-EXACT, ANSWERS = "exact", "noisy/answers"
+EXACT, ANSWERS = "counts/exact", "noisy/answers"  # below folders that a run drops with its stages
 MOST_BUCKETS = 256
 
 
@@ -68,6 +69,16 @@ class Tabulated:
     input_digest: str
     records_digests: tuple[str, ...]
     mark: MarkName | None
+
+
+def keep_plan(run: RunDirectory, plan: Plan) -> None:
+    """Save the plan of a run; what stages wrote under another plan is dropped. Raises Refused for a charged run."""
+    given, digest = read_authorization(run), plan.digest()
+    if given is not None and given.configuration_digest != digest:
+        raise Refused(f"run {run.id} began with another configuration; a new run spends budget again")
+    if (run / PLAN).exists() and plan_of(run).digest() != digest:
+        run.drop_stages()
+    save_object(run / PLAN, plan)
 
 
 def plan_of(run: RunDirectory) -> Plan:

@@ -232,7 +232,7 @@ _BY_AGE = {
 }
 AVERAGES = (
     Average("PH1", "Persons per household", "PH1_num", "PH1_denom", _BY_AGE, 1),
-    Average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE, 2),
+    Average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE, 1),
     Average(
         "PH8",
         "Persons per household by tenure",

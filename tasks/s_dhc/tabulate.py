@@ -93,6 +93,7 @@ def tabulate(run: RunDirectory, workers: Workers) -> Tabulated:
     if has_errors(findings):
         refuse(run, findings)
     write_findings(run / FINDINGS, gather(findings))
+    remove(run / EXACT)
     save_arrays(run / EXACT, {"counts": np.sum([open_array(folder, "counts") for folder in folders], axis=0)})
     encoded = load_object(run / ENCODED, Tabulated)
     of_states = digests(
