@@ -179,13 +179,15 @@ def office(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def own_policy(environment: Mapping[str, str]) -> dict[str, Any]:
     """The policy of deploy/ for the places of an environment; approval is a caller's to ask for or not."""
     own, example = environment, json.loads((ROOT / "deploy/policy.json").read_text())
-    fixed = {"account": own["DAS_ACCOUNT"], "state": own["DAS_STATE"], "ledger": f"{own['DAS_STATE']}/ledger.sqlite"}
+    account = {"account": own["DAS_ACCOUNT"]}
+    fixed = {"state": own["DAS_STATE"], "ledger": f"{own['DAS_STATE']}/ledger.sqlite"}
     fixed |= {"out": f"{own['DAS_OUT']}/{{run}}", "cluster.memory_limit": own["DAS_MEMORY"]}
     del example["all"]["fixed"]["approval"]
     assert fixed.keys() == example["all"]["fixed"].keys()
     example["all"] = {"fixed": fixed, "may_set": ["approval"]}
-    example["detailed-dhca"] |= {"fixed": {"params": own["DAS_PARAMS"]}, "one_of": {"data": [own["DAS_INPUT_US"]]}}
-    example["top-down"] |= {"one_of": {"data": [own["DAS_TDA_INPUT_US"]]}}
+    persons = {"fixed": account | {"params": own["DAS_PARAMS"]}, "one_of": {"data": [own["DAS_INPUT_US"]]}}
+    example["detailed-dhca"] |= persons
+    example["top-down"] |= {"fixed": account, "one_of": {"data": [own["DAS_TDA_INPUT_US"]]}}
     return dict(example)
 
 
