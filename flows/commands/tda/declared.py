@@ -165,6 +165,8 @@ def _summary(runs: list[dict[str, Any]]) -> str:
         lines.append("   " + ", ".join(f"{number:,} {level}" for level, number in geounits.items()))
     if failed := facts.get("failed"):
         lines.append(f"   {len(failed)} parents were not solved by the first method: see manifest.json")
+    if facts.get("release"):
+        lines.append(f"   report   {facts['release']}/report.html")
     return "\n".join(lines)
 
 

@@ -110,7 +110,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
     """Return what every page of a release contains."""
     manifest = shown.manifest
     return {
-        "title": manifest["release"],
+        "title": manifest.get("title", manifest["release"]),
         "run": manifest["run"],
         "digest": shown.digest,
         "marks": shown_marks(manifest),

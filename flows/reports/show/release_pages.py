@@ -77,7 +77,12 @@ class ReleasePages:
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
                 facts, statements = list(self._facts()), list(self.manifest.get("statements", {}).items())
-                return replace(self._list(), title=self.manifest["release"], facts=facts, statements=statements)
+                return replace(
+                    self._list(),
+                    title=self.manifest.get("title", self.manifest["release"]),
+                    facts=facts,
+                    statements=statements,
+                )
             case ["tables"]:
                 return self._list(asked.get("q", ""))
             case ["table", name] if name in self.tables:

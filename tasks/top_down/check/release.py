@@ -31,8 +31,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         yield check_spend(compose(spent["definition"], costs), spent)
     for product, entry in manifest["products"].items():
         if "noise" in entry:
-            yield _check_laws(product, entry)
-            yield _check_shares(product, entry, manifest["spine"]["us_level"])
+            yield check_laws(product, entry)
+            yield check_shares(product, entry, us_level=manifest["spine"]["us_level"])
     for product, entry in manifest["products"].items():
         yield from check_counts(release, manifest, product)
         if "noise" in entry:
@@ -43,7 +43,7 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     yield from POINTS.check(release, manifest["files"])
 
 
-def _check_laws(product: str, entry: Mapping[str, Any]) -> Check:
+def check_laws(product: str, entry: Mapping[str, Any]) -> Check:
     """Recompute every law from the budget and its shares of it (`spine.noise.parameter`)."""
     faults = []
     for noise in entry["noise"]:
@@ -67,13 +67,17 @@ def _cost(entry: Mapping[str, Any]) -> Fraction:
     return parse_exact(entry["budget"]) * sum(shares, Fraction(0))
 
 
-def _check_shares(product: str, entry: Mapping[str, Any], nation: bool) -> Check:
-    """Compare the shares of the levels with the levels, and those of their query groups with 1."""
+def check_shares(product: str, entry: Mapping[str, Any], *, us_level: bool | None = None) -> Check:
+    """Compare the shares of the levels with the levels, and those of their query groups with 1.
+
+    us_level: whether the US level of the redistricting data is measured; without it the levels' shares sum to less
+    than 1. None: of a declaration.
+    """
     levels = {level: parse_exact(share) for level, share in entry["shares"].items()}
     faults = []
-    if set(levels) != set(entry["geounits"]) or (US in levels) != nation:
+    if set(levels) != set(entry["geounits"]) or us_level not in (None, US in levels):
         faults.append(f"there are shares of {', '.join(levels)}, and geounits of {', '.join(entry['geounits'])}")
-    if nation and sum(levels.values()) != 1:
+    if us_level is not False and sum(levels.values()) != 1:
         faults.append(f"the levels' shares sum to {sum(levels.values())}, not 1")
     alphas: dict[tuple[str, str], Fraction] = {}
     for noise in entry["noise"]:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from tasks.lifecycle.check import Check, check_spend
+from tasks.top_down.check.release import check_laws, check_shares
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.run_plan import law
@@ -21,6 +22,9 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     if manifest["spent"]:
         yield check_spend(planned_spend(declaration), manifest["spent"])
     axes = [axis.name for axis in declaration.product.axes]
+    if manifest["noise"]:
+        yield check_laws(declaration.form.name, manifest)
+        yield check_shares(declaration.form.name, manifest)
     below = None
     for level in reversed(released_levels(declaration)):
         names = [column.name for column in geounit_columns(declaration, level)]

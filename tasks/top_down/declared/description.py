@@ -78,7 +78,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
     if manifest["measurements"]:
         tables += [_measurements(declaration, each.name) for each in declaration.levels]
         required += tuple(f"{MEASUREMENTS}/{each.name}.parquet" for each in declaration.levels)
-    return Description(tuple(tables), required=required)
+    return Description(tuple(tables), others=("report.html",), required=(*required, "report.html"))
 
 
 def _measurements(declaration: Declaration, level: str) -> Table:

@@ -14,6 +14,7 @@ import numpy as np
 from privacy.noise.margins import margin_of_error
 from spine.declaration.classes import FLOW, OWN, classify
 from spine.declaration.declaration import Declaration
+from spine.declaration.product import NEGATED
 from spine.top_down.queries import query_group
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.declared.spend import planned_spend
@@ -77,6 +78,7 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
         )
     for zero in form.zeros:
         where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
+        where = where.replace(NEGATED, "other than ")
         said.append(f"no {form.records} has {where}")
     said.append(f"the {declaration.levels[-1].name} units and the levels above them")
     return said

@@ -13,6 +13,7 @@ from typing import Any
 from privacy.accounting.states import EVERYWHERE
 from spine.hierarchy import Spine
 from spine.noise import replacement_cost
+from spine.top_down import Plan
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.authorization import read_drawing
 from tasks.lifecycle.errors import Failed, Refused
@@ -27,15 +28,15 @@ from tasks.top_down.estimate.estimators import estimate_run
 from tasks.top_down.estimate.topdown import estimate_by_topdown
 from tasks.top_down.measure.measuring import Drawing, Measuring
 from tasks.top_down.run import TopDownRun
-from tasks.top_down.source import Descent, Validated
+from tasks.top_down.source import Descent, Source, Validated
 
+FOLDER = "declared"  # of OUT
 CHILDREN = 4096  # geounits that one piece estimates, about
 NOT_PAID = "reserve budget: the noise on the hierarchy does not cost what is charged"
 
 
-@dataclass(frozen=True)
-class DeclaredRun(TopDownRun):
-    """A run of a declaration: its hierarchy is one, in place of a state."""
+class OfDeclaration(Source):
+    """A source whose hierarchy and histogram are a declaration's: one hierarchy, in place of states."""
 
     @property
     def declared(self) -> Declared:
@@ -46,6 +47,11 @@ class DeclaredRun(TopDownRun):
     def name(self) -> Any:
         """Return the declaration's name, which is a product's in folders and in the noise's address."""
         return self.declared.declaration.form.name
+
+    @property
+    def folder(self) -> str:
+        """Return the folder of a release."""
+        return FOLDER
 
     @property
     def product_states(self) -> list[tuple[Any, str]]:
@@ -66,6 +72,15 @@ class DeclaredRun(TopDownRun):
     def spine(self, _product: str, _state: str) -> Spine:
         """Return the hierarchy."""
         return self.declared.hierarchy.spine
+
+    def plan(self, _product: Any, _state: str) -> Plan:
+        """Return the plan of the estimation."""
+        return self.declared.plan
+
+
+@dataclass(frozen=True)
+class DeclaredRun(OfDeclaration, TopDownRun):
+    """A run of a declaration."""
 
     def answers(self, product: Any, state: str) -> Measuring:
         """Return the noisy answers. Raises Failed where the run may not draw."""

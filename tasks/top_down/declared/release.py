@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from spine.declaration.classes import classify
 from spine.geography import IntArray
+from spine.noise import distinct_shares
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.files import load_object, remove
@@ -29,12 +30,17 @@ from tasks.top_down.declared.description import (
     released_levels,
 )
 from tasks.top_down.declared.explain import declared_unchanged, explain
-from tasks.top_down.declared.measure import DeclaredRun
+from tasks.top_down.declared.measure import DeclaredRun, OfDeclaration
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
+from tasks.top_down.declared.report import write_report
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
 from tasks.top_down.estimate.estimates import load_estimates, load_solves
+from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers
+
+if TYPE_CHECKING:
+    from spine.top_down import Solve
 
 ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
@@ -120,30 +126,52 @@ def write_measurements(run: RunDirectory, staged: Path, level: str) -> None:
 def describe_release(run: RunDirectory, staged: Path) -> None:
     """Write the description of the tables, and the manifest."""
     own = DeclaredRun(run.path)
-    declared, public = own.declared, load_object(run / PUBLIC, PublicTables)
+    tabulated = load_object(run / TABULATED, Tabulated)
+    describe(own, staged, marked(tabulated.mark), truth=is_truth(run))
+
+
+def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth: bool = False) -> None:
+    """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
+    declared, public, origin = own.declared, load_object(own / PUBLIC, PublicTables), own.origin
     declaration, spine = declared.declaration, declared.hierarchy.spine
-    solves = [] if is_truth(run) else load_solves(own, own.name, ALL)
-    manifest = {
+    solves = [] if truth else load_solves(own, own.name, ALL)
+    kind = classify(declaration)
+    manifest: dict[str, Any] = {
         "release": "Tables of a declaration by the TopDown Algorithm",
-        "run": run.id,
-        **({"NOT_PRIVATE": NOT_PRIVATE} if is_truth(run) else {}),
-        **marked(load_object(run / TABULATED, Tabulated).mark),
-        "spent": None if is_truth(run) else planned_spend(declaration).as_json(),
+        "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
+        "run": own.id,
+        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
+        **mark,
+        **({} if origin is None else {"ESTIMATE": origin.statement}),
+        "spent": None if truth or origin else planned_spend(declaration).as_json(),
         "declaration": json.loads(public.text),
         "declared_unchanged": declared_unchanged(declaration),
+        "constraints": f"class {kind.kind}, {kind.why}",
         "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
         "cells": declaration.product.cells,
         "public_files": public.digests,
-        "measurements": not is_truth(run),
-        "solvers": dict(Counter(f"{solve.solver}, {solve.rounding}" for solve in solves)),
-        "failed": [[spine.levels[solve.level], solve.parent, solve.solver] for solve in solves if solve.failed],
+        "measurements": not truth and origin is None,
+        "budget": str(declaration.allocation.budget),
+        "shares": {level: str(share) for level, share in declaration.allocation.levels.items()},
+        "noise": [] if truth else [*describe_noise(declaration.allocation, distinct_shares(spine))],
+        "solved": describe_solves(spine.levels, ((spine.levels[solve.level], solve) for solve in solves)),
+        "failed": [
+            describe_failed(spine.levels[solve.level], _parent(declared, solve), solve)
+            for solve in solves
+            if solve.failed
+        ],
         "seconds": {
             "foreseen": [round(each, 1) for each in explain(declared).seconds],
             "used": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
         },
         "configuration_digest": public.digest(),
-        "statements": STATEMENTS,
-        **made_by(run),
+        "statements": {} if truth else STATEMENTS,
+        **made_by(own),
     }
+    write_report(own, staged, manifest)
     write_package(staged, description(manifest), manifest, file_names(staged))
     write_manifest(staged, manifest)
+
+
+def _parent(declared: Declared, solve: Solve) -> str:
+    return declared.hierarchy.names(solve.level - 1)[solve.parent] if solve.level else ""

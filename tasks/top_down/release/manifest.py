@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spine.allocations import Allocation
 from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
@@ -123,8 +124,13 @@ def _noise(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
     for state in run.validated.states:
         for level, distinct in distinct_shares(run.spine(product, state)).items():
             shares.setdefault(level, set()).update(distinct)
+    return describe_noise(allocation, shares)
+
+
+def describe_noise(allocation: Allocation, shares: Mapping[str, Iterable[Fraction]]) -> Iterator[dict[str, Any]]:
+    """Yield the law of every level, share and query group; shares: by level."""
     for level, of_level in shares.items():
-        for share in sorted(of_level - {Fraction(0)}):
+        for share in sorted({*of_level} - {Fraction(0)}):
             for query, alpha in allocation.queries[level].items():
                 yield {
                     "level": level,
@@ -144,10 +150,15 @@ def _solves(run: Source, product: ProductName) -> Iterator[tuple[str, Solve]]:
 
 def _solved(run: Source, product: ProductName) -> dict[str, Any]:
     """Return by level of the children how many parents were solved, in how many iterations and by which solver."""
-    by_level: dict[str, list[Solve]] = {}
-    for state, solve in _solves(run, product):
-        by_level.setdefault(plan_of(run, product, state).spine.levels[solve.level], []).append(solve)
-    by_level = {level: by_level[level] for level in run.design.allocations[product].levels if level in by_level}
+    solves = ((plan_of(run, product, state).spine.levels[solve.level], solve) for state, solve in _solves(run, product))
+    return describe_solves(run.design.allocations[product].levels, solves)
+
+
+def describe_solves(levels: Iterable[str], solves: Iterable[tuple[str, Solve]]) -> dict[str, Any]:
+    """Return by level of the children how parents were solved; solves: with their level."""
+    by_level: dict[str, list[Solve]] = {level: [] for level in levels}
+    for level, solve in solves:
+        by_level[level].append(solve)
     return {
         level: {
             "parents": len(solves),
@@ -157,6 +168,18 @@ def _solved(run: Source, product: ProductName) -> dict[str, Any]:
             "largest_violation": max(float(s.violation) for s in solves),
         }
         for level, solves in by_level.items()
+        if solves
+    }
+
+
+def describe_failed(children: str, parent: str, solve: Solve) -> dict[str, Any]:
+    """Return a parent that the first attempt did not solve, by its name."""
+    return {
+        "children": children,
+        "parent": parent,
+        "least_squares": str(solve.solver),
+        "rounding": str(solve.rounding),
+        "violation": float(solve.violation),
     }
 
 
@@ -172,11 +195,4 @@ def _failed(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
             parent = ""  # a root, or below the nation
             if state != US and solve.level:
                 parent = text(codes_of(run, product, state)[solve.level - 1])[solve.parent].as_py()
-            yield {
-                "state": state,
-                "children": levels[solve.level],
-                "parent": parent,
-                "least_squares": str(solve.solver),
-                "rounding": str(solve.rounding),
-                "violation": float(solve.violation),
-            }
+            yield {"state": state, **describe_failed(levels[solve.level], parent, solve)}

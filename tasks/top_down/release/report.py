@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spine.geography import IntArray
 from tasks.inputs.names import names_of_2020, title_of_states
 from tasks.inputs.public_regions import kept_names
 from tasks.inputs.regions import Region
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import render
 from tasks.pages.dots import dots
-from tasks.pages.words import level_title, query_title
+from tasks.pages.words import PRODUCTS, level_title, query_title
 from tasks.top_down.estimate.estimates import load_estimates
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Source
@@ -47,7 +48,9 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
         where=title_of_states(states),
         states=states,
         spend=spend,
-        parts=_parts(manifest["products"]) if spend else [],
+        parts=[(level_title(level), row) for level, row in parts_of_levels([*manifest["products"].values()])]
+        if spend
+        else [],
         sections=sections,
         divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
         counts=_counts_of_states(run, states),
@@ -57,10 +60,10 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
     (staged / "report.html").write_text(html)
 
 
-def _parts(products: Mapping[ProductName, Mapping[str, Any]]) -> list[tuple[str, list[tuple[float, float]]]]:
+def parts_of_levels(products: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[float, float]]]]:
     """Return by level what each product allocates to it: budget, and its part of what the product spends."""
-    shares = [{level: Fraction(share) for level, share in facts["shares"].items()} for facts in products.values()]
-    budgets = [Fraction(facts["budget"]) for facts in products.values()]
+    shares = [{level: Fraction(share) for level, share in facts["shares"].items()} for facts in products]
+    budgets = [Fraction(facts["budget"]) for facts in products]
     return [
         (
             level,
@@ -80,33 +83,60 @@ def _name(run: Source, region_type: str, code: str) -> str:
 
 def _section(run: Source, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a product's geounits, noise, sizes and margins by level."""
+
+    def titled(query: str) -> str:
+        return "occupied and vacant" if (product, query) == ("units", "detailed") else query_title(query)
+
+    sizes = {}
+    for level in run.spine(product, run.validated.states[0]).levels:
+        parts = [load_estimates(run, product, state, level).totals() for state in run.validated.states]
+        sizes[level] = np.concatenate(parts)
+    section = describe_section(PRODUCTS[product], product, facts, sizes, level_title, titled, DRAWN)
+    return section | {
+        "errors": _standard_errors(facts["margins"]["mean_standard_error"]) if "margins" in facts else None
+    }
+
+
+def describe_section(
+    title: str,
+    unit: str,
+    facts: Mapping[str, Any],
+    sizes: Mapping[str, IntArray],
+    level_words: Callable[[str], str],
+    query_words: Callable[[str], str],
+    drawn: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what the page shows of one histogram: geounits, noise, sizes, and how parents were solved, by level.
+
+    facts: the manifest's. sizes: of each level the released totals of its geounits. drawn: the marks of the query
+    groups in the picture.
+    """
     deviations: dict[str, dict[str, float]] = {}
     for row in facts.get("noise", ()):  # shares ascend within a level: that of the largest stays
-        deviations.setdefault(row["query"], {})[row["level"]] = row["variance"] ** 0.5
-    levels = [*facts["geounits"]]
+        deviations.setdefault(row["query"], {})[level_words(row["level"])] = row["variance"] ** 0.5
+    levels = [level_words(level) for level in facts["geounits"]]
     marks = {
-        query_title(query): (mark, [deviations[query].get(level) for level in levels])
-        for query, mark in DRAWN.items()
+        query_words(query): (mark, [deviations[query].get(level) for level in levels])
+        for query, mark in drawn.items()
         if query in deviations
     }
     return {
-        "product": product,
-        "facts": facts,
+        "title": title,
+        "unit": unit,
         "levels": levels,
-        "deviations": deviations,
-        "noise": dots([{"name": level_title(level)} for level in levels], marks, UNIT, least=0) if marks else None,
-        "sizes": list(_sizes(run, product)),
-        "errors": _standard_errors(facts["margins"]["mean_standard_error"]) if "margins" in facts else None,
+        "deviations": {query_words(query): of_level for query, of_level in deviations.items()},
+        "noise": dots([{"name": level} for level in levels], marks, UNIT, least=0) if marks else None,
+        "sizes": [{"level": level_words(level)} | _quartiles(totals) for level, totals in sizes.items()],
+        "solved": {level_words(level): solved for level, solved in facts["solved"].items()},
+        "failed": facts["failed"],
     }
 
 
-def _sizes(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
-    """Yield by level the number of released geounits, how many are empty, and the quartiles of the others' records."""
-    for level in run.spine(product, run.validated.states[0]).levels:
-        totals = np.concatenate([load_estimates(run, product, state, level).totals() for state in run.validated.states])
-        held = totals[totals > 0]
-        quartiles = np.percentile(held, QUARTILES, method="lower").tolist() if len(held) else []
-        yield {"level": level, "geounits": len(totals), "empty": len(totals) - len(held), "quartiles": quartiles}
+def _quartiles(totals: IntArray) -> dict[str, Any]:
+    """Return the number of released geounits, how many are empty, and the quartiles of the others' records."""
+    held = totals[totals > 0]
+    quartiles = np.percentile(held, QUARTILES, method="lower").tolist() if len(held) else []
+    return {"geounits": len(totals), "empty": len(totals) - len(held), "quartiles": quartiles}
 
 
 def _standard_errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""`das tda` with `--declaration`, and the flow `declared`: one charge, the same bytes after a stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from e2e_runs import ACCOUNT, digest, open_account
+
+from flows.execution.declared_settings import DeclaredSettings
+from privacy.accounting.ledger import Ledger
+from tasks.inputs.marks import MARK_FILE
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.declared.synth import synthesize_records
+from tests.flows.conftest import Das, Refuse
+
+EXAMPLE = "example-viviendas"
+LEVELS = ("pais", "region", "provincia", "comuna", "zona")
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """Records of the example, marked as made up."""
+    made: Path = synthesize_records(EXAMPLE, tmp_path / "records", seed=1)["data"]
+    return made
+
+
+@pytest.fixture
+def tda(das: Das, tmp_path: Path) -> Das:
+    """Call `das tda ARGUMENTS` on the example; returns exit code, standard output and standard error."""
+
+    def call(command: str, *words: object) -> tuple[int, str, str]:
+        return das("tda", command, *words, "--declaration", EXAMPLE, "--workers", 1, "--state", tmp_path / "state")
+
+    return call
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
+def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
+    tda: Das, das: Das, records: Path, tmp_path: Path
+) -> None:
+    code, out, _ = tda("validate", records)
+    assert (code, out.strip()) == (0, "No findings.")
+    code, out, _ = tda("run", records, tmp_path / "out", "--json")
+    facts = json.loads(out)
+    assert (code, facts["synthetic"], list(facts["geounits"])) == (0, True, list(LEVELS))
+    release = tmp_path / "out/declared"
+    assert das("check", release)[0] == 0
+    manifest = json.loads((release / "manifest.json").read_text())
+    assert manifest["spent"]["relations"][0]["sentence"].startswith("a dwelling replaced by another of its comuna")
+    totals = pd.read_csv(release / "comuna.csv", sep="|", dtype=str)
+    totals = totals.assign(COUNT=totals["COUNT"].astype(int)).groupby(["region", "provincia", "comuna"])["COUNT"].sum()
+    declared = pd.read_csv(Path("tasks/top_down/declared/declarations/example-comunas.csv"), dtype=str)
+    assert totals.to_dict() == {tuple(row[:3]): int(row[3]) for row in declared.itertuples(index=False)}
+    page = (release / "report.html").read_text()
+    for words in ("comuna", "ocupacion", "con moradores", "dwellings", "epsilon 10"):
+        assert words in page
+    assert "persons" not in page.replace("What is true\nof many persons", "")
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
+def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_have_been(
+    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import flows.declared as flow
+    from flows.prefect_flows import declared
+
+    (records.parent / MARK_FILE).unlink()  # nothing tells it from data of real dwellings
+    ledger = open_account(tmp_path, 15, "puredp", unit="household")
+    settings = DeclaredSettings(
+        data=str(records),
+        declaration=EXAMPLE,
+        out=str(tmp_path / "out"),
+        account=ACCOUNT,
+        ledger=str(ledger.path),
+        state=str(tmp_path / "state"),
+        run_id="run",
+    )
+
+    def stops(*_: Any, **__: Any) -> None:
+        raise Refused("stopped here")
+
+    for stage in ("estimate", "stage_release"):
+        with monkeypatch.context() as patch:
+            patch.setattr(flow, stage, stops)
+            with pytest.raises(Refused, match="stopped here"):
+                declared(settings)
+        (row,) = ledger.rows(ACCOUNT)
+        assert (row.status, row.amount) == ("reserved", 10)
+        if stage == "estimate":
+            secret = (settings.directory / "secret").read_bytes()
+    assert (settings.directory / "secret").read_bytes() == secret
+    with pytest.raises(Refused, match="began with another declaration"):
+        declared(settings.model_copy(update={"declaration": "example-districts"}))
+    place = Path(str(declared(settings)))
+    released = digest(place)
+    assert Path(str(declared(settings))) == place  # the release that is there, and no second charge
+    assert digest(place) == released
+    assert [row.status for row in Ledger(ledger.path).rows(ACCOUNT)] == ["released"]
+    assert not settings.directory.path.exists()
+    second = settings.model_copy(update={"run_id": "more", "out": str(tmp_path / "more")})
+    with pytest.raises(Refused, match="too little budget left"):
+        declared(second)
+
+
+def test_options_of_the_redistricting_data_and_records_of_another_table_are_refused(
+    tda: Das, refused: Refuse, records: Path, tmp_path: Path
+) -> None:
+    code, _, err = tda("run", records, tmp_path / "out", "--spine", "aian")
+    assert (code, "a declaration says it" in " ".join(err.replace("│", "").split())) == (2, True)
+    state = ("--state", tmp_path / "state")
+    refused(
+        "P02",
+        "tda",
+        "run",
+        records.parent / MARK_FILE,
+        tmp_path / "out",
+        "--declaration",
+        EXAMPLE,
+        *state,
+        findings=True,
+    )
+    refused("no declaration is shipped as", "tda", "explain", "example-nobody")
+
+
+@pytest.mark.usefixtures("shared_cluster")
+def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: Path, tmp_path: Path) -> None:
+    assert tda("truth", records, tmp_path / "truth")[0] == 0
+    release = tmp_path / "truth/declared"
+    table = pd.read_csv(release / "pais.csv", sep="|", dtype={"COUNT": int})
+    exact = pd.read_csv(records, dtype=str).groupby(["P02", "P03A", "P03B"]).size()
+    assert sorted(table["COUNT"]) == sorted(exact)
+    assert das("show", release, "--export", tmp_path / "pages")[0] == 0
+    page = (tmp_path / "pages/table-comuna.html").read_text()
+    for words in ("Dwellings by comuna", 'con moradores <span class="code">1</span>', EXAMPLE):
+        assert words in page
+    assert '98 <span class="code">98</span>' not in page
