@@ -25,6 +25,10 @@ AXES = {  # in query groups
     "detailed": "every cell",
 }
 COUNTS = {count.name: count.words for count in (*UNIT_COUNTS, *PERSON_COUNTS)}
+TRUTH = {  # what errors are against, by the mark of the data
+    "SYNTHETIC": "errors against exact counts, of synthetic data",
+    "PUBLIC": "errors against published microdata, itself a noisy database, and not against confidential counts",
+}
 PRODUCTS = {"persons": "Persons", "units": "Housing units"}
 
 

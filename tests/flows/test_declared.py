@@ -53,9 +53,9 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     manifest = json.loads((release / "manifest.json").read_text())
     assert manifest["spent"]["relations"][0]["sentence"].startswith("a dwelling replaced by another of its comuna")
     totals = pd.read_csv(release / "comuna.csv", sep="|", dtype=str)
-    totals = totals.assign(COUNT=totals["COUNT"].astype(int)).groupby(["region", "provincia", "comuna"])["COUNT"].sum()
+    counts = totals.assign(COUNT=totals["COUNT"].astype(int)).groupby(["region", "provincia", "comuna"])["COUNT"].sum()
     declared = pd.read_csv(Path("tasks/top_down/declared/declarations/example-comunas.csv"), dtype=str)
-    assert totals.to_dict() == {tuple(row[:3]): int(row[3]) for row in declared.itertuples(index=False)}
+    assert counts.to_dict() == {tuple(row[:3]): int(row[3]) for row in declared.itertuples(index=False)}
     page = (release / "report.html").read_text()
     for words in ("comuna", "ocupacion", "con moradores", "dwellings", "epsilon 10"):
         assert words in page
@@ -140,3 +140,19 @@ def test_the_truth_and_the_pages_of_a_declaration(tda: Das, das: Das, records: P
     for words in ("Dwellings by comuna", 'con moradores <span class="code">1</span>', EXAMPLE):
         assert words in page
     assert '98 <span class="code">98</span>' not in page
+
+
+@pytest.mark.usefixtures("shared_cluster")
+def test_errors_of_marked_records_are_reported_and_of_others_refused(
+    tda: Das, refused: Refuse, records: Path, tmp_path: Path
+) -> None:
+    code, out, _ = tda("accuracy", records, tmp_path / "errors", "--seeds", 1, "--json")
+    rows = json.loads(out)["errors"]
+    assert (code, {row["level"] for row in rows}) == (0, set(LEVELS))
+    assert {row["mae"] for row in rows if row["level"] == "comuna" and row["quantity"] == "total"} == {0}
+    assert "ocupacion" in (tmp_path / "errors/error.html").read_text()
+    code, _, _ = tda("accuracy", records, tmp_path / "more", "--estimator", "gls")
+    assert code == 2
+    (records.parent / MARK_FILE).unlink()
+    words = ("--declaration", EXAMPLE, "--workers", 1, "--state", tmp_path / "new")
+    refused("would reveal its exact counts", "tda", "accuracy", records, tmp_path / "more", *words)

@@ -11,6 +11,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
+from flows.commands.tda.declared import DeclarationOption, measure_declared_errors
 from flows.commands.tda.options import INPUTS
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.formats import Format, report
@@ -20,12 +21,6 @@ from tasks.lifecycle.new_folder import check_empty, new_folder
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TRUTH = {  # what errors are against, by the mark of the data
-    "SYNTHETIC": "errors against exact counts, of synthetic data",
-    "PUBLIC": "errors against published microdata, itself a noisy database, and not against confidential counts",
-}
-
-
 # Enumerations, because an option that is repeated takes no literal.
 Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
 Estimator = StrEnum("Estimator", ["topdown", "gls"])
@@ -33,6 +28,7 @@ Estimator = StrEnum("Estimator", ["topdown", "gls"])
 
 @with_options
 def accuracy(
+    context: typer.Context,
     chosen: Annotated[Chosen, Settings(TopDownSettings, (*INPUTS, "rounding"))],
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go.")],
     spine: Annotated[
@@ -49,6 +45,7 @@ def accuracy(
             "Compared with ours, on one spine (optimized) and by one estimator (topdown)."
         ),
     ] = None,
+    declaration: DeclarationOption = None,
     *,
     options: ExactOptions,
 ) -> None:
@@ -64,11 +61,18 @@ def accuracy(
     coverage by level, and a verdict by exchange of runs between the two groups. A replicate is microdata, or what
     das tda public --histograms makes of it.
 
+    With --declaration, DATA is a table of marked records, and the counts are those of the declaration's query groups.
+
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
+    if declaration is not None:
+        measure_declared_errors(context, options, chosen["data"], declaration, place, seeds)
+        return
+
     from flows.execution.repetitions import count_marked
     from flows.execution.settings import new_run_id
     from tasks.inputs.names import name_of_state, title_of_states
+    from tasks.pages.words import TRUTH
     from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs

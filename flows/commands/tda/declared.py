@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -85,12 +86,15 @@ def _figure(relation: Mapping[str, Any]) -> str:
     return f"{relation['exact']}, epsilon {relation['epsilon_at_delta']:.3f}"
 
 
-def refuse_others(context: typer.Context, *allowed: str) -> None:
-    """Refuse options of the redistricting data next to --declaration. Raises typer.BadParameter."""
+def refuse_others(context: typer.Context, *more: str) -> None:
+    """Refuse options of the redistricting data, and more of a command, next to --declaration.
+
+    Raises typer.BadParameter.
+    """
     from flows.commands.fields import options_of
     from flows.execution.top_down_settings import TopDownSettings
 
-    names = {name for name, _, _ in options_of(TopDownSettings)} - {"data", "out", *allowed}
+    names = {name for name, _, _ in options_of(TopDownSettings)} - {"data", "out"} | {*more}
     refuse(context, given(context).keys() & names, OTHERS)
 
 
@@ -152,6 +156,34 @@ def truth_settings(
     typed = {name: chosen[name] for name in ("data", "out")} | {"declaration": declaration}
     settings: DeclaredSettings = options.new_settings(DeclaredSettings, new_run_id("tda-truth"), typed)
     return settings
+
+
+def measure_declared_errors(
+    context: typer.Context, options: Any, data: str, declaration: str, place: Path, seeds: int
+) -> None:
+    """Report the errors of a declaration's counts on marked data."""
+    from flows.execution.repetitions import count_marked
+    from flows.execution.settings import new_run_id
+    from flows.reports.formats import Format, report
+    from flows.reports.terminal import labelled
+    from tasks.lifecycle.new_folder import check_empty, new_folder
+    from tasks.pages.words import TRUTH
+    from tasks.top_down.declared.accuracy import measure_errors, write_report
+
+    refuse_others(context, "replicates")
+    check_empty(place)
+    typed = {"data": data, "declaration": declaration, "out": str(place)}
+    settings = options.new_settings(DeclaredSettings, new_run_id("tda-accuracy"), typed)
+    with options.leaving_nothing(settings.directory, "Errors") as workers:
+        tabulated = count_marked(settings, workers)["tabulate"]
+        errors, words = measure_errors(settings.directory, workers, range(seeds))
+    about = {"truth": TRUTH[tabulated.mark], "Data": data, "Seeds": str(seeds)}
+    with new_folder(place, 0o700) as folder:
+        tables = write_report(folder, errors, words, about)
+    err.print(labelled("NOT PRIVATE:", f"{TRUTH[tabulated.mark]}."))
+    rows = errors.astype(object).where(errors.notna(), None).to_dict("records")
+    facts = {"NOT_PRIVATE": True, "report": place / "error.html", "errors": rows}
+    report(facts, tables[:1], Format.table, as_json=options.as_json)
 
 
 def _details(_settings: DeclaredSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:

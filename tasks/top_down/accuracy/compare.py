@@ -48,7 +48,7 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
             target.append((product, entities.level, *meets_target(*(entities.sums(counts) for counts in groups))))
         for quantity in dict.fromkeys(quantities.tolist()):
             column = np.flatnonzero(quantities == quantity)
-            sums = _sums_by_size(true[:, column].ravel(), error[:, column].ravel())
+            sums = sums_by_size(true[:, column].ravel(), error[:, column].ravel())
             errors += [(product, entities.level, quantity, *row) for row in sums]
             if margins is None:
                 continue
@@ -86,7 +86,7 @@ def target_groups() -> IntArray:
     return matrix(PERSONS.axes, [hispanic.where, *({**race.where, "hispanic": {0}} for race in races)])
 
 
-def _sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]:
+def sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]:
     """Yield for all counts, and for each class of true size, their number and sums of errors."""
     size = np.searchsorted(SIZES, true, side="right") - 1
     for number in (ALL, *np.unique(size).tolist()):

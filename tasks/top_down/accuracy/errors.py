@@ -6,7 +6,7 @@ entities; they are also compared with the margins of error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -22,6 +22,7 @@ from tasks.lifecycle.authorization import (
     save_authorization,
 )
 from tasks.lifecycle.files import remove, save_object
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, TARGET, compare_state
 from tasks.top_down.estimate.estimators import estimate
@@ -70,12 +71,7 @@ def measure_errors(
     pieces = [(product, state) for product in design.products for state in validated.states]
     workers.map("reserve budget", run, check_cost, pieces)
     configuration, parts = configuration_digest(run), ([], [], [])  # type: ignore[var-annotated]
-    mark_repetition(run)
-    for seed in seeds:
-        remove(run / "noisy")
-        (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())
-        given = Authorization(validated.input_digest, configuration, str(read_secret_digest(run)))
-        save_authorization(run, given)
+    for seed in repetitions(run, seeds, validated.input_digest, configuration):
         for estimator in sorted(estimators):  # gls first: the margins of error are its
             save_object(run / "prepared/design", replace(design, estimator=estimator))
             remove_estimates(run)
@@ -87,6 +83,16 @@ def measure_errors(
     keys = ["seed", "estimator", "product", "level"]
     by = ([*keys, "quantity", "size"], [*keys, "quantity", "cut"], keys)
     return Measured(*(_summed_over_states(part, names) for part, names in zip(parts, by, strict=True)))
+
+
+def repetitions(run: RunDirectory, seeds: Iterable[int], input_digest: str, configuration: str) -> Iterator[int]:
+    """Yield each seed when a run on marked data may draw the noise of its secret, and has no estimates."""
+    mark_repetition(run)
+    for seed in seeds:
+        remove(run / "noisy")
+        (run / SECRET).write_bytes(sha256(f"das tda accuracy, seed {seed}".encode()).digest())
+        save_authorization(run, Authorization(input_digest, configuration, str(read_secret_digest(run))))
+        yield seed
 
 
 def remove_estimates(run: TopDownRun) -> None:

@@ -122,7 +122,7 @@ def closeness_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTabl
     rows = rows.assign(of=rows["product"].map(PRODUCTS) + ": " + rows["quantity"], place=rows["level"].map(LEVELS))
     heads = {"count": "{of}", "level": "{place}", "counts": "{n:,.0f}"} | CLOSE
     title = f"How close counts are to the truth, {SPINES[kind]} spine"
-    return TextTable.filled(title, heads, _blank(rows.sort_values("of", kind="stable")), words=2)
+    return TextTable.filled(title, heads, with_percentages(rows.sort_values("of", kind="stable")), words=2)
 
 
 def outlier_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
@@ -131,10 +131,12 @@ def outlier_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
     rows = errors[chosen & (errors["spine"] == kind) & (errors["estimator"] == estimator)]
     rows = rows.assign(of=rows["product"].map(PRODUCTS), place=rows["level"].map(LEVELS))
     heads = {"of": "{of}", "level": "{place}", "true size": "{size}", "counts": "{n:,.0f}"} | CLOSE
-    return TextTable.filled(f"Outliers by size, {SPINES[kind]} spine, {estimator}", heads, _blank(rows), words=3)
+    return TextTable.filled(
+        f"Outliers by size, {SPINES[kind]} spine, {estimator}", heads, with_percentages(rows), words=3
+    )
 
 
-def _blank(rows: pd.DataFrame) -> list[dict[Any, Any]]:
+def with_percentages(rows: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return rows whose mean percentage error is empty where no true count is above 0."""
     shown = rows.assign(
         mape_shown=[f"{value:.1f}%" if value == value else "" for value in rows["mape"]],

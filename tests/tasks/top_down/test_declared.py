@@ -33,16 +33,18 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
 from tasks.top_down.declared.explain import explain
-from tasks.top_down.declared.measure import estimate, reserve_budget
+from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.public_tables import find_faults, read_declared, read_raw
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.estimate.estimates import load_estimates
 
 Row = tuple[str, ...]
 
@@ -266,6 +268,34 @@ def test_explain_needs_no_records_and_shows_none(tmp_path: Path) -> None:
     measured = 1 + 2 + 2 + 4  # region 2 and district 10 have one child each, which is not measured
     assert before.answers == (1 + 4 + 24) * measured
     assert any("buys nothing" in remark for remark in before.remarks)
+
+
+def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: Path) -> None:
+    declaration, data = write(tmp_path)
+    run = RunDirectory(tmp_path / "runs/r1")
+    run.create()
+    tabulate(run, HERE, data, read_declared(declaration)[0])
+    errors, words = measure_errors(run, HERE, [4])
+    own, true = DeclaredRun(run.path), truth_of(persons(), COLUMNS["zone"])
+    zones = load_estimates(own, own.name, "all", "zone")
+    cells = [(dw, sex, age) for dw in "12" for sex in "12" for age in ("0", "1", "2", "3", "4", "5-9")]
+    found = zones.dense(len(cells))
+    codes = list(zip(*own.declared.hierarchy.codes(3).values(), strict=True))
+    off = [
+        abs(found[row, at] - true.get((*code, *cell), 0))
+        for row, code in enumerate(codes)
+        for at, cell in enumerate(cells)
+        if cell[0] == "1" or cell[2] not in "01"
+    ]
+    totals = [
+        abs(found[row].sum() - sum(true[key] for key in true if key[:3] == code)) for row, code in enumerate(codes)
+    ]
+    all_sizes = errors[errors["size"] == "all"].set_index(["level", "quantity"])
+    assert all_sizes["mae"]["zone", "detailed"] == pytest.approx(np.mean(off))
+    assert all_sizes["n"]["zone", "detailed"] == len(off)
+    assert all_sizes["mae"]["zone", "total"] == pytest.approx(np.mean(totals))
+    assert all_sizes["mae"]["region", "total"] == 0  # declared
+    assert words["dwelling*young"] == "dwelling × young"
 
 
 # Random declarations.

@@ -1,0 +1,99 @@
+"""The errors of a declaration's counts on marked data, by level and query group, in the declaration's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from privacy.analyses.error_measures import Closeness, ErrorSums
+from spine.top_down import TrueHistograms, query_group
+from tasks.lifecycle.files import load_object
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
+from tasks.pages import render
+from tasks.pages.text_table import TextTable
+from tasks.top_down.accuracy.compare import sums_by_size
+from tasks.top_down.accuracy.errors import averaged, repetitions
+from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
+from tasks.top_down.declared.measure import DeclaredRun, estimate
+from tasks.top_down.declared.public_tables import PUBLIC, PublicTables
+from tasks.top_down.declared.report import group_sums, query_title
+from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
+from tasks.top_down.estimate.estimates import load_estimates
+from tasks.top_down.run import load_histograms
+
+KEYS = ["product", "level", "quantity", "size"]
+COUNTS_AT_ONCE = 1 << 23
+
+
+def measure_errors(run: RunDirectory, workers: Workers, seeds: Iterable[int]) -> tuple[pd.DataFrame, Mapping[str, str]]:
+    """Measure and estimate once a seed on tabulated, marked data; return errors by level and query, and its words.
+
+    The errors are those of `averaged`; a product is the declaration, a quantity a query group.
+    """
+    own, public = DeclaredRun(run.path), load_object(run / PUBLIC, PublicTables)
+    declaration = own.declared.declaration
+    given, levels = load_object(run / TABULATED, Tabulated), [(level.name,) for level in declaration.levels]
+    parts = []
+    for seed in repetitions(run, seeds, given.input_digest, public.digest()):
+        estimate(run, workers)
+        parts += [table.assign(seed=seed) for table in workers.map("compare", run, compare_level, levels)]
+    errors = averaged({own.name: pd.concat(parts, ignore_index=True).assign(estimator="topdown")})
+    queries = dict.fromkeys(query for (level,) in levels for query in declaration.queries(level))
+    return errors.drop(columns=["product", "spine", "estimator", "ratio", "ratio_sd"]), {
+        query: query_title(declaration, query) for query in queries
+    }
+
+
+def compare_level(run: RunDirectory, level: str) -> pd.DataFrame:
+    """Return sums of errors of a level's released counts by query group and class of the true size. Of marked data."""
+    own = DeclaredRun(run.path)
+    rows = [(own.name, level, *row) for row in _compare(own, level)]
+    table = pd.DataFrame(rows, columns=[*KEYS, *ErrorSums._fields, *Closeness._fields])
+    return table.groupby(KEYS, as_index=False, sort=False).sum()
+
+
+def _compare(own: DeclaredRun, level: str) -> Iterator[tuple[object, ...]]:
+    """Yield sums of errors, some geounits at a time; cells that no record can be in are left out."""
+    declared = own.declared
+    product, spine = declared.declaration.product, declared.hierarchy.spine
+    number = len(spine.starts[spine.levels.index(level)])
+    for query in declared.declaration.queries(level):
+        group = query_group(product, query)
+        possible = np.bincount(group.coordinate, product.possible, group.width) > 0
+        step = max(COUNTS_AT_ONCE // group.width, 1)
+        for first in range(0, number, step):
+            last = min(first + step, number)
+            exact = load_histograms(own.counts_folder(own.name, ALL, level), TrueHistograms, first, last)
+            true = group_sums(exact, group)[:, possible].ravel()
+            released = group_sums(load_estimates(own, own.name, ALL, level, first, last), group)[:, possible].ravel()
+            yield from ((query, *row) for row in sums_by_size(true, released - true))
+
+
+def write_report(
+    out: Path, errors: pd.DataFrame, words: Mapping[str, str], about: Mapping[str, str]
+) -> list[TextTable]:
+    """Write OUT/error.csv and error.html; return the tables. words: of each query group."""
+    errors.to_csv(out / "error.csv", index=False)
+    of_all = errors[errors["size"] == "all"]
+    by = of_all.set_index(["level", "quantity"])
+    rows = []
+    for level in of_all["level"].unique():
+        cells = [
+            f"{by['mae'][level, query]:.2f} ({signed(by['bias'][level, query])})" if (level, query) in by.index else ""
+            for query in words
+        ]
+        rows.append([level, *cells])
+    shown = with_percentages(errors.assign(words=errors["quantity"].map(words)))
+    heads = {"level": "{level}", "query group": "{words}", "true size": "{size}", "counts": "{n:,.0f}"} | CLOSE
+    tables = [
+        TextTable("Mean absolute error (bias)", ["level", *words.values()], rows),
+        TextTable.filled("How close counts are to the truth, by true size", heads, shown, words=3),
+    ]
+    (out / "error.html").write_text(
+        render("tasks.top_down.accuracy", "declared_accuracy.html", about=dict(about), tables=tables)
+    )
+    return tables
