@@ -17,7 +17,13 @@ HOME = Path(__file__).resolve().parent
 GARBAGE = 20_000  # objects after which Python looks for garbage: its 700 take a fifth of the time of imports
 PACKAGES = ("flows", "tasks", "privacy", "spine")
 OPEN = ("privacy", "spine", "spine.top_down")  # packages all of whose names are names of this module
-NAMES = {"read_release": "flows.frames", "Refused": "tasks.lifecycle.errors"}
+NAMES = {
+    "Budget": "flows.budget",
+    "BudgetSpent": "flows.budget",
+    "read_release": "flows.frames",
+    "Refused": "tasks.lifecycle.errors",
+    "top_down": "tasks.top_down.declared.in_memory",
+}
 
 
 def check_packages() -> None:
@@ -47,7 +53,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     check_packages()
-    return sorted({*globals(), *NAMES, *(name for module in OPEN for name in import_module(module).__all__)})
+    return sorted({*NAMES, *(name for module in OPEN for name in import_module(module).__all__)})
 
 
 def main() -> None:

@@ -43,8 +43,8 @@ def open_account(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
     from privacy.accounting.ledger import Account, format_amount
+    from privacy.noise.exact import exact_number
     from privacy.noise.laws import UNITS
-    from tasks.inputs.exact_numbers import exact_number
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.signature import signer

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from flows.execution.option import Argument, Option
 from flows.execution.settings import Location, RunSettings
-from tasks.inputs.exact_numbers import quoted_number
+from privacy.noise.exact import quoted_number
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor, log10
 
-from tasks.inputs.exact_numbers import exact_number
+from privacy.noise.exact import exact_number
 from tasks.lifecycle.errors import Refused
 
 LONGEST_SHOWN = 100  # characters of what was typed

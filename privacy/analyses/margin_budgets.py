@@ -45,8 +45,12 @@ def recipe_margin(noise: Law) -> int:
 
 
 @lru_cache(maxsize=1024)
-def least_budget(definition: Definition, margin: int, stability: int) -> Fraction:
+def least_budget(
+    definition: Definition, margin: int, stability: int, alpha: Fraction = Fraction(1, 20), cells: int = 1
+) -> Fraction:
     """Return the least budget, rounded up at about the sixth digit, whose exact margin is at most `margin` >= 0 counts.
+
+    The margin is at 1 - alpha, of a count or of a sum of `cells` of them.
 
     Proved: this budget meets the target, and one less in the last digit does not.
     """
@@ -54,7 +58,7 @@ def least_budget(definition: Definition, margin: int, stability: int) -> Fractio
         raise ValueError(f"a target margin of error must be a whole number of counts, 0 or more, not {margin}")
 
     def meets(budget: Fraction) -> bool:
-        return margin_of_error(law(definition, budget, stability)) <= margin
+        return margin_of_error(law(definition, budget, stability), cells, alpha) <= margin
 
     guess = stability * (HALF_Z_SQUARED / (margin + HALF) ** 2 if definition == "zcdp" else LN_20 / (margin + HALF))
     return least(meets, guess)

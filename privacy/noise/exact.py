@@ -5,19 +5,48 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from numbers import Rational
+from typing import TypeAlias
 
+Exact: TypeAlias = Fraction | int | str  # as text `0.159`, `1e-3`, `618/125`
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
+MAX_DIGITS, MAX_EXPONENT = 100, 100  # exact arithmetic on longer numbers takes memory and time
 
 
 def exact(value: object, name: str) -> Fraction:
-    """Return a whole number or fraction as a Fraction.
+    """Return a whole number, a fraction, or a number as text, as a Fraction.
 
     Raises ValueError for a float, which is not the decimal that was typed, and for anything else.
     """
     if isinstance(value, Rational) and not isinstance(value, bool):
         return Fraction(int(value.numerator), int(value.denominator))  # numpy's integers would overflow
-    example = f'Fraction("{value}")' if isinstance(value, float) else 'Fraction("0.159")'
+    if isinstance(value, str):
+        try:
+            return exact_number(value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {value[:MAX_DIGITS]!r} {error}") from None
+    example = f'"{value}"' if isinstance(value, float) else '"0.159"'
     raise ValueError(f"{name} must be an exact number, not the {type(value).__name__} {value!r:.40}: write {example}")
+
+
+def exact_number(text: str) -> Fraction:
+    """Return the exact value of a number as written: `4.944`, `1e-3`, `618/125`.
+
+    Raises ValueError with the reason, as the end of a sentence about the text.
+    """
+    try:
+        if len(text) <= MAX_DIGITS and abs(int(text.lower().partition("e")[2] or 0)) <= MAX_EXPONENT:
+            return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError("is not a number") from None
+    raise ValueError(f"must have at most {MAX_DIGITS} digits and an exponent to {MAX_EXPONENT}")
+
+
+def quoted_number(text: str) -> Fraction:
+    """Return the exact value of a number. Raises ValueError as `exact_number` does, with the text itself."""
+    try:
+        return exact_number(text)
+    except ValueError as error:
+        raise ValueError(f"{text[:MAX_DIGITS]!r} {error}") from None
 
 
 def parse_exact(text: str) -> Fraction:

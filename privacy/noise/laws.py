@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, TypeAlias
 from flint import acb, arb, ctx
 
 from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
-from privacy.noise.exact import exact
+from privacy.noise.exact import Exact, exact
 
 Definition: TypeAlias = Literal["puredp", "zcdp"]
 UNITS: dict[str, str] = {"puredp": "epsilon", "zcdp": "rho"}  # of budgets and of privacy loss
@@ -269,7 +269,7 @@ Law: TypeAlias = DiscreteGaussian | TwoSidedGeometric
 
 
 @lru_cache(maxsize=256, typed=True)
-def law(definition: Definition, budget: Fraction, stability: int) -> Law:
+def law(definition: Definition, budget: Exact, stability: int) -> Law:
     """Return the noise of a query with this budget, where a record changes at most `stability` counts by one each.
 
     zcdp: budget is rho and sigma^2 = stability / (2 rho) (L2 sensitivity sqrt(stability)).

@@ -9,18 +9,18 @@ from operator import mul
 from flint import arb
 
 from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
-from privacy.noise.exact import exact
+from privacy.noise.exact import Exact, exact
 from privacy.noise.laws import Law
 
 Parts = tuple[tuple[Law, int], ...]
 
 
-def margin_of_error(law: Law, cells: int = 1, alpha: Fraction = Fraction(1, 20)) -> int:
+def margin_of_error(law: Law, cells: int = 1, alpha: Exact = Fraction(1, 20)) -> int:
     """Return the smallest m with P(|S| > m) <= alpha, S the sum of `cells` independent draws; in counts.
 
     Proved by balls, so exact. Unlike floor(1.96 sigma) it never falls short, and unlike ceil it is never too wide.
     """
-    return _margin(((law, cells),), alpha)
+    return _margin(((law, cells),), exact(alpha, "alpha"))
 
 
 def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -> int:
@@ -29,12 +29,12 @@ def margin_of_sum(cells: Mapping[Law, int], alpha: Fraction = Fraction(1, 20)) -
     Of a difference too: a draw and its negative have one law, every law here being symmetric.
     """
     parts = tuple(sorted(((law, number) for law, number in cells.items() if number), key=repr))
-    return _margin(parts, alpha) if parts else 0
+    return _margin(parts, exact(alpha, "alpha")) if parts else 0
 
 
 @lru_cache(maxsize=65536)
 def _margin(parts: Parts, alpha: Fraction) -> int:
-    if not 0 < exact(alpha, "alpha") < 1:
+    if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie strictly between 0 and 1, not {alpha}")
     ((law, cells), *others) = parts
     if cells < 1:
@@ -69,7 +69,7 @@ def coverage(law: Law, margin: int, cells: int = 1) -> arb:
         return total.within(margin) if margin < total.reach else (1 - total.beyond).union(arb(1))
 
 
-def suppression_threshold(law: Law, chance: Fraction) -> int:
+def suppression_threshold(law: Law, chance: Exact) -> int:
     """Return the smallest t with P(X <= t) >= chance.
 
     A count of an empty group exceeds it with probability <= 1 - chance.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.noise.exact import Exact
 from privacy.noise.laws import Law, SymmetricLaw
 from privacy.noise.margins import margin_of_error
 from privacy.noise.query_noise import QueryNoise
@@ -28,9 +30,9 @@ class Measured:
     counts: NDArray[np.int64]
     law: Law
 
-    def margin(self, cells: int = 1) -> int:
-        """Return the 95% margin of error of a count, or of a sum of `cells` of them; in counts, proved."""
-        return margin_of_error(self.law, cells)
+    def margin(self, cells: int = 1, alpha: Exact = Fraction(1, 20)) -> int:
+        """Return the margin of error of a count, or of a sum of `cells` of them; in counts, proved. 95%: alpha 1/20."""
+        return margin_of_error(self.law, cells, alpha)
 
 
 def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: str = "") -> Measured:
@@ -57,7 +59,7 @@ def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: st
     ValueError
         for counts that are no whole numbers or beyond 2^62, a law that cannot be drawn, a secret without a query.
     """
-    whole = _whole(counts)
+    whole = whole_counts(counts)
     if not isinstance(law, SymmetricLaw):
         raise ValueError(f"the noise is a law, as law('zcdp', Fraction('0.159'), 9) returns, not {type(law).__name__}")
     check_law(law)
@@ -71,7 +73,7 @@ def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: st
     return Measured(whole + noise.draw_run(0, whole.size).reshape(whole.shape), law)
 
 
-def _whole(counts: Any) -> NDArray[np.int64]:
+def whole_counts(counts: Any) -> NDArray[np.int64]:
     """Return counts as int64. Raises ValueError where they are no whole numbers, or too large."""
     if isinstance(counts, np.ma.MaskedArray):
         raise ValueError("counts must not be masked: fill them, or measure those that are not")

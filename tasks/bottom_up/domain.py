@@ -41,7 +41,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from privacy.accounting.states import EVERYWHERE, check_states, states_of
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
-from tasks.inputs.exact_numbers import exact_number
+from privacy.noise.exact import exact_number
 from tasks.inputs.files import read_text, why
 from tasks.inputs.region_files import DIGITS, is_region
 from tasks.inputs.regions import Region

@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.accounting.journal import MarkName
+from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import exists, unchanged, why
 from tasks.inputs.findings import Finding, gather, has_errors, write_findings
 from tasks.inputs.marks import Mark, mark_files, read_mark

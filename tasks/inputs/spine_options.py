@@ -10,12 +10,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from privacy.noise.exact import exact_number, quoted_number
 from spine.allocations import Allocation
 from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
 from tasks.inputs.blocks.columns import Columns
-from tasks.inputs.exact_numbers import exact_number, quoted_number
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 

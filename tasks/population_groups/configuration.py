@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, 
 
 from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.states import STATES_PR, STATES_US
+from privacy.noise.exact import exact_number
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
-from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.findings import Finding
 from tasks.inputs.regions import REGION_TYPES
 from tasks.population_groups.levels import ALL_LEVELS, Level

@@ -12,11 +12,11 @@ from typing import Any, Literal, get_args
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.states import STATES_PR, STATES_US
+from privacy.noise.exact import exact_number
 from privacy.noise.laws import UNITS, Definition
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
-from tasks.inputs.exact_numbers import exact_number
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, Table

@@ -196,13 +196,13 @@ def sum_chunks(run: RunDirectory, chunks: int) -> None:
     np.add.at(counts, place, np.concatenate([count for _, count in parts]))
     hierarchy, product = declared.hierarchy, declared.declaration.product
     leaf, cell = np.divmod(keys, product.cells)
-    save_object(run / CONTRADICTIONS, [*_contradictions(declared, leaf, cell, counts)])
+    save_object(run / CONTRADICTIONS, [*contradictions(declared, leaf, cell, counts)])
     leaves = from_entries(TrueHistograms, len(hierarchy.spine.levels) - 1, 0, leaf, cell, counts, len(hierarchy.keys))
     for level, histograms in zip(hierarchy.spine.levels, summed(leaves, hierarchy.spine), strict=True):
         save_histograms(TopDownRun(run.path).counts_folder(product.name, ALL, level), histograms)
 
 
-def _contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[Finding]:
+def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[Finding]:
     """Yield the declared figures that are not true of the records."""
     hierarchy, form, figures = declared.hierarchy, declared.declaration.form, declared.figures
     file, keys = "declared figures", hierarchy.keys

@@ -7,15 +7,16 @@ measurements draw the same numbers, and nothing stores them in between.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
-from spine.geography import IntArray
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.top_down.input.geography import offsets, plan_of
@@ -24,6 +25,9 @@ from tasks.top_down.run_plan import US, ProductName, law
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
+
+
+NoiseOf: TypeAlias = Callable[[str, str, int], QueryNoise]  # of a level, query and share (a numerator)
 
 
 class Drawing(NamedTuple):
@@ -60,25 +64,32 @@ class Measuring:
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
         """Draw the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
-        name, answers = self.plan.spine.levels[level], {}
-        shares = self.plan.spine.shares[level][first:last]
-        folder = self.run.counts_folder(self.product, self.state, name)
+        folder = self.run.counts_folder(self.product, self.state, self.plan.spine.levels[level])
         exact = load_histograms(folder, TrueHistograms, first, last)
-        for query in self.plan.allocation.queries[name]:
-            answer = exact_answers(exact, query_group(self.plan.product, query), first, last)
-            self._add_noise(answer, name, query, shares, first + self.offsets[level])
-            answers[query] = answer
-        return NoisyAnswers(first, last, answers)
+        noise = None if self.drawing is None else partial(self.drawing.noise, self.plan, self.product)
+        return noisy_answers(self.plan, exact, (level, first, last), noise, self.offsets[level])
 
-    def _add_noise(self, answer: IntArray, level: str, query: str, shares: IntArray, first: int) -> None:
-        """Add noise to answers in place; a geounit with the share 0 is not measured, and its answer becomes 0."""
+
+def noisy_answers(
+    plan: Plan, exact: TrueHistograms, of: tuple[int, int, int], noise: NoiseOf | None, offset: int = 0
+) -> NoisyAnswers:
+    """Return the noisy answers of geounits: of, level, first and last + 1; offset, what is before them in the run.
+
+    A row is drawn by its number on the level: it has the same noise whichever range asks for it. Where its share is 0
+    it is not measured, and its answer is 0. Without noise the answers are exact: of a truth.
+    """
+    level, first, last = of
+    name, answers = plan.spine.levels[level], {}
+    shares = plan.spine.shares[level][first:last]
+    for query in plan.allocation.queries[name]:
+        answers[query] = answer = exact_answers(exact, query_group(plan.product, query), first, last)
         for share in np.unique(shares).tolist():
             at = np.flatnonzero(shares == share)
             if not share:
                 answer[at] = 0
-            elif self.drawing is not None:
-                noise = self.drawing.noise(self.plan, self.product, level, query, share)
-                answer[at] += noise.draw(first + at, answer.shape[1])
+            elif noise is not None:
+                answer[at] += noise(name, query, share).draw(first + offset + at, answer.shape[1])
+    return NoisyAnswers(first, last, answers)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,132 @@
+"""A budget that counts down: what it charges, what it refuses, and that what it returns has the law it says."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import os
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import das_flows as das
+from flows import budget as module
+
+SERIES = pd.Series({"north": 412, "south": 398})
+
+
+def test_examples() -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+@given(st.lists(st.fractions(Fraction(1, 1000), 1), max_size=20))
+def test_no_sequence_of_charges_passes_the_budget(amounts: list[Fraction]) -> None:
+    budget, paid = das.Budget(puredp="2"), Fraction(0)
+    for amount in amounts:
+        if paid + amount > 2:
+            with pytest.raises(das.BudgetSpent):
+                budget.charge(amount)
+        else:
+            budget.charge(str(amount))
+            paid += amount
+        assert (budget.spent, budget.left) == (paid, 2 - paid)
+
+
+def test_threads_cannot_spend_more_than_there_is() -> None:
+    budget = das.Budget(zcdp=1)
+
+    def charge(_number: int) -> bool:
+        try:
+            budget.charge("1/7")
+        except das.BudgetSpent:
+            return False
+        return True
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(charge, range(200))) == 7
+    assert budget.left == 0
+
+
+def test_a_budget_has_no_copy_that_could_spend_it_again() -> None:
+    budget = das.Budget(zcdp=1)
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="each copy could spend it"):
+            duplicate(budget)
+    if not (child := os.fork()):
+        try:
+            budget.charge(1)
+        except RuntimeError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_the_noise_has_its_law_and_the_interval_its_margin() -> None:
+    """100,000 draws: six standard errors, 2 in 10^9, of the variance; the operating system's randomness."""
+    noisy = das.Budget(zcdp="0.5").measure(pd.Series(np.zeros(100_000, int)), "1/4", stability=2, confidence="0.9")
+    law = das.law("zcdp", "1/4", 2)
+    assert abs(noisy["count"].var() / law.variance() - 1) < 6 * (2 / 100_000) ** 0.5
+    margin = das.margin_of_error(law, alpha="0.1")
+    assert ((noisy["count"] - noisy.low == margin) & (noisy.high - noisy["count"] == margin)).all()
+    assert noisy.attrs["noise"] == "discrete Gaussian, sigma_squared 4"
+
+
+def test_a_margin_costs_the_least_budget_that_meets_it() -> None:
+    budget = das.Budget(zcdp=100)
+    law, amount = budget.law_within(10, stability=3, cells=4, confidence="0.99")
+    assert das.margin_of_error(law, 4, alpha="0.01") <= 10
+    assert das.margin_of_error(das.law("zcdp", amount * Fraction(9999, 10000), 3), 4, alpha="0.01") > 10
+    assert budget.spent == 0
+
+
+def test_groups_are_the_declared_ones_and_the_index_is_kept() -> None:
+    records = pd.DataFrame({"sex": pd.Categorical(["f", "m", "m", "x", None]), "age": [1, 2, 2, 1, 1]})
+    wide = das.Budget(zcdp=10**6)  # its noise is 0 but once in e^-5000
+    groups = {"sex": ["m", "f"], "age": [1, 2, 3]}
+    found = wide.measure(records, 10**4, stability=1, by=groups)
+    expected = pd.MultiIndex.from_product(groups.values(), names=groups)
+    pd.testing.assert_series_equal(found["count"], pd.Series([0, 2, 0, 1, 0, 0], expected, name="count"))
+    one = wide.measure(records, 10**4, stability=1, by={"age": [2, 1]})["count"]
+    pd.testing.assert_series_equal(one, pd.Series([2, 3], pd.Index([2, 1], name="age"), name="count"))
+    assert wide.measure(SERIES, 10**4, stability=1)["count"].to_dict() == {"north": 412, "south": 398}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda b: b.measure(SERIES, 0.5, stability=1), 'not the float 0.5: write "0.5"'),
+        (lambda b: b.measure(SERIES, "0.5 rho", stability=1), "'0.5 rho' is not a number"),
+        (lambda b: b.measure(SERIES, "1e999999999", stability=1), "an exponent to 100"),
+        (lambda b: b.measure(SERIES, "-1", stability=1), "must be positive, not -1"),
+        (lambda b: b.measure(SERIES, "1", stability=0), "stability of a noise law must be positive"),
+        (lambda b: b.measure(SERIES, stability=1), "name the amount or the margin"),
+        (lambda b: b.measure(SERIES, "1", margin=3, stability=1), "name the amount or the margin"),
+        (lambda b: b.measure(SERIES, "1", stability=1, confidence="95"), "strictly between 0 and 1, not 95"),
+        (lambda b: b.measure(SERIES / 3, "1", stability=1), "counts must be whole numbers .* not of type float64"),
+        (
+            lambda b: b.measure(SERIES.astype("Int64").replace(412, pd.NA), "1", stability=1),
+            "counts must be whole numbers",
+        ),
+        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1), "name the groups"),
+        (lambda b: b.measure(SERIES, "1", stability=1, by={"n": [1]}), "groups are of a frame of records"),
+        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"m": [1]}), "no column 'm'"),
+        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": [1, 1]}), "one of them is there twice"),
+        (lambda b: b.measure(SERIES, "1e-20", stability=1), "too wide for the sampler"),
+        (lambda b: b.charge(0), "must be positive"),
+        (lambda b: das.Budget(zcdp=1, puredp=1), "one definition"),
+        (lambda b: das.Budget(), "one definition"),
+        (lambda b: das.Budget(zcdp=0), "must be positive"),
+    ],
+)
+def test_what_is_refused_costs_nothing(call: Callable[[das.Budget], object], message: str) -> None:
+    budget = das.Budget(zcdp=1)
+    with pytest.raises(ValueError, match=message):
+        call(budget)
+    assert budget.left == 1

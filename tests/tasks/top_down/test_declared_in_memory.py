@@ -1,0 +1,83 @@
+"""The TopDown Algorithm on a frame: its tables under a budget that makes no noise, its spend, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import das_flows as das
+from tests.declarations import BASE, LEAVES
+
+RECORDS = [
+    ("a1", "1", "1", "0"),
+    ("a1", "1", "1", "0"),
+    ("a2", "2", "2", "5"),
+    ("a3", "1", "2", "3"),
+    ("b1", "2", "1", "7"),
+]
+RECORDS += [("b1", "2", "1", "8"), ("b2", "1", "2", "4")]
+AXES = {"DW": "dwelling", "SEX": "sex", "AGE": "age"}
+
+
+@pytest.fixture
+def declaration(tmp_path: Path) -> Path:
+    """A declaration with totals and counts, of a budget whose noise is 0 but once in 10^12."""
+    pd.DataFrame(LEAVES).to_csv(tmp_path / "zones.csv", index=False)
+    pd.DataFrame({"region": ["1", "2"], "total": [4, 3]}).to_csv(tmp_path / "regions.csv", index=False)
+    own = BASE | {"budget": "1000", "leaves": BASE["leaves"] | {"file": "zones.csv"}, "delimiter": ","}
+    (tmp_path / "small.json").write_text(json.dumps(own))
+    return tmp_path / "small.json"
+
+
+@pytest.fixture
+def records() -> pd.DataFrame:
+    return pd.DataFrame(RECORDS, columns=["zone", *AXES]).astype({"AGE": np.int64})  # values are compared as text
+
+
+def test_without_noise_the_tables_are_those_of_the_records(records: pd.DataFrame, declaration: Path) -> None:
+    made = das.top_down(records, declaration)
+    assert list(made.levels) == ["nation", "region", "district", "zone"]
+    placed = records.merge(pd.DataFrame(LEAVES).rename(columns={"zcode": "zone_code"}), on="zone")
+    placed["AGE"] = placed.AGE.map(lambda age: "5-9" if age >= 5 else str(age))
+    placed = placed.drop(columns="zone").rename(columns={"zone_code": "zcode", **AXES})
+    for level, codes in (("nation", []), ("region", ["region"]), ("zone", ["region", "district", "zcode"])):
+        keys = [*codes, "dwelling", "sex", "age"]
+        expected = placed.groupby(keys, as_index=False).size().rename(columns={"size": "COUNT"})
+        found = made.levels[level].sort_values(keys, ignore_index=True)
+        pd.testing.assert_frame_equal(found[[*keys, "COUNT"]], expected)
+    assert next((each.key, each.figure) for each in made.spend.relations) == ("replaced_within", Fraction(1000))
+
+
+def test_with_noise_declared_figures_stay_exact_and_calls_differ(records: pd.DataFrame, declaration: Path) -> None:
+    own = json.loads(declaration.read_text()) | {"budget": "1/100"}
+    declaration.write_text(json.dumps(own))
+    first, second = (das.top_down(records, declaration).levels for _ in range(2))
+    for levels in (first, second):
+        assert levels["region"].groupby("region").COUNT.sum().to_dict() == {"1": 4, "2": 3}
+        assert levels["zone"].COUNT.min() > 0
+    assert any(not first[level].equals(second[level]) for level in first)  # equal: below 10^-6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.drop(columns="SEX"), "no column SEX"),
+        (lambda frame: frame[:0], "there is no record"),
+        (lambda frame: frame.assign(zone="z9"), "a leaf is not in the table of leaves"),
+        (lambda frame: frame.assign(SEX="9"), "a value is none of its axis"),
+        (lambda frame: frame.assign(DW="2", AGE=0), "in a cell that is declared a zero"),
+        (lambda frame: frame[1:], "contradict declared figures: declared totals"),
+    ],
+)
+def test_records_that_do_not_fit_are_refused_without_their_values(
+    change: Callable[[pd.DataFrame], pd.DataFrame], message: str, records: pd.DataFrame, declaration: Path
+) -> None:
+    with pytest.raises(das.Refused, match=message) as refused:
+        das.top_down(change(records), declaration)
+    assert "z9" not in str(refused.value)
