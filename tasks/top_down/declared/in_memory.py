@@ -83,7 +83,7 @@ class _Measuring:
     """The noisy answers of exact histograms, a level each, under a secret that is thrown away with them."""
 
     plan: Plan
-    true: list[TrueHistograms]
+    true: tuple[TrueHistograms, ...]
     secret: RunSecret
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
@@ -101,7 +101,7 @@ class _Measuring:
         )
 
 
-def _count(records: pd.DataFrame, declared: Declared) -> list[TrueHistograms]:
+def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, ...]:
     """Return the exact histograms of every level. Raises Refused."""
     missing = [name for name in record_columns(declared) if name not in records]
     if missing:
