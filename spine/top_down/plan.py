@@ -81,9 +81,8 @@ class Plan:
     @cached_property
     def nested(self) -> IntArray:
         """Return the (sums, cells) coordinates of the sums that rounding keeps close to, coarse to fine."""
-        return np.array([query_group(self.product, name).coordinate for name in self.passes.rounded]).reshape(
-            -1, self.product.cells
-        )
+        sums = [query_group(self.product, name).coordinate for name in self.passes.rounded]
+        return np.array(sums, np.int64).reshape(-1, self.product.cells)
 
     @cached_property
     def first_child(self) -> tuple[IntArray, ...]:

@@ -124,3 +124,12 @@ def test_a_spend_is_read_as_it_was_written(of: Spend) -> None:
 def test_no_other_spend_is_read(change: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError, KeyError)):
         read_spend(spend("zcdp", [Fraction(1)]).as_json() | change)
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "a" * 301, "a bell \a", "a\ttab", None])
+@pytest.mark.parametrize("field", ["key", "sentence"])
+def test_a_relation_that_the_ledger_could_not_read_back_is_refused(text: object, field: str) -> None:
+    with pytest.raises(ValueError, match="is not one line of at most 300 characters"):
+        Relation(**{"key": "moved", "sentence": "a person moved", "figure": Fraction(1)} | {field: text})  # type: ignore[arg-type]
+    written = Spend("zcdp", "person", Fraction(1), (Relation("a" * 300, "b" * 300, None),))
+    assert read_spend(json.loads(json.dumps(written.as_json()))) == written

@@ -62,6 +62,13 @@ def test_said_in_words() -> None:
     assert noisy(law, -5000, 100).interval(ALPHA).high == 0
 
 
+@pytest.mark.parametrize("numerator", [-50, 0, 3, 900])
+def test_one_possible_ratio_is_never_excluded(numerator: int) -> None:
+    law = density(DiscreteGaussian(Fraction(4)))
+    found = NoisyRatio(numerator, 20, law, law, 1, 1).interval(ALPHA)
+    assert (found.low, found.high, found.said) == (1, 1, "all")
+
+
 def test_intervals_of_the_production_laws() -> None:
     """Delta method at D = 240,000, a state: +-.0023; at D = 5,000, a race of a state: +-.041."""
     for variance, units, denominator, half in ((14782, 14815, 240_000, 0.0023), (1709, 1709, 5000, 0.041)):

@@ -90,6 +90,40 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
         "counts.0.partition",
         lambda raw: raw["counts"][0].update(partition="dwelling*sex*age", columns=["x"] * 24, least=[]),
     ),
+    "a least that overflows": ("counts.0.least.1", lambda raw: raw["counts"][0].update(least=[0, (1 << 20) + 1])),
+    "a negative least": ("counts.0.least.0", lambda raw: raw["counts"][0].update(least=[-1, 0])),
+    "an account of another record": ("unit", lambda raw: raw.update(unit="household")),
+    "histograms of no level": ("histograms", lambda raw: raw.update(histograms=["zone", "parish"])),
+    "totals of a made level": (
+        "totals.0.of",
+        lambda raw: (
+            raw["levels"].insert(3, {"name": "group", "made": {"within": "district"}}),
+            raw["totals"][0].update(of="group"),
+        ),
+    ),
+    "a made level named as a column": (
+        "levels.columns",
+        lambda raw: raw["levels"].insert(3, {"name": "ZCode", "made": {"within": "district"}}),
+    ),
+    "a column with a long name": ("levels.columns", lambda raw: raw["levels"][3].update(columns=["z" * 65])),
+    "totals of groups with long names": (
+        "totals",
+        lambda raw: (
+            [level.update(name=level["name"] * 7) for level in raw["levels"][1:]],
+            raw.update(totals=[{"of": level["name"], "file": "t.csv"} for level in raw["levels"][1:]]),
+        ),
+    ),
+    "more queries than a file of measurements can number": (
+        "queries",
+        lambda raw: raw.update(
+            axes={f"a{at}": {"column": f"A{at}", "values": "0-1"} for at in range(7)},
+            recodes={},
+            zeros=[],
+            counts=[],
+            queries={"*".join(f"a{at}" for at in range(7) if mask >> at & 1): "1/101" for mask in range(1, 101)}
+            | {"detailed": "1/101"},
+        ),
+    ),
     "passes of no level": ("passes.0.levels", lambda raw: raw.update(passes=[{"levels": ["county"]}])),
     "passes of a level twice": ("passes.1.levels", lambda raw: raw.update(passes=[{"levels": ["region"]}] * 2)),
     "further passes": (
@@ -204,6 +238,12 @@ def test_the_default_chain_starts_at_the_counts_and_every_sum_refines_the_one_be
 
 
 BAD_FIGURES: dict[str, tuple[str, Change, dict[str, int], dict[str, list[str]]]] = {
+    "two totals of one level": (
+        "totals",
+        lambda raw: raw["totals"].append(raw["totals"][0]),
+        {"1": 20, "2": 12},
+        {},
+    ),
     "a total below its counts": ("totals.0.file", lambda raw: None, {"1": 0, "2": 12}, {}),
     "a total without room": (
         "totals.0.file",

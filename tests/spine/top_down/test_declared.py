@@ -111,3 +111,19 @@ def test_closed_form_is_recognized() -> None:
     estimates, _ = everything(fixed, measuring(fixed, truth, 2))
     assert fixed.closed_form
     assert np.array_equal(estimates[-1].totals(), units[:, 0])
+
+
+def test_two_cells_of_which_one_is_a_zero_have_no_closed_form() -> None:
+    """All dwellings are in the other cell, whatever the noise."""
+    case, _ = declared_case(None)
+    product = Product("units", (axis("h1", 2),), (Count("total", "units"),), zeros=({"h1": {1}},))
+    allocation = Allocation(
+        "zcdp", Fraction(1), case.allocation.levels, {key: {"detailed": Fraction(1)} for key in LEVELS}, ""
+    )
+    units = np.arange(10)[:, None] + 3
+    bounds = sum_bounds(case.spine, units, np.zeros(1, int), (3, Totals(np.arange(10), units[:, 0])), fixed=True)
+    plan = Plan(product, case.spine, allocation, bounds, Passes())
+    truth = from_entries(TrueHistograms, 3, 0, np.arange(10), np.zeros(10, int), units[:, 0], 10)
+    estimates, _ = everything(plan, measuring(plan, truth, 2))
+    assert not plan.closed_form
+    assert same(estimates, summed(truth, plan.spine))

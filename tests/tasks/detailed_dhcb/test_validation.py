@@ -28,6 +28,7 @@ from dhcb_inputs import (
 
 from tasks.detailed_dhcb.configuration import Configuration
 from tasks.detailed_dhcb.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
+from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.configuration import parse_configuration
@@ -234,6 +235,17 @@ def test_totals_that_are_exact_are_for_synthetic_households(tmp_path: Path, dhca
         validate_here(tmp_path, HouseholdInputs(), totals=str(dhca))
     _, validated, findings = validate_here(tmp_path / "marked", HouseholdInputs(), marked=True, totals=str(dhca))
     assert validated is not None, findings
+
+
+def test_a_group_twice_in_two_files_of_a_release_is_refused(tmp_path: Path, dhca: Path) -> None:
+    as_private(dhca)
+    source, target = (dhca / f"t1/{name}" for name in ("state-1.csv", "county-2.csv"))
+    line = source.read_text().splitlines()[1]
+    target.write_text(f"{target.read_text()}{line}\n")
+    edit_manifest(dhca, lambda manifest: manifest["files"].update({"t1/county-2.csv": digest_file(str(target))}))
+    _, validated, findings = validate_here(tmp_path, HouseholdInputs(), totals=str(dhca))
+    assert validated is None
+    assert [each.rule for each in errors(findings)] == ["groups that appear twice"]
 
 
 OTHERS: dict[str, Callable[[dict[str, Any]], Any]] = {

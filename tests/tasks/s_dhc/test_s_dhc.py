@@ -35,15 +35,17 @@ from tasks.inputs import fast_records
 from tasks.inputs.findings import read_findings
 from tasks.lifecycle.authorization import Authorization
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import open_array
+from tasks.lifecycle.files import open_array, remove
+from tasks.lifecycle.run_directory import STAGES
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
-from tasks.s_dhc.tables import ALL_CELLS, MEASURED
+from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED
 from tasks.s_dhc.truncation import content_of_row, hash_of_row
 
 STATES = ["01", "44", "56"]
 PARQUET = {"form": "parquet"}
+RATIO_OF_PH5 = ("PH4", "PH5_denom")
 
 
 def settings_of(folder: Path, made: Country | None, run_id: str = "run", **changes: object) -> SDhcSettings:
@@ -468,6 +470,79 @@ def test_a_run_that_stopped_goes_on_with_the_same_noise_and_one_charge(
     (row,) = ledger.rows("census")
     assert (row.amount, row.status) == (Fraction("1.257281"), "released")
     assert not settings.directory.path.exists()
+
+
+def counts_before_the_gate(settings: SDhcSettings) -> np.ndarray:
+    settings.directory.create()
+    InProcess(settings, HERE, before=GATE).run()
+    return np.array(open_array(settings.directory / EXACT, "counts"))
+
+
+KILLED = ("prepared",), ("prepared", "records"), ("prepared", "records", "counts"), STAGES  # as drop_stages removes
+
+
+@pytest.mark.parametrize("removed", KILLED)
+def test_a_run_whose_stages_were_dropped_counts_the_data_that_is_there(
+    tmp_path: Path, made: Country, removed: tuple[str, ...]
+) -> None:
+    """Also where the process was killed between two of the removals."""
+    before = counts_before_the_gate(settings_of(tmp_path / "a", made))
+    for name in removed:
+        remove(settings_of(tmp_path / "a", None).directory / name)
+    other = country(random_units(300, STATES, seed=2))
+    found = counts_before_the_gate(settings_of(tmp_path / "a", other))
+    assert (found == counts_before_the_gate(settings_of(tmp_path / "b", other))).all()
+    assert (found != before).any()
+
+
+def test_a_run_stopped_before_its_gate_follows_its_edited_configuration(tmp_path: Path, made: Country) -> None:
+    before = counts_before_the_gate(settings_of(tmp_path / "a", made))
+    edited = {"config": {"tau": TAU | {"PH7": 2}}}
+    found = counts_before_the_gate(settings_of(tmp_path / "a", None, **edited))
+    assert (found == counts_before_the_gate(settings_of(tmp_path / "b", made, **edited))).all()
+    assert (found != before).any()
+
+
+def test_a_charged_run_refuses_an_edited_configuration(tmp_path: Path, made: Country) -> None:
+    measured(tmp_path, made, "run", STATES)
+    edited = settings_of(tmp_path, None, config={"tau": TAU | {"PH7": 2}})
+    with pytest.raises(Refused, match="began with another configuration; a new run spends budget again"):
+        InProcess(edited, HERE).run()
+    assert len(Ledger(tmp_path / "ledger.sqlite").rows("census")) == 1
+
+
+def test_encoding_again_leaves_nothing_of_an_earlier_try(tmp_path: Path, made: Country) -> None:
+    settings = settings_of(tmp_path, made)
+    counts_before_the_gate(settings)
+    stale = [settings.directory / name for name in ("rows/persons/99999", "counts/99999", "noisy/answers")]
+    for path in stale:
+        path.mkdir(parents=True)
+    remove(settings.directory / "prepared")
+    counts_before_the_gate(settings)
+    assert not any(path.exists() for path in stale)
+
+
+def test_a_family_of_one_by_its_recode_is_in_the_range_of_its_average(tmp_path: Path) -> None:
+    """HHT that is not that of the persons is a warning alone: a family may be one person."""
+    made = country([Unit(100_000_001, "44", [Person(20, 70)], tenure=1)])
+    made.units[0].update(HHT="3")
+    found = truth_of(settings_of(tmp_path, made, states=["44"]))
+    persons, families = (sum(found[name, "STATE", "44", "*", cell] for cell in CELLS[name]) for name in RATIO_OF_PH5)
+    average = next(each for each in AVERAGES if each.name == "PH5")
+    assert persons / families == average.lowest("1") == 1
+
+
+@pytest.mark.parametrize("rules", ["warn", "error"])
+def test_the_averages_of_households_that_may_contradict_their_rules_say_so(
+    tmp_path: Path, made: Country, rules: str
+) -> None:
+    settings = settings_of(tmp_path, made, estimates=True, config={"household_rules": rules})
+    settings.directory.create()
+    Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(2)))
+    release = InProcess(settings, HERE).run()
+    assert release is not None
+    said = json.loads((release / "manifest.json").read_text())["statements"]["averages"]
+    assert ("an average above tau is not covered" in said) == (rules == "warn")
 
 
 def test_rows_that_are_not_truncated_are_never_measured(tmp_path: Path, made: Country) -> None:

@@ -191,6 +191,19 @@ def test_without_a_declared_total_adding_a_record_is_covered_at_half_the_budget_
     assert pd.read_parquet(staged / "parquet/nation.parquet")["COUNT"].sum() == nation  # no excess
 
 
+def test_a_declaration_that_asks_the_cells_alone_is_estimated(tmp_path: Path) -> None:
+    """No sum is rounded before the cells."""
+    raw = changed(
+        lambda raw: raw.update(queries={"detailed": "1"}, counts=[], totals=[{"of": "zone", "file": "z.csv"}])
+    )
+    declaration, data = write(tmp_path, raw)
+    number, codes = Counter(row[0] for row in persons()), zip(*(LEAVES[name] for name in COLUMNS["zone"]), strict=True)
+    lines = [",".join((*code, str(number[zone]))) for zone, code in zip(LEAVES["zone"], codes, strict=True)]
+    (tmp_path / "z.csv").write_text("\n".join(["region,district,zcode,total", *lines, ""]))
+    _, staged = run_at(tmp_path, declaration, data)
+    assert sum(released(staged, "zone").values()) == len(persons())
+
+
 CONTRADICTIONS: dict[str, tuple[str, Callable[[list[Row]], list[Row]]]] = {
     "an unknown leaf": ("zone", lambda rows: [*rows, ("x9", "1", "1", "3")]),
     "an unknown value": ("AGE", lambda rows: [*rows, ("a1", "1", "1", "77")]),
