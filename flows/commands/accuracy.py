@@ -38,7 +38,6 @@ def accuracy(
 
     from flows.execution.repetitions import measure_accuracy
     from flows.execution.settings import new_run_id
-    from flows.reports.accuracy_charts import draw_charts
     from tasks.detailed_dhca.accuracy.report import PAGE, STATEMENT, make_report, write_report
     from tasks.detailed_dhca.report import names_of_states
     from tasks.inputs.names import title_of_states
@@ -61,11 +60,8 @@ def accuracy(
                 err.print(f"{jurisdiction.upper()} has no block in GRF-C: skipped", style="yellow")
                 continue
             reports[jurisdiction] = make_report(measured)
-            charts = draw_charts(reports[jurisdiction])
             where = title_of_states(names_of_states(run, jurisdiction))
-            write_report(folder, reports[jurisdiction], about, charts, where)
-            if estimates:
-                (folder / "estimates.svg").write_text(charts["gains"])
+            write_report(folder, reports[jurisdiction], about, where)
             with atomic_path(place / jurisdiction) as temporary:
                 shutil.move(folder, temporary)
     err.print(STATEMENT, style="bold red")

@@ -25,7 +25,7 @@ from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
 from tasks.inputs.regions import Region
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import render
-from tasks.pages.dots import dots
+from tasks.pages.dots import Series, dots
 from tasks.population_groups.levels import Level
 
 REPORT = "report.html"
@@ -77,6 +77,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None, spend:
     margins = (
         {name: queries.margin(detail, int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)} if queries else {}
     )
+    starts = dict(zip(SHAPES, ((facts["suppressed_up_to"] or 0) + 1, *facts["thresholds"]), strict=True))
     return {
         "name": level.name,
         "regions": facts["regions"],
@@ -94,7 +95,9 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None, spend:
         "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
         "margins": margins,
         "step_1": margin_of_error(queries.law("stage_1")) if queries else None,
-        "sizes": {name: [ceil(margin / share) for share in RELATIVE] for name, margin in margins.items()},
+        "sizes": {
+            name: [max(ceil(margin / share), starts[name]) for share in RELATIVE] for name, margin in margins.items()
+        },
     }
 
 
@@ -104,20 +107,22 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None, spend:
 def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return each level's margins, the sizes at which its tables change, and that below which it suppresses."""
     series = {
-        "margin of a published count": ("circle", [row["margins"]["total"] for row in rows]),
-        "margin of the first answer": ("ring", [row["step_1"] for row in rows]),
-        "suppressed up to": ("bar", [row["suppressed_up_to"] for row in rows]),
-        "4 ages from": ("triangle", [row["thresholds"][0] for row in rows]),
-        "9 ages from": ("box", [row["thresholds"][1] for row in rows]),
-        "23 ages from": ("cross", [row["thresholds"][2] for row in rows]),
+        "margin of a published count": Series("circle", [row["margins"]["total"] for row in rows]),
+        "margin of the first answer": Series("ring", [row["step_1"] for row in rows]),
+        "suppressed up to": Series("bar", [row["suppressed_up_to"] for row in rows]),
+        "4 ages from": Series("triangle", [row["thresholds"][0] for row in rows]),
+        "9 ages from": Series("box", [row["thresholds"][1] for row in rows]),
+        "23 ages from": Series("cross", [row["thresholds"][2] for row in rows]),
     }
     return dots(rows, series, "persons (a step to the right is ten times as many)")
 
 
 def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Draw the size from which a group's total has a margin of at most a tenth of it, by its table."""
+    """Draw the size from which a group's total has its table and a margin of at most a tenth of it."""
     place = RELATIVE.index(DRAWN)
-    series = {f"as {AGES_NAMES[name]}": (MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES}
+    series = {
+        f"as {AGES_NAMES[name]}": Series(MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES
+    }
     return dots(rows, series, "persons in the group (a step to the right is ten times as many)")
 
 

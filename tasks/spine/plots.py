@@ -1,107 +1,51 @@
-"""Charts of a spine as SVG. Lines and text take the page's colour, so the charts work in light and dark mode."""
+"""Charts of a spine: means by class of areas and children by level, and a county drawn level under level, as SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
-import matplotlib.ticker
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from spine.hierarchy import Spine, changes
 from tasks.pages.charts import INK, picture
-from tasks.pages.words import level_title, query_title
-from tasks.spine.first_pass import SPINES
-from tasks.spine.summary import LEVEL_ORDER, NAMES
+from tasks.pages.dots import FEWEST, Series, dots
+from tasks.pages.words import level_title
+from tasks.spine.summary import NAMES
 
-COLOURS = {"conventional": "#8b93a1", "aian": "#d58a1c", "optimized": "#2f86d1"}
-MARKERS = {"conventional": "o", "aian": "s", "optimized": "D"}
-
-
-@picture
-def distances(entities: pd.DataFrame, classes: Sequence[str]) -> Figure:
-    """Return the share of each class's entities within a given OSED, by spine."""
-    figure, axes = plt.subplots(1, len(classes), figsize=(3.2 * len(classes), 3), sharey=True, squeeze=False)
-    for axis, name in zip(axes[0], classes, strict=True):
-        of_class = entities[(entities["class"] == name) & ~entities["outside"]]
-        for width, shift, which in zip(
-            (5, 3, 1.6), (0.0, 0.1, 0.2), SPINES, strict=True
-        ):  # all show where they coincide
-            values = np.sort(of_class[f"osed_{which}"])
-            share = np.arange(1, len(values) + 1) / len(values)
-            steps = np.append(1, values), np.append(0, share)
-            look: dict[str, Any] = {"color": COLOURS[which], "lw": width, "marker": MARKERS[which], "ms": 5}
-            axis.step(*steps, where="post", markevery=(shift, 0.3), **look)
-        axis.set(
-            xscale="log",
-            xlim=(0.9, None),
-            ylim=(0, 1.02),
-            title=f"{level_title(name, several=True)} ({len(of_class):,})",
-        )
-        axis.set_xlabel("OSED at most")
-        _plain_log(axis)
-    axes[0, 0].set_ylabel("share of the class")
-    return _legend(figure)
+COMPARED = {"conventional": "ring", "optimized": "circle"}
 
 
-@picture
-def errors(classes: pd.DataFrame, marginal: str) -> Figure:
-    """Return the mean standard error of a cell in each class, by spine."""
-    figure, axis = plt.subplots(figsize=(8, 0.42 * len(classes) + 1.3))
-    rows = np.arange(len(classes))[::-1]
-    columns = [classes[f"se_mean_{marginal}_{which}"].to_numpy() for which in SPINES]
-    axis.hlines(rows, np.min(columns, axis=0), np.max(columns, axis=0), color="#8b93a1", alpha=0.5)
-    for size, which, values in zip((11, 7, 6), SPINES, columns, strict=True):
-        axis.plot(values, rows, MARKERS[which], color=COLOURS[which], ms=size)
-    axis.set_yticks(rows, [level_title(name, several=True) for name in classes["class"]])
-    axis.set(xscale="log", xlabel=f"mean standard error of {query_title(marginal)}", ylim=(-0.6, len(classes) - 0.4))
-    _plain_log(axis)
-    return _legend(figure)
+def by_class(classes: pd.DataFrame, column: str, unit: str, what: str) -> dict[str, Any]:
+    """Return the picture of a mean over each class of areas on the two spines; column: the mean's name in `classes`."""
+    known = classes.dropna(subset=[f"{column}_{which}" for which in COMPARED])
+    found = known[known["entities"] >= FEWEST].to_dict("records")
+    series = {
+        f"{NAMES[which]} spine": Series(mark, [row[f"{column}_{which}"] for row in found])
+        for which, mark in COMPARED.items()
+    }
+    rows = [{"name": level_title(row["class"], several=True), "note": f"{row['entities']:,} areas"} for row in found]
+    less = sum(row[f"{column}_optimized"] < row[f"{column}_conventional"] for row in found)
+    finding = f"The optimized spine has the smaller {what} for {less} of {len(rows)} classes of {FEWEST} areas or more."
+    return dots(rows, series, f"{unit} (a step to the right is ten times as much)", least=0.01, finding=finding)
 
 
-@picture
-def fanouts(levels: pd.DataFrame) -> Figure:
-    """Return fan-outs of every level.
-
-    Largest (marker), 5th to 95th percentile (line), quartiles (bar), median (gap).
-    """
-    rows = levels[levels["fanout_max"].notna()].reset_index(drop=True)
-    figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.6))
-    y = _row_positions(rows)
-    for place, row in zip(y, rows.to_dict("records"), strict=True):
-        which, spread = str(row["spine"]), {name: float(row[f"fanout_{name}"]) for name in _SPREAD}
-        axis.plot([spread["p5"], spread["p95"]], [place, place], color=COLOURS[which], lw=1.5)
-        axis.plot([spread["p25"], spread["p75"]], [place, place], color=COLOURS[which], lw=7, solid_capstyle="butt")
-        axis.plot(spread["p50"], place, "|", color=INK, ms=11, mew=2)
-        axis.plot(spread["max"], place, MARKERS[which], color=COLOURS[which], ms=5, mfc="none")
-    axis.set_yticks(
-        y,
-        [
-            level_title(str(level)) if which == "conventional" or level not in _SHARED else ""
-            for which, level in zip(rows["spine"], rows["level"], strict=True)
-        ],
+def fanouts(levels: pd.DataFrame) -> dict[str, Any]:
+    """Return the picture of the children of a geounit, by level of the optimized spine."""
+    rows = levels[levels["fanout_max"].notna() & (levels["spine"] == "optimized")].to_dict("records")
+    marks = {"median": ("circle", "p50"), "95 of 100 have at most": ("box", "p95"), "largest": ("bar", "max")}
+    series = {name: Series(mark, [row[f"fanout_{of}"] for row in rows]) for name, (mark, of) in marks.items()}
+    named = [{"name": level_title(str(row["level"]))} for row in rows]
+    widest = max(rows, key=lambda row: float(row["fanout_max"]), default=None)
+    finding = widest and f"{widest['fanout_max']:,.0f} children is the most that a geounit of the optimized spine has."
+    return dots(
+        named, series, "children of a geounit (a step to the right is ten times as many)", finding=finding or ""
     )
-    axis.tick_params(axis="y", length=0)
-    axis.set(xscale="log", xlabel="children of a geounit")
-    _plain_log(axis)
-    return _legend(figure)
-
-
-_SPREAD = ("p5", "p25", "p50", "p75", "p95", "max")
-_SHARED = ("US", "State", "County", "Tract", "Block_Group")
-
-
-def _row_positions(rows: pd.DataFrame) -> list[float]:
-    """Return levels from the top down, the spines of one level side by side."""
-    order = [level for level in LEVEL_ORDER if level in set(rows["level"])]
-    shift = {"conventional": 0.27, "aian": 0.0, "optimized": -0.27}
-    return [-order.index(level) + shift[which] for which, level in zip(rows["spine"], rows["level"], strict=True)]
 
 
 @dataclass(frozen=True)
@@ -177,16 +121,3 @@ def _fill(entity: Any, aian: Any) -> str:
     if aian.any() or (entity != first).any():
         return _MIXED
     return _NOBODY if first < 0 else _PALETTE[int(first) % len(_PALETTE)]
-
-
-def _legend(figure: Figure) -> Figure:
-    handles = [
-        Line2D([], [], color=COLOURS[which], marker=MARKERS[which], lw=2, label=NAMES[which]) for which in SPINES
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(SPINES))
-    return figure
-
-
-def _plain_log(axis: Axes) -> None:
-    axis.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())

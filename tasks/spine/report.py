@@ -18,11 +18,10 @@ from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
 from tasks.inputs.regions import Region
 from tasks.lifecycle.files import read_object
 from tasks.pages import render
-from tasks.pages.words import best_in_words, level_title
+from tasks.pages.words import best_in_words, level_title, query_title
 from tasks.spine.first_pass import SPINES, SpinePlan, build
 from tasks.spine.summary import NAMES
 
-DRAWN = ("place", "mcd", "aian", "sd")
 SETTINGS = {
     "pl94-persons": "redistricting persons",
     "pl94-units": "redistricting housing units",
@@ -44,7 +43,6 @@ def write_report(
     """Write the report of a spine: its tables, its charts and the drawing of one county."""
     from tasks.spine import plots  # and with it matplotlib, which nothing else of a run needs
 
-    present = [name for name in DRAWN if name in set(classes["class"])]
     state = next(p for p in state_paths if int(p.stem) == county // 1000)
     states = [name_of_state(f"{int(code):02d}") for code in summary.states]
     html = render(
@@ -59,8 +57,10 @@ def write_report(
         classes=_with_medians(classes, entities, plan.marginals[0]),
         settings_of=SETTINGS.get(summary.product, summary.product),
         levels=levels.to_dict("records"),
-        distances=plots.distances(entities, present) if present else "",
-        errors=plots.errors(classes, plan.marginals[0]),
+        distances=plots.by_class(classes, "osed_mean", "mean distance from the spine, geounits", "mean distance"),
+        errors=plots.by_class(
+            classes, f"se_mean_{plan.marginals[0]}", f"mean standard error of {query_title(plan.marginals[0])}", "error"
+        ),
         fanouts=plots.fanouts(levels),
         county=names_of_2020().get(Region.named("COUNTY", f"{county:05d}"), f"County {county:05d}"),
         states=states,

@@ -18,6 +18,7 @@ from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_mea
 from tasks.detailed_dhca.details import TABLE_NAMES, WIDTHS
 from tasks.lifecycle.errors import Refused
 from tasks.pages import render
+from tasks.pages.dots import alone
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.levels import Level
 
@@ -37,20 +38,16 @@ MEASURES = {
 }
 OF_LEVEL = {**LEVEL, "table": "{TABLE}", "noise of": "{NOISE_OF}", "share of groups": "{PROPORTION:.2%}"}
 OF_LEVEL |= MEASURES | {"suppressed in level": "{SUPPRESSED:.2%}"}
-OF_GAIN = LEVEL | {
+OF_GAIN = LEVEL | {  # a count, then its estimate
     "table": "{TABLE}",
     "count of a": "{COUNT_OF}",
     "counts": "{COUNTS_COUNT:,}",
-    "RMSE of counts": "{RMSE_COUNT:.2f}",
-    "of estimates": "{RMSE_ESTIMATE:.2f}",
+    "RMSE": "{RMSE_COUNT:.2f} → {RMSE_ESTIMATE:.2f}",
     "less by": "{GAIN:.1%}",
-    "bias of counts": "{BIAS_COUNT:+z.2f}",
-    "bias of estimates": "{BIAS_ESTIMATE:+z.2f}",
-    "margin of counts ±": "{MOE_COUNT:,}",
-    "margin of estimates ±": "{MOE_ESTIMATE:,}",
+    "bias": "{BIAS_COUNT:+z.2f} → {BIAS_ESTIMATE:+z.2f}",
+    "margin ±": "{MOE_COUNT:,} → {MOE_ESTIMATE:,}",
     "near a threshold ±": "{MOE_LARGEST_ESTIMATE:,}",
-    "counts within": "{COVERAGE_COUNT:.2%}",
-    "estimates within": "{COVERAGE_ESTIMATE:.2%}",
+    "within the margin": "{COVERAGE_COUNT:.2%} → {COVERAGE_ESTIMATE:.2%}",
 }
 OF_SIZE = {**LEVEL, "true size": "{SIZE}", "table": "{TABLE}", "count of a": "{COUNT_OF}"}
 OF_SIZE |= {"noise of": "{NOISE_OF}", "of": "{OF}"} | MEASURES
@@ -109,7 +106,9 @@ class Report:
         """Return what a person reads first: the errors by level and workload, and what estimates buy, if there are."""
         levels = TextTable.filled("Errors by level and table", OF_LEVEL, in_words(self.summary()), words=3)
         gains = in_words(self.gains().to_dict("records"))
-        compared = [TextTable.filled("Counts and estimates", OF_GAIN, gains, words=3)] if gains else []
+        compared = (
+            [TextTable.filled("Counts and estimates (count → estimate)", OF_GAIN, gains, words=3)] if gains else []
+        )
         return [levels, *compared]
 
 
@@ -228,11 +227,13 @@ def workload_table(accuracy: Accuracy) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Mapping[str, str], where: str) -> None:
-    """Write the tables and the page into OUT.
+def write_report(out: Path, report: Report, about: Mapping[str, str], where: str) -> None:
+    """Write the tables and the page into OUT; with estimates also the picture of what they buy, estimates.svg.
 
-    `about` describes the run, `charts` are SVGs by name, `where` is what the page is about: its states.
+    `about` describes the run, `where` is what the page is about: its states.
     """
+    from tasks.detailed_dhca.accuracy.charts import by_size, error_chart, gain_chart  # they read this report
+
     bureau = out / "full_error_report"
     bureau.mkdir(parents=True)
     files = {"errors.csv": report.errors, "workloads.csv": report.workloads}
@@ -241,6 +242,10 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
     multi_run(report.accuracy).to_csv(bureau / MULTI, index=False)
     levels, *gains = report.tables()
     errors = report.errors.to_dict("records")
+    sizes = by_size(report)
+    estimates = gain_chart(report) if gains else None
+    if estimates:
+        (out / "estimates.svg").write_text(alone(estimates))
     page = render(
         "tasks.detailed_dhca.accuracy",
         PAGE,
@@ -252,7 +257,11 @@ def write_report(out: Path, report: Report, about: Mapping[str, str], charts: Ma
         workloads=TextTable.filled("Tables by size", SHARES, in_words(report.workloads.to_dict("records")), words=2),
         about=about,
         where=where,
-        charts=charts,
+        errors_chart=error_chart(report),
+        estimates=estimates,
+        sizes=TextTable.filled("Below the state, by true size", {name: f"{{{name}}}" for name in sizes[0]}, sizes)
+        if sizes
+        else None,
         statement=STATEMENT,
         version=version("das-flows"),
     )

@@ -6,28 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator
 
 from tasks.pages import render
-from tasks.pages.charts import picture, standalone
+from tasks.pages.dots import FEWEST, Series, alone, dots
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import PRODUCTS, best_in_words, level_title
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.estimate.gls.margin_tables import COVERED as WITH_MARGIN
 
-GREY = "#8b93a1"
-COLOURS = {"conventional": GREY, "aian": "#d58a1c", "optimized": "#2f86d1"}
 SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
-DOTS = {"topdown": "#d58a1c", "gls": "#2f86d1"}
-SHAPES = {"topdown": "o", "gls": "D"}
 ESTIMATORS = {"topdown": "topdown, as the program of 2020", "gls": "gls, from all measurements"}
 SHOWN = {"persons": ("total", "voting age by race"), "units": ("occupied",)}
-NOMINAL = 95.0
 TARGET = 95.0  # per cent of the areas, of the Census Bureau
 CLOSE = {
     "mean error, %": "{mape_shown}",
@@ -73,19 +64,19 @@ def write_report(
         table = errors[(errors["product"] == product) & (errors["quantity"] == quantity)]
         title = f"{PRODUCTS[product]}: {quantity}"
         of_all, of_blocks = table[table["size"] == "all"], table[table["level"] == "block"]
-        first = of_all[of_all["estimator"] == estimators[0]]
         tables.append(_table(f"{title}: mean absolute error (bias)", "level", of_all, columns))
         sections.append(
             {
                 "title": title,
                 "levels": tables[-1],
                 "blocks": _table(f"{title} of blocks by true size", "size", of_blocks, columns),
-                "chart": chart(first, kinds) if quantity in SHOWN[product] else "",
+                "first": quantity in SHOWN[product],
             }
         )
     where = about.pop("States", "")
-    board = board_picture(whole, coverage, kinds, estimators, spread, where)
-    (out / "board.svg").write_text(standalone(board))
+    board = board_chart(whole, coverage, kinds, estimators, where)
+    notes = "Further left is better. " * (len(estimators) > 1) + f"Not private. {spread}"
+    (out / "board.svg").write_text(alone(board, notes))
     covered = coverage.assign(
         place=coverage["level"].map(LEVELS) + coverage["cut"].map(["", ", cut"].__getitem__),
         of=coverage["product"].map(PRODUCTS) + ": " + coverage["quantity"],
@@ -230,115 +221,69 @@ def signed(value: float) -> str:
     return f"{value:+z.2f}".replace("-", "−").replace("+0.00", "0.00")
 
 
-@picture
-def board_picture(
-    errors: pd.DataFrame,
-    coverage: pd.DataFrame,
-    kinds: Sequence[str],
-    estimators: Sequence[str],
-    spread: str,
-    where: str = "",
-) -> Figure:
-    """Draw the errors of both estimators by level, and the share of counts within their margins."""
-    product = "persons" if "persons" in set(errors["product"]) else "units"
-    shown = SHOWN[product]
-    errors = errors[errors["product"] == product]
-    totals = coverage[(coverage["product"] == product) & (coverage["quantity"] == shown[0]) & (coverage["cut"] == 0)]
-    levels, covered = ([level for level in LEVELS if level in set(table["level"])] for table in (errors, totals))
-    rows = len(shown) + bool(len(totals))
-    height = 0.22 * errors["level"].nunique() + 0.9
-    size = (max(3.2 * len(kinds) + 1.6, 8), rows * height + 1.2)
-    figure, axes = plt.subplots(rows, len(kinds), figsize=size, squeeze=False, sharey="row", sharex="row")
-    for column, kind in enumerate(kinds):
-        for row, quantity in enumerate(shown):
-            chosen = errors[(errors["spine"] == kind) & (errors["quantity"] == quantity)]
-            _draw_errors(axes[row, column], chosen, estimators, levels)
-            axes[row, column].set_xlabel(f"mean absolute error of {quantity}")
-        if len(totals):
-            _draw_coverage(axes[-1, column], totals[totals["spine"] == kind], estimators, covered)
-        axes[0, column].set_title(f"{SPINES[kind]} spine", fontsize=10)
-    for row in range(len(shown)):  # after the last column: a row's columns share their limits
-        low, high = axes[row, 0].get_xlim()
-        axes[row, 0].xaxis.set_major_locator(MaxNLocator(4) if high < 3 * low else LogLocator(subs=(1, 2, 5)))
-    titles = f"How far released counts of {PRODUCTS[product].lower()} are from the truth, by level of geography"
-    titles += f": {where}" if where else ""
-    figure.suptitle(f"{titles}\n", fontsize=12)  # the empty line holds the legend
-    figure.supxlabel(_sentence(estimators, errors, spread), fontsize=8.5)
-    below_title = (0.5, 1 - 0.22 / size[1])
-    handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="upper center", bbox_to_anchor=below_title, ncols=2, fontsize=9)
-    return figure
+def board_chart(
+    errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str], where: str = ""
+) -> dict[str, Any]:
+    """Draw the mean errors by count, level and estimator, on the last spine, or on both where two are compared.
 
-
-def _sentence(estimators: Sequence[str], errors: pd.DataFrame, spread: str) -> str:
-    """Return the picture's caption."""
-    unit = "persons" if "persons" in set(errors["product"]) else "units"
-    lines = [f"Errors are in {unit}; further left is better; from 1 to 10 is ten times the error."]
-    if len(estimators) == 2:
-        lines[0] += " Per cent: by how much gls changes the error of topdown."
-    if (errors["mae"] == 0).any():
-        lines.append("Exact: declared, or without error in these draws.")
-    return "\n".join([*lines, f"Not private. {spread}"])
-
-
-def _draw_errors(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
-    """Draw a line for each level from one estimator's error to the other's, with the change in per cent.
-
-    An error of 0 has no place on a logarithmic axis: it is said in words. Words are right of the dots and whiskers of
-    their row, or alone in it.
+    Levels with fewer than FEWEST areas are left to the tables. A change in per cent is of means over several seeds.
     """
-    axis.set_xscale("log")
-    at = -np.arange(len(levels))
-    by = {name: table[table["estimator"] == name].set_index("level").reindex(levels) for name in estimators}
-    for name, values in by.items():
-        noisy = (values["mae"] > 0).to_numpy()
-        drawn, spread = values["mae"][noisy], values["sd"].fillna(0)[noisy]
-        axis.errorbar(
-            drawn, at[noisy], xerr=spread, fmt=SHAPES[name], color=DOTS[name], ecolor=GREY, label=ESTIMATORS[name]
+    product = "persons" if "persons" in set(errors["product"]) else "units"
+    shown = kinds if len(kinds) == 2 else kinds[-1:]
+    errors = errors[(errors["product"] == product) & errors["spine"].isin(shown) & (errors["n"] >= FEWEST)]
+    by = errors.set_index(["quantity", "level", "spine", "estimator"])
+    totals = coverage[(coverage["product"] == product) & (coverage["quantity"] == "total") & (coverage["cut"] == 0)]
+    within = totals.set_index(["level", "spine", "estimator"])["coverage"]
+    rows: list[dict[str, Any]] = []
+    keys: list[tuple[str, str] | None] = []
+    for quantity in SHOWN[product]:
+        levels = [level for level in LEVELS if (quantity, level) in {key[:2] for key in by.index}]
+        rows += [{"name": quantity, "head": True}] if levels else []
+        keys += [None] if levels else []
+        for level in levels:
+            words = [_change(by["mae"], by["sd"], quantity, level, shown[-1], estimators)]
+            if quantity == "total" and (found := within.get((level, shown[-1], estimators[-1]))) is not None:
+                words.append(f"{found:.0%} within the margin")
+            rows.append({"name": LEVELS[level], "note": "; ".join(filter(None, words))})
+            keys.append((quantity, level))
+
+    def values(column: str, kind: str, name: str) -> list[float]:
+        return [float(by[column].get((*key, kind, name), np.nan)) if key else np.nan for key in keys]
+
+    series = {
+        ESTIMATORS[name] + (f", {SPINES[kind]} spine" if len(shown) > 1 else ""): Series(
+            mark, values("mae", kind, name), np.nan_to_num(values("sd", kind, name)).tolist()
         )
-    errors = np.array([values["mae"] for values in by.values()])
-    ends = np.max([values["mae"] + values["sd"].fillna(0) for values in by.values()], axis=0)
-    right_of_end: Any = {"xytext": (9, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
-    for y, end, of_level in zip(at.tolist(), ends.tolist(), errors.T, strict=True):
-        exact = of_level == 0
-        if exact.all():
-            axis.text(0.01, y, "exact", transform=axis.get_yaxis_transform(), va="center", fontsize=8)
-        elif exact.any():
-            axis.annotate(f"{estimators[exact.argmax()]}: exact", (end, y), **right_of_end)
-        elif len(estimators) == 2 and (of_level > 0).all():
-            axis.hlines(y, of_level.min(), of_level.max(), color=GREY, lw=1.5, zorder=0)
-            change = round(100 * (of_level[1] / of_level[0] - 1))
-            words = f"{change:+d}%".replace("-", "\u2212") if change else "the same"
-            axis.annotate(words, (end, y), **right_of_end)
-    axis.margins(x=0.25)
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.xaxis.set_minor_formatter("")
-    axis.set_yticks(at, [LEVELS[level] for level in levels])
-    axis.set_ylim(0.4 - len(levels), 0.6)
+        for (kind, name), mark in zip(
+            ((kind, name) for kind in shown for name in estimators), ("ring", "circle", "box", "square"), strict=False
+        )
+    }
+    unit = f"mean absolute error, {product} (a step to the right is ten times as much)"
+    return dots(
+        rows, series, unit, least=0.01, finding=_finding(by["mae"], SHOWN[product][0], shown, estimators, where)
+    )
 
 
-def _draw_coverage(axis: Axes, table: pd.DataFrame, estimators: Sequence[str], levels: list[str]) -> None:
-    """Draw the share of released totals within their margins, for entities that cut no block group."""
-    axis.axvline(NOMINAL, color=GREY, lw=1, ls="--")
-    for name in estimators:
-        shares = table[table["estimator"] == name].set_index("level")["coverage"].reindex(levels)
-        axis.plot(100 * shares, -np.arange(len(levels)), SHAPES[name], color=DOTS[name], label=ESTIMATORS[name])
-    axis.set_yticks(-np.arange(len(levels)), [LEVELS[level] for level in levels])
-    axis.set_ylim(0.4 - len(levels), 0.6)
-    axis.set_xlabel("released totals within the 95% margin (%)")
+def _change(
+    errors: pd.Series, spread: pd.Series, quantity: str, level: str, kind: str, estimators: Sequence[str]
+) -> str:
+    """Return by how much gls changes the error of topdown; "" of one seed, whose difference may be chance."""
+    found = [float(errors.get((quantity, level, kind, name), np.nan)) for name in estimators]
+    if all(value == 0 for value in found):
+        return "exact"
+    if len(found) < 2 or spread.isna().all() or not found[0] > 0:
+        return ""
+    change = round(100 * (found[1] / found[0] - 1))
+    return f"{change:+d}%".replace("-", "−") if change else "the same"
 
 
-@picture
-def chart(table: pd.DataFrame, kinds: Sequence[str]) -> Figure:
-    """Draw the mean absolute error by level and spine; whiskers are the standard deviation from seed to seed."""
-    levels = [level for level in LEVELS if level in set(table["level"])]
-    figure, axis = plt.subplots(figsize=(8, 0.5 * len(levels) + 1.2))
-    for place, kind in enumerate(kinds):
-        own = table[table["spine"] == kind].set_index("level").loc[levels]
-        at = np.arange(len(levels))[::-1] + 0.25 * ((len(kinds) - 1) / 2 - place)
-        spread = own["sd"].fillna(0)
-        axis.barh(at, own["mae"], 0.22, xerr=spread, color=COLOURS[kind], ecolor=GREY, label=f"{SPINES[kind]} spine")
-    axis.set_yticks(np.arange(len(levels))[::-1], [LEVELS[level] for level in levels])
-    axis.set(xlabel="mean absolute error")
-    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
+def _finding(errors: pd.Series, quantity: str, kinds: Sequence[str], estimators: Sequence[str], where: str) -> str:
+    """Return the mean errors of the smallest areas in a sentence."""
+    found = {
+        LEVELS[level].lower(): errors.get((quantity, level, kinds[-1], estimators[0]))
+        for level in ("tract", "place", "block")
+    }
+    far = [f"{value:.3g} in a {name}" for name, value in found.items() if value is not None]
+    place = f" in {where}" if where else ""
+    listed = ", ".join(far) or "not known: there are too few areas"
+    return f"A released {quantity} count{place} is off on average by {listed} ({estimators[0]}, {SPINES[kinds[-1]]})."

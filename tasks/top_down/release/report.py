@@ -17,7 +17,7 @@ from tasks.inputs.public_regions import kept_names
 from tasks.inputs.regions import Region
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import render
-from tasks.pages.dots import dots
+from tasks.pages.dots import Series, dots
 from tasks.pages.words import PRODUCTS, level_title, query_title
 from tasks.top_down.estimate.estimates import load_estimates
 from tasks.top_down.run_plan import SCHEMAS, ProductName
@@ -116,7 +116,7 @@ def describe_section(
         deviations.setdefault(row["query"], {})[level_words(row["level"])] = row["variance"] ** 0.5
     levels = [level_words(level) for level in facts["geounits"]]
     marks = {
-        query_words(query): (mark, [deviations[query].get(level) for level in levels])
+        query_words(query): Series(mark, [deviations[query].get(level) for level in levels])
         for query, mark in drawn.items()
         if query in deviations
     }

@@ -7,7 +7,6 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,11 +15,11 @@ from top_down_inputs import HERE, country, design, settings_with
 from flows.execution.repetitions import count_marked
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
-from tasks.pages.charts import STYLE
+from tasks.pages.dots import Series, dots
 from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors, targeted
-from tasks.top_down.accuracy.report import board_picture, write_report
+from tasks.top_down.accuracy.report import board_chart, write_report
 from tasks.top_down.run_plan import Design
 
 
@@ -71,49 +70,42 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     missed = f"{LEVELS[target['level'][0]]} (optimized, {target['estimator'][0]})"
     assert f"It is missed here by: {missed}; and met by all others." in page
     board = (tmp_path / "board.svg").read_text()
-    assert "within the 95% margin" in board
-    assert "by level of geography: South Dakota" in board
+    assert "count in South Dakota is off on average" in board
     assert "one draw of the noise" in board  # one seed
     assert not {"+0%", "−0%"} & set(re.findall(r"[+−]\d+%", board))
 
 
-@pytest.mark.parametrize(("spread", "seed"), [(np.nan, 1), (0.4, 2), (0.02, 3)])
-def test_labels_of_the_board_picture_lie_beyond_every_whisker_and_its_axes_have_numbers(spread, seed):
-    """One draw, many and close values; the totals of a state are declared, those of a county by gls without error."""
-    rng = np.random.default_rng(seed)
+def test_the_picture_has_no_small_levels_and_no_change_of_one_seed():
+    """Of two counties nothing is drawn; of one seed no change in per cent; an error of 0 is said, not drawn."""
     keys = [
-        {"product": "persons", "spine": spine, "quantity": quantity, "level": level, "estimator": estimator}
-        for spine in ("aian", "optimized")
-        for quantity in ("total", "voting age by race")
-        for level in LEVELS
+        {"product": "persons", "spine": spine, "quantity": "total", "level": level, "estimator": estimator}
+        for spine in ("aian", "conventional", "optimized")
+        for level in ("state", "county", "tract", "block")
         for estimator in ("topdown", "gls")
     ]
-    errors = pd.DataFrame(keys)
-    errors["mae"] = 5 * (1 + (0.1 if spread == 0.02 else 9) * rng.random(len(errors)))
-    totals = errors["quantity"] == "total"
-    without = (errors["level"] == "county") & (errors["estimator"] == "gls")
-    errors.loc[totals & ((errors["level"] == "state") | without), "mae"] = 0
-    errors["sd"] = spread * errors["mae"]
+    errors = pd.DataFrame(keys).assign(n=100, mae=8.0, sd=np.nan)
+    errors.loc[errors["level"] == "county", "n"] = 2
+    errors.loc[errors["level"] == "state", "mae"] = 0.0
+    errors.loc[errors["estimator"] == "gls", "mae"] /= 2
     none = pd.DataFrame(columns=["product", "spine", "quantity", "level", "estimator", "cut", "coverage"])
-    with plt.rc_context(STYLE):
-        figure = board_picture.__wrapped__(errors, none, ("aian", "optimized"), ("topdown", "gls"), "Made up.")
-        figure.canvas.draw()
-    ends = (
-        (errors["mae"] + errors["sd"].fillna(0)).groupby([errors["quantity"], errors["spine"], errors["level"]]).max()
-    )
-    for axis, (quantity, spine) in zip(
-        figure.axes, itertools.product(errors["quantity"].unique(), ("aian", "optimized")), strict=True
-    ):
-        for label in axis.texts:
-            level = [*LEVELS][-round(label.get_position()[1] if label.get_text() == "exact" else label.xy[1])]
-            if label.get_text() == "exact":
-                assert ends[quantity, spine, level] == 0
-            else:
-                assert label.xy[0] == ends[quantity, spine, level] > 0
-                assert label.get_window_extent().x1 < figure.bbox.x1
-        low, high = axis.get_xlim()
-        assert len([tick for tick in axis.get_xticks() if low <= tick <= high]) >= 2
-    plt.close(figure)
+    for seeds, said in ((1, ""), (2, "−50%")):
+        errors["sd"] = np.nan if seeds == 1 else 0.5
+        chart = board_chart(errors, none, ("aian", "conventional", "optimized"), ("topdown", "gls"), "Ohio")
+        rows = {row["name"]: row for row in chart["rows"]}
+        assert [*rows] == ["total", "State", "Tract", "Block"]
+        assert (rows["State"]["note"], rows["Tract"]["note"]) == ("exact", said)
+        assert [len(row["points"]) for row in rows.values()] == [0, 0, 2, 2]
+        assert chart["finding"].startswith("A released total count in Ohio is off on average by 8 in a tract")
+    both = board_chart(errors, none, ("conventional", "optimized"), ("topdown", "gls"))
+    assert len(both["labels"]) == 4  # two spines are compared
+
+
+def test_names_of_marks_do_not_overlap():
+    chart = dots([{"name": "x"}], {f"mark number {at}": Series("circle", [10.0 + at]) for at in range(6)}, "persons")
+    ends = [(one["y"], one["x"] - 40, one["x"] + 40) for one in chart["labels"]]
+    assert not [
+        1 for (y, _, end), (other, start, _) in itertools.combinations(sorted(ends), 2) if y == other and start < end
+    ]
 
 
 def test_only_marked_data_has_its_errors_reported(tmp_path: Path) -> None:
