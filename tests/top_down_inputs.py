@@ -20,11 +20,12 @@ from tasks.inputs.marks import MARK_FILE, Mark, save_mark
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.synth.synthesize import synthesize_top_down
-from tasks.top_down.published.estimate import Write, end_sources, write_estimate, write_sources
+from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import find_published
 from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, Tables
+from tasks.top_down.source import Source
 
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
 
@@ -130,7 +131,7 @@ def estimated(
     totals: Path | None = None,
     geography: Path | None = None,
     workers: Workers = HERE,
-    write: Write = write_estimate,
+    write: Callable[[Source, Workers, Path], None] = write_estimate,
     asked: Mapping[str, Any] | None = None,
     **changes: object,
 ) -> list[Path]:

@@ -175,6 +175,11 @@ class Source(RunDirectory):
         return self / f"noisy/{product}/{state}/{level}"
 
     @property
+    def folder(self) -> str:
+        """Return the folder of OUT that a release goes to."""
+        return self.design.jurisdiction
+
+    @property
     def origin(self) -> Origin | None:
         """Return who published the measurements; None of a run, which makes them."""
         return None

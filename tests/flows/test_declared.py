@@ -41,7 +41,7 @@ def tda(das: Das, tmp_path: Path) -> Das:
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
-    tda: Das, das: Das, records: Path, tmp_path: Path
+    tda: Das, das: Das, refused: Refuse, records: Path, tmp_path: Path
 ) -> None:
     code, out, _ = tda("validate", records)
     assert (code, out.strip()) == (0, "No findings.")
@@ -56,6 +56,11 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     counts = totals.assign(COUNT=totals["COUNT"].astype(int)).groupby(["region", "provincia", "comuna"])["COUNT"].sum()
     declared = pd.read_csv(Path("tasks/top_down/declared/declarations/example-comunas.csv"), dtype=str)
     assert counts.to_dict() == {tuple(row[:3]): int(row[3]) for row in declared.itertuples(index=False)}
+    assert das("tda", "estimate", release, tmp_path / "again", "--workers", 1)[0] == 0
+    assert (tmp_path / "again/declared/zona.csv").read_bytes() == (release / "zona.csv").read_bytes()
+    assert das("check", tmp_path / "again/declared")[0] == 0
+    assert das("tda", "estimate", release, tmp_path / "more", "--estimator", "gls")[0] == 2
+    refused("das tda estimate alone reads them", "tda", "import", release, tmp_path / "more")
     page = (release / "report.html").read_text()
     for words in ("comuna", "ocupacion", "con moradores", "dwellings", "epsilon 10"):
         assert words in page

@@ -94,8 +94,9 @@ def refuse_others(context: typer.Context, *more: str) -> None:
     from flows.commands.fields import options_of
     from flows.execution.top_down_settings import TopDownSettings
 
-    names = {name for name, _, _ in options_of(TopDownSettings)} - {"data", "out"} | {*more}
-    refuse(context, given(context).keys() & names, OTHERS)
+    names = {name for name, _, _ in options_of(TopDownSettings)} | {*more}
+    options = {option.name for option in context.command.params if option.param_type_name == "option"}
+    refuse(context, given(context).keys() & names & options, OTHERS)
 
 
 def is_declared(options: RunOptions, declaration: str | None) -> bool:
@@ -184,6 +185,18 @@ def measure_declared_errors(
     rows = errors.astype(object).where(errors.notna(), None).to_dict("records")
     facts = {"NOT_PRIVATE": True, "report": place / "error.html", "errors": rows}
     report(facts, tables[:1], Format.table, as_json=options.as_json)
+
+
+def estimate_declared(options: Any, release: Path, out: Path, declaration: str | None) -> None:
+    """Estimate from the measurements of a declaration's release."""
+    from flows.commands.tda.published import write_published
+    from tasks.top_down.declared.estimate import PublishedDeclaration, write_estimate
+    from tasks.top_down.declared.measurements import read_measurements
+
+    published = PublishedDeclaration(read_measurements(release, declaration))
+    (place,) = write_published(options, "Estimate", [published], out, write_estimate)
+    facts = {"release": place, "report": place / "report.html"}
+    show(facts, lambda: str(place), as_json=options.as_json)
 
 
 def _details(_settings: DeclaredSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:

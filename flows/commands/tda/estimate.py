@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import WorkOptions
+from flows.commands.tda.declared import DeclarationOption, estimate_declared, refuse_others
 from flows.commands.tda.published import FileOptions, write_published
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import show
@@ -20,6 +22,7 @@ AS_RELEASED = "that of the release; else as the 2020 program"
 
 @with_options
 def estimate(
+    context: typer.Context,
     measurements: Annotated[
         Path,
         typer.Argument(
@@ -38,6 +41,7 @@ def estimate(
             "--free", help="With gls, leave declared totals and blocks' zeros unused: for das tda compare-gls."
         ),
     ] = False,
+    declaration: DeclarationOption = None,
     *,
     files: FileOptions,
     options: WorkOptions,
@@ -50,11 +54,20 @@ def estimate(
     The Census Bureau's noisy measurement files of the 2020 redistricting product are read as they are downloaded
     (docs/published.md); a fault in them is a finding, and nothing is released.
 
+    Of a declaration's release, --declaration FILE names one with other passes or histograms, all else equal.
+
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
+    from tasks.top_down.declared.measurements import release_of
     from tasks.top_down.published.estimate import write_estimate
     from tasks.top_down.published.places import find_published
 
+    if (declared := release_of(measurements)) is not None:
+        refuse_others(context, "count", "free", *(field.name for field in fields(FileOptions)))
+        estimate_declared(options, declared, Path(changes["out"]), declaration)
+        return
+    if declaration is not None:
+        raise Refused(f"{measurements} holds no measurements of a declaration")
     if (count or free) and changes.get("estimator") != "gls":
         raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
     if files.part_totals and free:

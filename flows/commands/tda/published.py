@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
-    from tasks.top_down.published.estimate import Write
+    from tasks.lifecycle.workers import Workers
+    from tasks.top_down.published.estimate import Readable, S
     from tasks.top_down.published.nmf.source import Request
-    from tasks.top_down.published.places import Published
 
 Totals = Annotated[
     str | None,
@@ -76,9 +76,9 @@ class FileOptions:
 def write_published(
     options: WorkOptions,
     title: str,
-    published: Sequence[Published],
+    published: Sequence[Readable[S]],
     out: Path,
-    write: Write,
+    write: Callable[[S, Workers, Path], None],
     changes: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Read published measurements into private directories, which are removed, and write OUT of them, or nothing.

@@ -12,6 +12,7 @@ from tasks.lifecycle.received import NotOfRelease
 from tasks.top_down.release.tables import MEASURED
 
 MEASUREMENTS = "measurements"
+SETTINGS_FILE, LEAVES_FILE = f"{MEASUREMENTS}/declared.json", f"{MEASUREMENTS}/leaves.parquet"
 COUNT = "COUNT"
 
 
@@ -77,8 +78,16 @@ def description(manifest: Mapping[str, Any]) -> Description:
     required = tuple(table.parquet for table in tables)
     if manifest["measurements"]:
         tables += [_measurements(declaration, each.name) for each in declaration.levels]
-        required += tuple(f"{MEASUREMENTS}/{each.name}.parquet" for each in declaration.levels)
-    return Description(tuple(tables), others=("report.html",), required=(*required, "report.html"))
+        tables.append(
+            Table(
+                "Leaves, as declared",
+                (Column("*", "code", "a column of the table of leaves that the declaration names"),),
+                parquet=LEAVES_FILE,
+                key=(declaration.form.leaves.key,),
+            )
+        )
+        required += (SETTINGS_FILE, *(table.parquet for table in tables[len(required) :]))
+    return Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=(*required, "report.html"))
 
 
 def _measurements(declaration: Declaration, level: str) -> Table:

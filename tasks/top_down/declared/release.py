@@ -31,6 +31,7 @@ from tasks.top_down.declared.description import (
 )
 from tasks.top_down.declared.explain import declared_unchanged, explain
 from tasks.top_down.declared.measure import DeclaredRun, OfDeclaration
+from tasks.top_down.declared.measurements import write_public
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.declared.report import write_report
 from tasks.top_down.declared.spend import planned_spend
@@ -58,11 +59,18 @@ def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
         if is_truth(run):  # exact counts: open to their owner only, as the release will be
             folder.mkdir(mode=0o700, parents=True)
     own = DeclaredRun(run.path)
-    workers.map("release", run, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
+    write_levels(own, workers, staged)
     if not is_truth(run):
         levels = [level.name for level in own.declared.declaration.levels]
-        workers.map("release", run, write_measurements, [(staged, level) for level in reversed(levels)])
-    workers.map("release", run, describe_release, [(staged,)])
+        workers.map("release", own, write_measurements, [(staged, level) for level in reversed(levels)])
+        mark = load_object(run / TABULATED, Tabulated).mark
+        write_public(staged, run.id, mark, load_object(run / PUBLIC, PublicTables))
+    workers.map("release", own, describe_release, [(staged,)])
+
+
+def write_levels(own: OfDeclaration, workers: Workers, staged: Path) -> None:
+    """Write the histograms of the levels that are released."""
+    workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
 
 
 def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
@@ -80,9 +88,8 @@ def _dictionary(number: IntArray, words: tuple[str, ...]) -> pa.Array:
     )
 
 
-def write_level(run: RunDirectory, staged: Path, level: str) -> None:
+def write_level(own: OfDeclaration, staged: Path, level: str) -> None:
     """Write the histograms of a level, as text and as Parquet: a row for each geounit and cell that is not 0."""
-    own = DeclaredRun(run.path)
     declared, product = own.declared, own.declared.declaration.product
     geounits = len(declared.hierarchy.spine.starts[declared.hierarchy.spine.levels.index(level)])
 
@@ -110,9 +117,8 @@ def write_level(run: RunDirectory, staged: Path, level: str) -> None:
             table = next(parts, None)
 
 
-def write_measurements(run: RunDirectory, staged: Path, level: str) -> None:
+def write_measurements(own: DeclaredRun, staged: Path, level: str) -> None:
     """Write the noisy answers of a level; they are drawn again here, the same numbers as in estimation."""
-    own = DeclaredRun(run.path)
     measuring = own.answers(own.name, ALL)
 
     def named(first: int, _last: int, rows: IntArray) -> dict[str, Any]:
@@ -123,11 +129,9 @@ def write_measurements(run: RunDirectory, staged: Path, level: str) -> None:
     write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(parts).unify_dictionaries())
 
 
-def describe_release(run: RunDirectory, staged: Path) -> None:
-    """Write the description of the tables, and the manifest."""
-    own = DeclaredRun(run.path)
-    tabulated = load_object(run / TABULATED, Tabulated)
-    describe(own, staged, marked(tabulated.mark), truth=is_truth(run))
+def describe_release(own: DeclaredRun, staged: Path) -> None:
+    """Write report.html, the description of the tables, and the manifest of a run."""
+    describe(own, staged, marked(load_object(own / TABULATED, Tabulated).mark), truth=is_truth(own))
 
 
 def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth: bool = False) -> None:
@@ -142,7 +146,7 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
         "run": own.id,
         **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **mark,
-        **({} if origin is None else {"ESTIMATE": origin.statement}),
+        **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
         "spent": None if truth or origin else planned_spend(declaration).as_json(),
         "declaration": json.loads(public.text),
         "declared_unchanged": declared_unchanged(declaration),

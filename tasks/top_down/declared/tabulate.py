@@ -100,7 +100,14 @@ def record_columns(declared: Declared) -> list[str]:
 
 def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
     """Open the records with the columns of a declaration."""
-    return open_records(data, record_columns(declared), more=True, delimiter=declared.declaration.form.delimiter)
+    form = declared.declaration.form
+    file, findings = open_records(data, record_columns(declared), more=True, delimiter=form.delimiter)
+    if form.records_file is None and any(repr(form.leaves.key) in found.rule for found in findings):
+        text = (
+            f"the leaf of a record is in its column {form.leaves.key}, as leaves.key says, unless this key names others"
+        )
+        findings.append(Finding(findings[0].file, text, "records_file.key"))
+    return file, findings
 
 
 def _tabulate(run: RunDirectory, workers: Workers, data: str, folder: str) -> Tabulated:

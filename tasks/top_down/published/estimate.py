@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from tasks.lifecycle.commit import check_out, end_run, move_into_place
 from tasks.lifecycle.files import fsync_tree
@@ -14,7 +15,20 @@ from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.release.stage_release import write_release
 from tasks.top_down.source import Source
 
-Write = Callable[[Source, Workers, Path], None]
+S = TypeVar("S", bound=Source)
+S_co = TypeVar("S_co", bound=Source, covariant=True)
+
+
+class Readable(Protocol[S_co]):
+    """Published measurements, not yet read."""
+
+    @property
+    def jurisdiction(self) -> str:
+        """What tells them from others that are read with them."""
+
+    @property
+    def read(self) -> Callable[[Path, Workers, Mapping[str, Any], Sequence[str]], S_co]:
+        """Read and validate them into the directory at a path, as `Published.read` does."""
 
 
 def write_estimate(source: Source, workers: Workers, staged: Path) -> None:
@@ -23,12 +37,14 @@ def write_estimate(source: Source, workers: Workers, staged: Path) -> None:
     write_release(source, workers, staged)
 
 
-def write_sources(sources: Sequence[Source], workers: Workers, out: Path, write: Write) -> list[Path]:
+def write_sources(
+    sources: Sequence[S], workers: Workers, out: Path, write: Callable[[S, Workers, Path], None]
+) -> list[Path]:
     """Write OUT/us and OUT/pr of published measurements, each whole; none before all of them are.
 
     write: `write_estimate`, or `write_own_layout` for an import. Raises Refused where OUT holds something.
     """
-    places = {source: out / source.design.jurisdiction for source in sources}
+    places = {source: out / source.folder for source in sources}
     for source, place in places.items():
         check_out(source, out, place.name)
     out.mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,7 @@ from tasks.top_down.source import Origin
 
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 NO_FILES = "no folder such as US_Person_PL_PROD is in it, or one to three levels below"
+OF_DECLARATION = "declared.json"  # next to a declaration's measurements
 OF_FILES = "--only-state, --totals, --geography, --check-spine, --part-totals and --as-tabulated are for such files"
 
 
@@ -75,6 +76,8 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
         raise Refused(f"{folder}: {NO_FILES}; {OF_FILES}")
     if is_release:
         return [_of_release(folder)]
+    if any((place / OF_DECLARATION).exists() for place in (folder, folder / FOLDER)):
+        raise Refused(f"{folder} holds measurements of a declaration: das tda estimate alone reads them")
     if (folder / "manifest.json").exists():
         raise Refused(
             f"{folder} is a release without measurements/: name the noisy measurements that it was estimated from, and "

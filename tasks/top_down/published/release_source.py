@@ -22,9 +22,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, plan_of, save_spine, spine_digest
+from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, save_spine, spine_digest
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
-from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far, largest_count, save_origin
+from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far, save_origin
 from tasks.top_down.release.description import (
     GEOGRAPHY,
     GEOUNITS_FOLDER,
@@ -37,6 +37,7 @@ from tasks.top_down.release.description import (
 from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import Blocks, save_blocks
 
+JOIN = "\x1f"  # between the codes of a geounit that has several
 LAW = ("query", "share", "variance_numerator", "variance_denominator")  # columns that name the law of an answer
 RELEASE = "prepared/release"
 
@@ -52,17 +53,31 @@ class Measurements(NamedTuple):
 class ReleaseSource(PublishedSource):
     """The measurements of a release of das-flows."""
 
+    def columns_of_geounits(self, _level: str) -> tuple[str, ...]:
+        """Return the columns that name the geounits of a level."""
+        return ("geounit",)
+
+    def geounits(self, product: ProductName, state: str, level: str) -> pa.Array:
+        """Return the names of the geounits of a level, as its file has them."""
+        if state == US:
+            return text(np.zeros((1, 0), np.uint8))
+        return text(codes_of(self, product, state)[self.spine(product, state).levels.index(level)])
+
+    def file(self, product: ProductName, state: str, level: str) -> str:
+        """Return the file of a level's answers."""
+        return f"{product}/{level}/{state}.parquet"
+
     def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
         """Return the queries that the level was asked."""
         return tuple(self.design.allocations[product].queries[level])
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path, kind: np.dtype[Any]) -> Read:
         """Refuse a file that lacks an answer of a geounit that was measured, or has one of another law; else map it."""
-        spine = plan_of(self, product, state).spine
+        spine = self.plan(product, state).spine
         number = spine.levels.index(level)
         columns, expected = self.columns(product, level), spine.shares[number] > 0
-        path = path_in(load_object(self / RELEASE, Measurements).folder, f"{product}/{level}/{state}.parquet")
-        codes = text(np.zeros((1, 0), np.uint8) if state == US else codes_of(self, product, state)[number])
+        path = path_in(load_object(self / RELEASE, Measurements).folder, self.file(product, state, level))
+        codes = self.geounits(product, state, level)
         values = Values.new(folder, len(expected), columns.values(), kind)
         answered = np.zeros((len(columns), len(expected)), np.int64)
         try:
@@ -171,6 +186,14 @@ def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
     return found
 
 
+def names_of(table: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
+    """Return the name of the geounit of each row: its codes, joined; of the only one at the top there are none."""
+    codes = [table[name].cast(pa.large_string()) for name in columns]
+    if not codes:
+        return pa.chunked_array([pa.array([""] * len(table), pa.large_string())])
+    return pa.compute.binary_join_element_wise(*codes, pa.scalar(JOIN, pa.large_string()))
+
+
 def geounit_numbers(geounit: pa.ChunkedArray, codes: pa.Array) -> IntArray:
     """Return the number of each geounit in the spine's order. Raises ValueError for one that is not on the spine."""
     found = pa.compute.index_in(geounit.cast(pa.large_string()), value_set=codes)
@@ -184,15 +207,15 @@ def _answers(
     source: ReleaseSource, product: ProductName, state: str, level: int, path: Path, codes: pa.Array
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
     """Validate the answers in a file; yield each query group with the geounits that it covers, and their answers."""
-    plan, most = plan_of(source, product, state), largest_count(source, product, state)
+    plan, most = source.plan(product, state), source.largest_count(product, state)
     alphas = plan.allocation.queries[plan.spine.levels[level]]
-    file = pq.ParquetFile(path)
+    file, named = pq.ParquetFile(path), source.columns_of_geounits(plan.spine.levels[level])
     value = file.schema_arrow.field("value").type
     if not (pa.types.is_list(value) or pa.types.is_large_list(value)) or not pa.types.is_integer(value.value_type):
         raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
     for group in range(file.num_row_groups):
-        table = file.read_row_group(group, columns=["geounit", "value", *LAW])
-        geounit, answers = geounit_numbers(table["geounit"], codes), table["value"].combine_chunks()
+        table = file.read_row_group(group, columns=[*named, "value", *LAW])
+        geounit, answers = geounit_numbers(names_of(table, named), codes), table["value"].combine_chunks()
         if answers.null_count or answers.flatten().null_count:
             raise Refused(f"{path}: an answer is missing in the column value")
         shares, width = plan.spine.shares[level][geounit], np.asarray(pa.compute.list_value_length(answers))

@@ -32,6 +32,7 @@ from tasks.top_down.source import Origin, Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
+    from spine.top_down.histogram import Product
 
 FAR = 40  # standard deviations: no noise is so large
 TOO_FAR = f"a value more than {FAR} standard deviations below 0, or above the {{:,}} there can be"
@@ -55,6 +56,21 @@ class PublishedSource(Source):
         """Load who published the measurements."""
         return load_object(self / ORIGIN, Origin)
 
+    def schema(self, product: ProductName) -> Product:
+        """Return the histogram of a product."""
+        return SCHEMAS[product]
+
+    def plan(self, product: ProductName, state: str) -> Plan:
+        """Return the plan of estimating a state, or (US) the states' parts below the nation."""
+        return plan_of(self, product, state)
+
+    def largest_count(self, product: ProductName, state: str) -> int:
+        """Return what no count in a state can exceed: its declared population, or its housing units."""
+        if state == US:
+            return LARGEST_NATION
+        blocks = self.state(state)
+        return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
+
     def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
         """Return the queries whose values are side by side in the array of a level."""
         raise NotImplementedError
@@ -72,14 +88,14 @@ class PublishedSource(Source):
 
     def columns(self, product: ProductName, level: str) -> dict[str, slice]:
         """Return the columns of each query in the array of a level."""
-        queries, histogram = self.queries(product, level), SCHEMAS[product]
+        queries, histogram = self.queries(product, level), self.schema(product)
         widths = [query_group(histogram, query).width for query in queries]
         ends = accumulate(widths)
         return {query: slice(end - width, end) for query, width, end in zip(queries, widths, ends, strict=True)}
 
     def answers(self, product: ProductName, state: str) -> MappedAnswers:
         """Return the published answers of a state or of the nation."""
-        return MappedAnswers(self, product, state, plan_of(self, product, state))
+        return MappedAnswers(self, product, state, self.plan(product, state))
 
     def read_answers(self, workers: Workers, calls: Sequence[Level], blocks: int) -> list[Read]:
         """Validate the answers of levels; return what `fill` returned of each.
@@ -200,14 +216,6 @@ class Values(NamedTuple):
     def flush(self) -> None:
         """Write what is still in memory."""
         np.load(self.path, mmap_mode="r+").flush()
-
-
-def largest_count(source: Source, product: ProductName, state: str) -> int:
-    """Return what no count in a state can exceed: its declared population, or its housing units."""
-    if state == US:
-        return LARGEST_NATION
-    blocks = source.state(state)
-    return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
 
 
 def is_far(answers: IntArray, variance: FloatArray | float, most: int) -> BoolArray:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from declarations import BASE, LEAVES, changed
 from dhca_inputs import HERE
@@ -36,8 +38,10 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
+from tasks.top_down.declared.estimate import open_measurements, write_estimate
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
+from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import find_faults, read_declared, read_raw
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.shipped import SHIPPED
@@ -309,6 +313,57 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: P
     assert all_sizes["mae"]["zone", "total"] == pytest.approx(np.mean(totals))
     assert all_sizes["mae"]["region", "total"] == 0  # declared
     assert words["dwelling*young"] == "dwelling × young"
+
+
+def estimate_again(folder: Path, staged: Path, declaration: str | None = None) -> Path:
+    """Estimate from the measurements of a release; returns the release."""
+    folder.mkdir()
+    source = open_measurements(read_measurements(staged, declaration), folder / "runs/again", HERE)
+    write_estimate(source, HERE, folder / "again")
+    return folder / "again"
+
+
+def test_an_estimate_from_the_measurements_is_the_release_and_passes_its_checks(tmp_path: Path) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    again = estimate_again(tmp_path / "estimate", staged)
+    for level in COLUMNS:
+        assert (again / f"parquet/{level}.parquet").read_bytes() == (staged / f"parquet/{level}.parquet").read_bytes()
+        assert (again / f"{level}.csv").read_bytes() == (staged / f"{level}.csv").read_bytes()
+    manifest = read_manifest(again)
+    assert (manifest["spent"], manifest["measured_by"]) == (None, "r1")
+    assert [each for each in checks(again, manifest) if each.faults] == []
+
+
+def test_an_estimate_may_have_other_passes_and_nothing_else(tmp_path: Path) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    other, _ = write(tmp_path / "other", changed(lambda raw: raw.update(histograms=["zone"])))
+    again = estimate_again(tmp_path / "estimate", staged, other)
+    assert [path.name for path in (again / "parquet").iterdir()] == ["zone.parquet"]
+    other, _ = write(tmp_path / "other", changed(lambda raw: raw["queries"].update(total="1/8", detailed="5/8")))
+    with pytest.raises(Refused, match="queries is not that of the measurements"):
+        read_measurements(staged, other)
+
+
+def without_an_answer(table: pa.Table) -> pa.Table:
+    return table.slice(1)
+
+
+def with_another_law(table: pa.Table) -> pa.Table:
+    at = table.column_names.index("variance_numerator")
+    return table.set_column(at, "variance_numerator", pa.array(["7"] * len(table)))
+
+
+def with_a_strange_geounit(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "region", pa.array(["9"] * len(table)))
+
+
+@pytest.mark.parametrize("damage", [without_an_answer, with_another_law, with_a_strange_geounit])
+def test_damaged_measurements_are_refused(tmp_path: Path, damage: Callable[[pa.Table], pa.Table]) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    path = staged / "measurements/region.parquet"
+    pq.write_table(damage(pq.read_table(path)), path)
+    with pytest.raises(Refused, match=r"region\.parquet"):
+        estimate_again(tmp_path / "estimate", staged)
 
 
 # Random declarations.

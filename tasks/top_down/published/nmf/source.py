@@ -23,7 +23,7 @@ from tasks.top_down.input.geography import codes_of
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.rows import Rows, read_rows
-from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far, largest_count
+from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, shapes
 from tasks.top_down.run_plan import US, ProductName
 
@@ -77,7 +77,7 @@ class NmfSource(PublishedSource):
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path, kind: np.dtype[Any]) -> Read:
         """Map the answers of a level of a state; return the findings, and the distinct rows of variances."""
-        codes, most = level_codes(self, product, state, level), largest_count(self, product, state)
+        codes, most = level_codes(self, product, state, level), self.largest_count(product, state)
         at, faults = list(self.columns(product, level).values()), Faults()
         values = Values.new(folder, len(codes), at, kind)
         variances = np.zeros((len(codes), len(at)), np.float32)

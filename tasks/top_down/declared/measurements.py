@@ -1,0 +1,83 @@
+"""What a declaration's release says of its measurements besides the answers, so that others can estimate from them.
+
+measurements/declared.json     the declaration, its declared totals and the digests of its public files
+measurements/leaves.parquet    the columns of its table of leaves
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privacy.accounting.journal import MarkName
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import mark_facts, mark_in
+from tasks.lifecycle.received import path_in, read_json
+from tasks.lifecycle.staging import release_file, write_table
+from tasks.top_down.declared.description import LEAVES_FILE, MEASUREMENTS, SETTINGS_FILE
+from tasks.top_down.declared.public_tables import PublicTables, read_raw
+from tasks.top_down.declared.shipped import find_declaration
+from tasks.top_down.release.description import UNREADABLE
+
+FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
+
+
+class Measurements(NamedTuple):
+    """The measurements of a declaration's release. folder: the release, or where its `measurements/` is."""
+
+    folder: Path
+    run: str
+    mark: MarkName | None
+    public: PublicTables
+
+
+def write_public(staged: Path, run: str, mark: MarkName | None, public: PublicTables) -> None:
+    """Write what describes the measurements of a run."""
+    content = {"run": run, **mark_facts(mark), **asdict(public)}
+    leaves = content.pop("leaves")
+    with release_file(staged, SETTINGS_FILE) as draft:
+        draft.write_text(json.dumps(content) + "\n")
+    write_table(staged, LEAVES_FILE, pa.table({name: pa.array(values) for name, values in leaves.items()}))
+
+
+def release_of(folder: Path) -> Path | None:
+    """Return the folder that holds `measurements/` of a declaration, given it or that; None where there is none."""
+    return next((place for place in (folder, folder.absolute().parent) if (place / SETTINGS_FILE).exists()), None)
+
+
+def read_measurements(folder: Path, declaration: str | None = None) -> Measurements:
+    """Read what describes the measurements in a folder; declaration: one with other passes, or other histograms.
+
+    Raises Refused where it is none of a release, or the other declaration is of other measurements.
+    """
+    try:
+        content = read_json(folder, SETTINGS_FILE)
+        leaves = pq.read_table(path_in(folder, LEAVES_FILE))
+        totals = tuple({str(group): int(value) for group, value in each.items()} for each in content["totals"])
+        public = PublicTables(
+            str(content["text"]),
+            {name: tuple(map(str, leaves[name].to_pylist())) for name in leaves.column_names},
+            totals,
+            {str(name): str(digest) for name, digest in content["digests"].items()},
+        )
+        raw = dict(json.loads(public.text))
+        found = Measurements(folder.resolve(), str(content["run"]), mark_in(content), public)
+    except UNREADABLE as error:
+        raise Refused(f"{folder / MEASUREMENTS}: no measurements of a declaration ({type(error).__name__})") from None
+    return found if declaration is None else found._replace(public=_with_passes(public, raw, declaration))
+
+
+def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) -> PublicTables:
+    """Return public tables with the passes and the histograms of another declaration."""
+    other = read_raw(find_declaration(declaration))
+    if changed := [key for key in {**raw, **other} if key not in FREE and raw.get(key) != other.get(key)]:
+        raise Refused(f"{declaration}: {changed[0]} is not that of the measurements; {' and '.join(FREE)} may differ")
+    text = json.dumps(
+        {key: each[key] for key in {**raw, **other} for each in (other if key in FREE else raw,) if key in each}
+    )
+    return PublicTables(text, public.leaves, public.totals, public.digests)
