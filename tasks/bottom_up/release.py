@@ -6,7 +6,6 @@ levels. Geographies that calibration dropped are in no table and no sum.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,10 @@ from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.inputs.public_regions import write_regions
 from tasks.lifecycle.datapackage import write_package
-from tasks.lifecycle.files import atomic_path, load_object, open_array, remove
+from tasks.lifecycle.files import load_object, open_array
 from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, noise_law, write_manifest
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.staging import PIPES
+from tasks.lifecycle.staging import PIPES, stage_in_one_piece
 from tasks.lifecycle.workers import Workers
 
 ROWS_AT_ONCE = 1 << 20
@@ -47,21 +46,12 @@ STATEMENTS_BOTTOM_UP = {
 
 
 def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
-    """Write the release into its staging folder, whole or not at all; a lost worker cannot touch it."""
-    remove(staged)  # of a try that was killed; nothing sealed
-    for left in staged.parent.glob(f".{staged.name}.*"):
-        shutil.rmtree(left, ignore_errors=True)
-    workers.map("release", run, write_release, [(staged,)])
+    """Write the release into its staging folder, whole or not at all."""
+    stage_in_one_piece(run, workers, staged, write_release)
 
 
-def write_release(run: RunDirectory, staged: Path) -> None:
-    """Write the tables and the manifest into a folder that becomes `staged` when it is whole."""
-    with atomic_path(staged) as folder:
-        folder.mkdir()
-        _write_all(run, folder)
-
-
-def _write_all(run: RunDirectory, out: Path) -> None:
+def write_release(run: RunDirectory, out: Path) -> None:
+    """Write the tables and the manifest into a folder."""
     design = load_object(run / CHOICES, Design)
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": design.domain.histogram.names}

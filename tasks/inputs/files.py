@@ -221,3 +221,11 @@ def count_newlines(body: bytes) -> int:
     letters = np.frombuffer(body, np.uint8)
     pieces = range(0, len(letters), 1 << 18)
     return sum(int(np.count_nonzero(letters[start : start + pieces.step] == ord("\n"))) for start in pieces)
+
+
+def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object, as an `object_pairs_hook`. Raises ValueError where a key is given twice."""
+    keys = [key for key, _ in pairs]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ValueError(f"keys given twice {twice}")
+    return dict(pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -14,7 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.files import atomic_path, remove
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
 
 SPINE, SEE_SPINE = "spine", "see spine/"  # the spine branch's folder, and how its line ends where it holds a spine
 PIPES = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")  # of released text
@@ -72,6 +74,25 @@ def open_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Colle
         for place in (staged, drafts(staged)):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return staged
+
+
+def stage_in_one_piece(
+    run: RunDirectory, workers: Workers, staged: Path, write: Callable[[RunDirectory, Path], None]
+) -> None:
+    """Have one worker write a release into its staging folder, whole or not at all; `write(run, folder)` writes it.
+
+    A worker that was lost writes into a folder of its own and cannot touch it.
+    """
+    remove(staged)  # of a try that was killed; nothing sealed
+    for left in staged.parent.glob(f".{staged.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    workers.map("release", run, _write_whole, [(staged, write)])
+
+
+def _write_whole(run: RunDirectory, staged: Path, write: Callable[[RunDirectory, Path], None]) -> None:
+    with atomic_path(staged) as folder:
+        folder.mkdir()
+        write(run, folder)
 
 
 def own_folders(staged: Path) -> set[Path]:

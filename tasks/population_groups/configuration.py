@@ -15,6 +15,7 @@ from privacy.accounting.states import STATES_PR, STATES_US
 from privacy.noise.exact import exact_number
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
+from tasks.inputs.files import distinct_keys
 from tasks.inputs.findings import Finding
 from tasks.inputs.regions import REGION_TYPES
 from tasks.population_groups.levels import ALL_LEVELS, Level
@@ -137,7 +138,9 @@ def parse_configuration(text: str, kind: type[Config]) -> tuple[Config | None, l
     Returns the configuration, or None where a finding is an error.
     """
     try:
-        raw = json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=_distinct)
+        raw = json.loads(
+            text, parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=distinct_keys
+        )
         if not isinstance(raw, dict):
             raise ValueError("the document is not an object")
     except (ValueError, RecursionError) as error:
@@ -229,10 +232,3 @@ def _of_level(name: str, numbers: Any, count: int) -> tuple[int, ...]:
 
 def _finding(rule: str, column: str = "") -> Finding:
     return Finding(file="config.json", rule=rule, column=column)
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        raise ValueError(f"keys given twice {twice}")
-    return dict(pairs)

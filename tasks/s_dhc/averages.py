@@ -71,11 +71,11 @@ def ratio_columns(
     columns: Columns = {name: [] for name in names}
     most = queries[0].query.tau or 0
     sums = sums_of(average, counts)
-    codes = list(average.cells) * (len(sums[0]) // len(average.cells))
+    codes = average.cells_of_rows(counts[0])
     for code, numerator, denominator in zip(codes, sums[0].tolist(), sums[1].tolist(), strict=True):
         of = average.cells[code]
         least = average.lowest(code) if plan.configuration.household_rules == "error" else 0
-        above, below = _density(laws[0], len(of[1])), _density(laws[1], len(of[2]))
+        above, below = density_of(laws[0], len(of[1])), density_of(laws[1], len(of[2]))
         noisy = NoisyRatio(numerator, denominator, above, below, min(least, most), most)
         columns["NUMERATOR"].append(numerator)
         columns["DENOMINATOR"].append(denominator)
@@ -98,7 +98,8 @@ def sums_of(average: Average, counts: Sequence[NDArray[np.int64]]) -> tuple[NDAr
 
 
 @lru_cache(maxsize=64)
-def _density(law: Law, draws: int) -> Density:
+def density_of(law: Law, draws: int) -> Density:
+    """Return the density of a sum of draws."""
     return density(law) if draws == 1 else density_of_sum(law, draws)
 
 

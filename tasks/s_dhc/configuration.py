@@ -17,7 +17,7 @@ from privacy.noise.laws import UNITS, Definition
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
-from tasks.inputs.files import read_text, why
+from tasks.inputs.files import distinct_keys, read_text, why
 from tasks.lifecycle.errors import Refused
 from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, Table
 
@@ -115,7 +115,7 @@ def read_configuration(path: Path) -> Configuration:
             parse_float=exact_number,
             parse_int=exact_number,
             parse_constant=_constant,
-            object_pairs_hook=_distinct,
+            object_pairs_hook=distinct_keys,
         )
     except OSError as error:
         raise Refused(f"{path} cannot be read: {why(error)}") from None
@@ -151,13 +151,6 @@ def _constant(text: str) -> Any:
 
 def _budget(value: Any) -> Budget:
     return None if isinstance(value, _Infinite) else value
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        raise ValueError(f"keys given twice {twice}")
-    return dict(pairs)
 
 
 def _faults(raw: Mapping[str, Any]) -> Iterator[str]:

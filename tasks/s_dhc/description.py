@@ -9,7 +9,16 @@ from typing import Any
 from tasks.inputs.public_regions import REGION, REGION_TYPES
 from tasks.lifecycle.datapackage import slug
 from tasks.lifecycle.description import Column, Description, Noise, Table
-from tasks.s_dhc.tables import AVERAGES, ITERATIONS, LEVELS, MEASURED, PUBLISHED, PublishedTable
+from tasks.s_dhc.tables import (
+    AVERAGES,
+    ITERATIONS,
+    LEVELS,
+    MEASURED,
+    PUBLISHED,
+    SUMS,
+    WITH_SUMS,
+    PublishedTable,
+)
 
 TYPE, ID = REGION
 REGION_COLUMNS = (
@@ -46,6 +55,19 @@ SAID = {
     "all": "no information: no possible average is excluded",
     "none": "every possible average is excluded; the nearest one is given",
 }
+COUNT_POSTERIOR = (
+    Column("COUNT_NOISY", "persons", "the noisy count, or the sum of the noisy counts of its cells", type="integer"),
+    Column("PRED", "persons", "the rounded mean of the posterior, or the sum of those of its cells", type="integer"),
+    Column("PRED_LO", "persons", "the 5% quantile of the posterior", type="integer"),
+    Column("PRED_HI", "persons", "the 95% quantile of the posterior", type="integer"),
+)
+RATIO_POSTERIOR = (
+    Column("RATIO_PRED", "persons per unit", "the mean of the posterior", type="number"),
+    Column("RATIO_PRED_LO", "persons per unit", "the 5% quantile of the posterior", type="number"),
+    Column("RATIO_PRED_HI", "persons per unit", "the 95% quantile of the posterior", type="number"),
+    Column("PRED_NUM", "persons", "the mean of the count above", type="integer"),
+    Column("PRED_DENOM", "units", "the mean of the count below", type="integer"),
+)
 
 
 def _interval(level: str, unit: str) -> tuple[Column, ...]:
@@ -127,10 +149,41 @@ def _averages() -> list[Table]:
     return tables
 
 
+def _words(name: str, code: str) -> str:
+    return SUMS[name][code][0] if code in SUMS[name] else PUBLISHED[name].words[code]
+
+
+def _posteriors() -> list[Table]:
+    tables = []
+    for name in (*WITH_SUMS, *(average.name for average in AVERAGES)):
+        average = next((each for each in AVERAGES if each.name == name), None)
+        words = (
+            {code: of[0] for code, of in average.cells.items()}
+            if average
+            else {code: _words(name, code) for code in WITH_SUMS[name]}
+        )
+        cells = Column(f"{name}_DATA_CELL", "code", "the cell", words, title="Cell", frame="cell", labels=True)
+        codes = (
+            () if name in PUBLISHED and PUBLISHED[name].of.levels == ("*",) else (replace(ITERATION, overlap=False),)
+        )
+        keys = (*REGION_COLUMNS, *codes, cells)
+        tables.append(
+            Table(
+                f"Posterior of {name}",
+                (*keys, *(RATIO_POSTERIOR if average else COUNT_POSTERIOR)),
+                text=f"estimates/posterior/{name}.csv",
+                parquet=f"estimates/posterior/{name}.parquet",
+                key=tuple(column.name for column in keys),
+            )
+        )
+    return tables
+
+
 TABLES = (
     *(_table(published) for published in PUBLISHED.values()),
     *(_estimates(table.name) for table in MEASURED),
     *_averages(),
+    *_posteriors(),
 )
 
 

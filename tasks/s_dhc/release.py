@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +19,7 @@ from privacy.s_dhc.stability import CHANGES
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_package
-from tasks.lifecycle.files import atomic_path, load_object, remove
+from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import (
     GUARANTEE,
     NOT_PRIVATE,
@@ -32,7 +31,7 @@ from tasks.lifecycle.manifest import (
     write_manifest,
 )
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.staging import PIPES
+from tasks.lifecycle.staging import PIPES, stage_in_one_piece
 from tasks.lifecycle.workers import Workers
 from tasks.pages import render
 from tasks.s_dhc.configuration import TableQuery
@@ -57,6 +56,10 @@ STATEMENTS_S_DHC = {
     "its tenures owned with a mortgage and owned free and clear added up.",
     "estimates": "estimates/ are least-squares estimates from all noisy counts that count the same rows: unbiased, and "
     "their sums hold. Their margins are 1.96 standard deviations: a sum of hundreds of draws is taken for normal.",
+    "posterior": "estimates/posterior/ are means and 90% intervals of the model of the published S-DHC: each possible "
+    "count is taken for equally likely before the noise. They are biased: an empty cell is estimated 0.90 standard "
+    "deviations of its noise too high on average, and sums add the biases up. Their intervals hold for this model; for "
+    "a given true count they may cover less or more often.",
     "averages": "averages/ are ratios of the noisy counts. Each interval covers the ratio of the true, truncated "
     "counts in 95 (LOW90, HIGH90: 90) of 100 releases at least, however small the denominator; it is the hull of an "
     "exact confidence set within the possible averages.",
@@ -64,21 +67,12 @@ STATEMENTS_S_DHC = {
 
 
 def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
-    """Write the release into its staging folder, whole or not at all; a lost worker cannot touch it."""
-    remove(staged)  # of a try that was killed; nothing sealed
-    for left in staged.parent.glob(f".{staged.name}.*"):
-        shutil.rmtree(left, ignore_errors=True)
-    workers.map("release", run, write_release, [(staged,)])
+    """Write the release into its staging folder, whole or not at all."""
+    stage_in_one_piece(run, workers, staged, write_release)
 
 
-def write_release(run: RunDirectory, staged: Path) -> None:
-    """Write the tables and the manifest into a folder that becomes `staged` when it is whole."""
-    with atomic_path(staged) as folder:
-        folder.mkdir()
-        _write_all(run, folder)
-
-
-def _write_all(run: RunDirectory, out: Path) -> None:
+def write_release(run: RunDirectory, out: Path) -> None:
+    """Write the tables and the manifest into a folder."""
     plan, truth = plan_of(run), is_truth(run)
     answers = answers_of(run)
     for table in PUBLISHED.values():
@@ -88,8 +82,10 @@ def _write_all(run: RunDirectory, out: Path) -> None:
             write_table(out, f"{table.name}/{table.name}", _sorted(rows, table.column, list(table.cells)))
     if plan.estimates and not truth:
         from tasks.s_dhc.averages import write_averages_and_estimates
+        from tasks.s_dhc.posterior import write_posteriors
 
         write_averages_and_estimates(run, out)
+        write_posteriors(run, out)
     manifest = _manifest(run, plan, truth=truth)
     (out / "report.html").write_text(
         render("tasks.s_dhc", "report.html", manifest=manifest, spend=spend_of(manifest), where=manifest["where"])
@@ -182,7 +178,7 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     tabulated = load_object(run / TABULATED, Tabulated)
     states = configuration.states
     statements = ["guarantee", "relations", "margins"] * (not truth) + ["truncation"] * plan.truncated + ["counts"]
-    statements += ["estimates", "averages"] * (plan.estimates and not truth)
+    statements += ["estimates", "posterior", "averages"] * (plan.estimates and not truth)
     said = {name: STATEMENTS_S_DHC[name] for name in statements}
     if configuration.household_rules == "warn" and "averages" in said:
         said["averages"] += " Households were not required to be consistent: an average above tau is not covered."

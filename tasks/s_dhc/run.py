@@ -7,7 +7,7 @@ counts/NUMBER                 exact counts of a bucket of housing units, its fau
 prepared/tabulated            digests, and the mark of the data                      confidential
 counts/exact                  the exact counts of the run, one array                 confidential
 noisy/answers                 noisy counts by query
-noisy/averages, noisy/estimates
+noisy/averages, posterior
 ```
 """
 

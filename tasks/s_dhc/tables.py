@@ -210,6 +210,7 @@ class Average:
     """An average: each of its cells is a sum of cells of a numerator over a sum of cells of a denominator.
 
     least: what it is at least in the row `total`, and, if `of_all`, in every row, where households are consistent.
+    least_of_model: what the published posterior takes it to be at least: HHT says that families have two persons.
     """
 
     name: str
@@ -219,6 +220,11 @@ class Average:
     cells: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...]]]  # words, cells of either
     least: int
     of_all: bool = False
+    least_of_model: int = 1
+
+    def cells_of_rows(self, counts: NDArray[np.int64]) -> list[str]:
+        """Return the cells of its rows, from the counts above: regions x codes x cells."""
+        return list(self.cells) * int(np.prod(counts.shape[:2]))
 
     def lowest(self, code: str) -> int:
         """Return what the average in a row is at least."""
@@ -232,7 +238,7 @@ _BY_AGE = {
 }
 AVERAGES = (
     Average("PH1", "Persons per household", "PH1_num", "PH1_denom", _BY_AGE, 1),
-    Average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE, 1),
+    Average("PH5", "Persons per family", "PH4", "PH5_denom", _BY_AGE, 1, least_of_model=2),
     Average(
         "PH8",
         "Persons per household by tenure",
@@ -247,6 +253,36 @@ AVERAGES = (
         of_all=True,
     ),
 )
+
+SUMS: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {  # cells that are sums: words, and the places of their cells
+    "PH2": {
+        "1": ("all", tuple(range(8))),
+        "2": ("married couple household", (0, 1)),
+        "5": ("cohabiting couple household", (2, 3)),
+        "8": ("male householder, no spouse or partner", (4, 5)),
+        "11": ("female householder, no spouse or partner", (6, 7)),
+    },
+    "PH3": {"1": ("all", tuple(range(7))), "3": ("own child", (1, 2, 3, 4)), "8": ("other relatives", (5, 6))},
+    "PH4": {"1": ("all", (0, 1))},
+    "PH6": {"1": ("all", tuple(range(16)))}
+    | {
+        str(int(first) - 1): (words, tuple(range(4 * at, 4 * at + 4)))
+        for at, (words, _, first) in enumerate((*PARENTS, ("female householder", 6, "18")))
+    },
+    "PH7": {"1": ("all", (0, 1, 2))},
+}
+WITH_SUMS: dict[str, dict[str, tuple[int, ...]]] = {  # all cells of these tables in order, with the places they sum
+    name: dict(
+        sorted(
+            [
+                *((cell.code, (at,)) for at, cell in enumerate(TABLES[name].cells)),
+                *((code, places) for code, (_, places) in of_table.items()),
+            ],
+            key=lambda pair: int(pair[0]),
+        )
+    )
+    for name, of_table in SUMS.items()
+}
 
 # What a row counts as, for every person and unit there can be.
 

@@ -49,7 +49,7 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     assert code == 0
     assert "REGION_ID_NAME" in shown.splitlines()[0] or "Rhode Island" in shown
     listed = json.loads(das("show", release, "--json")[1])["tables"]
-    assert len(listed) == 11 + 9 + 3
+    assert len(listed) == 11 + 9 + 3 + 8
     table = open_release(release).view({"view": "table/ph7-ph7", "by_REGION_ID": "44", "by_ITERATION_CODE": "*"})
     assert table.sum.margin is not None
     averages = pd.read_parquet(release / "averages/PH1.parquet")

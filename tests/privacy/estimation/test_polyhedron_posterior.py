@@ -1,0 +1,160 @@
+"""Posteriors by exact sums: equal to triple loops, to closed forms of the normal law, and with the stated bias."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from itertools import product
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import norm, truncnorm
+
+from privacy.estimation.densities import Density, density, density_of_sum, values
+from privacy.estimation.polyhedron_posterior import GRID, LEVELS, part_ratio, posterior, ratio, sum_of
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+
+LAWS = (DiscreteGaussian(Fraction(3)), TwoSidedGeometric(Fraction(4, 5)))
+STATE_BY_RACE = DiscreteGaussian(Fraction("1708.774"))  # the production budgets
+RNG = np.random.default_rng(36)
+
+
+def chance(noise: Density, value: int) -> float:
+    reach = len(noise) // 2
+    return float(noise[value + reach]) if abs(value) <= reach else 0.0
+
+
+def of_ratios(weights: dict[Fraction, float]) -> list[float]:
+    """The mean and the quantiles of LEVELS, rounded up to the grid, of a law that is written out."""
+    total, reached, found = sum(weights.values()), 0.0, []
+    for value in sorted(weights):
+        reached += weights[value] / total
+        while len(found) < len(LEVELS) and reached >= LEVELS[len(found)]:
+            found.append(-(-value * GRID // 1) / GRID)
+    return [sum(float(value) * weight for value, weight in weights.items()) / total, *map(float, found)]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("noisy", [(0, 0, 0), (-4, 9, 3), (30, 2, 4), (1, 2, 12)])
+@pytest.mark.parametrize(("least", "most"), [(1, 10), (2, 6)])
+def test_a_ratio_is_the_triple_loop(law: Law, noisy: tuple[int, int, int], least: int, most: int) -> None:
+    noise = density(law, 1e-9)
+    reach = len(noise) // 2
+    ranges = [range(max(first, z - reach), z + reach + 1) for z, first in zip(noisy, (0, 0, 1), strict=True)]
+    totals: dict[Fraction, float] = defaultdict(float)
+    parts: dict[Fraction, float] = defaultdict(float)
+    means = np.zeros(4)
+    for n2, n3, d in product(*ranges):
+        if least * d <= n2 + n3 <= most * d:
+            chances = [chance(noise, z - y) for z, y in zip(noisy, (n2, n3, d), strict=True)]
+            weight = float(np.prod(chances))
+            totals[Fraction(n2 + n3, d)] += weight
+            parts[Fraction(n2, d)] += weight
+            means += np.array([1, n2 + n3, n2, d]) * weight
+    means /= means[0]
+    minors, adults, units = posterior(noisy[0], noise), posterior(noisy[1], noise), posterior(noisy[2], noise, 1)
+    total = ratio(sum_of([minors, adults]), units, least, most)
+    assert [total.mean, total.low, total.high] == pytest.approx(of_ratios(totals), abs=1e-9)
+    assert [total.numerator, total.denominator] == pytest.approx([means[1], means[3]])
+    part = part_ratio(minors, adults, units, least, most)
+    assert [part.mean, part.low, part.high] == pytest.approx(of_ratios(parts), abs=1e-9)
+    assert [part.numerator, part.denominator] == pytest.approx([means[2], means[3]])
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_count_and_a_sum_are_direct_sums(law: Law) -> None:
+    noise = density(law)
+    reach = len(noise) // 2
+    for noisy in (-6, 0, 2, 40):
+        weights = {y: chance(noise, noisy - y) for y in range(noisy + reach + 1)}
+        total = sum(weights.values())
+        found = posterior(noisy, noise)
+        assert found.mean == pytest.approx(sum(y * weight for y, weight in weights.items()) / total)
+        for level in (*LEVELS, 0.5):
+            below = [sum(weights[each] for each in range(y + 1)) / total for y in weights]
+            assert found.quantile(level) == next(y for y in weights if below[y] >= level - 1e-12)
+    each = [posterior(noisy, noise) for noisy in (-2, 1, 5)]
+    direct: dict[int, float] = defaultdict(float)
+    for ys in product(*(zip(one.values.tolist(), one.chances.tolist(), strict=True) for one in each)):
+        direct[sum(y for y, _ in ys)] += float(np.prod([weight for _, weight in ys]))
+    summed = sum_of(each)
+    assert summed.mean == pytest.approx(sum(one.mean for one in each))
+    assert [direct[y] for y in summed.values.tolist()] == pytest.approx(summed.chances.tolist(), abs=1e-13)
+
+
+def test_a_wide_law_is_the_truncated_normal() -> None:
+    """Mean Z + s phi(Z/s) / Phi(Z/s), as the published models have it; lattice and line differ by half a count."""
+    noise, deviation = density(STATE_BY_RACE), sqrt(1708.774)
+    for noisy in (-80, -20, 0, 30, 100, 5000):
+        found, z = posterior(noisy, noise), noisy / deviation
+        assert found.mean == pytest.approx(noisy + deviation * norm.pdf(z) / norm.cdf(z), abs=0.5)
+        ends = truncnorm.ppf(LEVELS, -z, np.inf, noisy, deviation)
+        assert [found.quantile(level) for level in LEVELS] == pytest.approx(ends, abs=1)
+
+
+def test_the_bias_that_is_stated() -> None:
+    """In standard deviations: +.90 of an empty cell, +.41, .14 and .03 at 1, 2, 3; +112 of an empty table of PH7."""
+    noise, deviation = density(STATE_BY_RACE), sqrt(1708.774)
+    biases = []
+    for true in (0, 41, 83, 124):
+        means = [posterior(true + each, noise).mean for each in values(noise).tolist()]
+        biases.append((float(np.array(means) @ noise) - true) / deviation)
+    assert biases == pytest.approx([0.90, 0.41, 0.14, 0.03], abs=0.011)
+    assert 3 * biases[0] * deviation == pytest.approx(112, abs=1.5)
+
+
+def test_coverage_by_exact_sums_depends_on_the_count() -> None:
+    """90% intervals cover a count far from 0 in 90 of 100 releases, an empty cell in none: its end is above 0."""
+    noise = density(STATE_BY_RACE)
+    covered = []
+    for true in (0, 41, 1000):
+        held = [
+            found.quantile(LEVELS[0]) <= true <= found.quantile(LEVELS[1])
+            for each in values(noise).tolist()
+            for found in [posterior(true + each, noise)]
+        ]
+        covered.append(float(noise @ np.array(held)))
+    assert covered[0] < 0.05
+    assert covered[2] == pytest.approx(0.9, abs=0.006)
+
+
+def test_a_ratio_of_large_counts_is_the_delta_method() -> None:
+    """A state: +-.0023 at 90%; parts without a bound nearby are as the joint sum has them."""
+    noise, units = density(DiscreteGaussian(Fraction(14782))), density(DiscreteGaussian(Fraction(14815)))
+    minors, adults, households = posterior(130_000, noise), posterior(480_000, noise), posterior(240_000, units, 1)
+    found = ratio(sum_of([minors, adults]), households, 1, 10)
+    assert found.mean == pytest.approx(610 / 240, abs=1e-4)
+    assert (found.high - found.low) / 2 == pytest.approx(0.0023, abs=1e-4)
+    assert ratio(posterior(610_000, density_of_sum(DiscreteGaussian(Fraction(14782)), 2)), households, 1, 10).mean == (
+        pytest.approx(found.mean, abs=1e-6)
+    )
+    near = posterior(1200, density(LAWS[0])), posterior(3300, density(LAWS[0])), posterior(1000, density(LAWS[0]), 1)
+    apart = part_ratio(*near, 1, 10)
+    joint = part_ratio(near[0], near[1], posterior(449, density(LAWS[0]), 1), 1, 10)  # the bound of 10 is within reach
+    assert apart.mean == pytest.approx(1.2, abs=1e-3)
+    assert joint.mean == pytest.approx(1200 / 451, abs=0.02)
+
+
+def test_draws_of_the_models_definition() -> None:
+    """A million draws of the normal model in its polyhedron: the same within a count over the denominator."""
+    deviations, noisy = np.array([41.3, 41.3, 41.3]), np.array([60.0, 150.0, 90.0])
+    draws = RNG.normal(noisy, deviations, (1_000_000, 3))
+    total = draws[:, 0] + draws[:, 1]
+    kept = (draws[:, :2] >= 0).all(axis=1) & (draws[:, 2] >= 1) & (draws[:, 2] <= total) & (total <= 10 * draws[:, 2])
+    noise = density(DiscreteGaussian(Fraction("1705.69")))
+    minors, adults, units = posterior(60, noise), posterior(150, noise), posterior(90, noise, 1)
+    for found, drawn in (
+        (ratio(sum_of([minors, adults]), units, 1, 10), (total / draws[:, 2])[kept]),
+        (part_ratio(minors, adults, units, 1, 10), (draws[:, 0] / draws[:, 2])[kept]),
+    ):
+        assert found.mean == pytest.approx(drawn.mean(), abs=0.02)
+        assert [found.low, found.high] == pytest.approx(np.quantile(drawn, LEVELS), abs=0.05)
+
+
+def test_counts_that_contradict_the_polyhedron_beyond_any_noise_have_the_nearest_ratio() -> None:
+    noise = density(LAWS[0])
+    assert posterior(-10_000, noise).mean == 0
+    one, ten = posterior(1, noise, 1), posterior(10_000, noise)
+    assert ratio(ten, one, 1, 10).high == 10
+    assert part_ratio(ten, posterior(0, noise), one, 1, 10).low == 10
