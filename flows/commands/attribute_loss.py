@@ -144,9 +144,10 @@ def s_dhc(
         raise Refused(f"unknown method {method!r}: deck or tight")
     unit = scale("zcdp", delta, places=3, attacker=attacker)
     if run is not None:
-        from tasks.s_dhc.attribute_loss import tables_of_release
+        from tasks.s_dhc.attribute_loss import tables_of
+        from tasks.s_dhc.budgets import budgets_of_release
 
-        tables, source = tables_of_release(run), str(run)
+        tables, source = tables_of(budgets_of_release(run)), str(run)
     else:
         tables, source = _budgets(budgets)
     persons = [described(values) for values in descriptions(person or [], people)] or list(PEOPLE)
@@ -243,10 +244,11 @@ def _by_table(losses: list[Loss], columns: list[str], unit: Scale, notes: list[s
 
 def _budgets(name: str) -> tuple[tuple[Table, ...], str]:
     from privacy.analyses.attribute_loss_deck import DECK, NMFV8_US
-    from tasks.s_dhc.attribute_loss import tables_of_configuration
+    from tasks.s_dhc.attribute_loss import tables_of
+    from tasks.s_dhc.budgets import budgets_of_configuration
 
     presets = {"deck": (DECK, "the slides'"), "nmfv8": (NMFV8_US, "PHSafe's production configuration NMFv8, US")}
-    return presets.get(name) or (tables_of_configuration(Path(name)), name)
+    return presets.get(name) or (tables_of(budgets_of_configuration(Path(name))), name)
 
 
 def attribute_sets(texts: Iterable[str] | None, attributes: Collection[str]) -> dict[str, frozenset[str]]:

@@ -55,8 +55,8 @@ def tune(
     groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
     levels: those of production (SafeTab-P, Table 7).
 
-    Of a config.json of the S-DHC: the noise of every query and what a run spends, scaled by --total; with --margin the
-    least budget of each query.
+    Of a config.json or a release of the S-DHC: the noise of every query and what a run spends, scaled by --total; with
+    --margin the least budget of each query.
 
     --solve answers with one number: `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
     "TotalOnly total", "step 1 total" and "count of step 2".
@@ -71,12 +71,13 @@ def tune(
 
     from flows.reports.figures import delta_of, fraction, share
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
-    from flows.reports.tuning.s_dhc import is_s_dhc, tuned
     from flows.reports.tuning.s_dhc import tables as tables_s_dhc
+    from flows.reports.tuning.s_dhc import tuned
     from flows.reports.tuning.tables import tables
     from flows.reports.tuning.tuning import answers
+    from tasks.s_dhc.budgets import is_of_s_dhc
 
-    if source is not None and is_s_dhc(source):
+    if source is not None and is_of_s_dhc(source):
         found = tuned(source, margin, None if total is None else fraction(total, "total"), delta_of(delta))
         return report(found, tables_s_dhc(found), form, as_json=as_json)
     plan = targeted(first_plan(source, level, definition, jurisdiction), margin, relative_error)

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+import s_dhc_households
 from dhca_inputs import BLOCKS
 from dhcb_inputs import HouseholdInputs, configuration
 from dhcb_inputs import households as some_households
@@ -90,6 +91,13 @@ def bottom_up(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
     return words, "run", "bottom-up"
 
 
+def supplemental(_example: Path, folder: Path) -> tuple[list[Any], str, str]:
+    data = s_dhc_households.country(s_dhc_households.random_units(150, ["44"])).write(folder / "data")
+    values = s_dhc_households.configuration(["44"], budget="0.5")  # narrow noise: the posterior is soon summed
+    config = s_dhc_households.write_configuration(folder / "config.json", values)
+    return ["sdhc", "run", config, data, folder / "out", "--estimates"], "run", "us"
+
+
 # What makes a run, and its stages after the first, the same for all, in the order in which they begin.
 SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, ...]]] = {
     "detailed": (
@@ -109,6 +117,10 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
     "top-down": (
         top_down,
         ("validate", "spine", "histograms", "reserve budget", "measure", "estimate", "release", "commit"),
+    ),
+    "s-dhc": (
+        supplemental,
+        ("encode", "tabulate", "reserve budget", "measure", "averages", "posterior", "release", "commit"),
     ),
     "bottom-up": (bottom_up, ("tabulate", "reserve budget", "measure", "calibrate", "release", "commit")),
 }

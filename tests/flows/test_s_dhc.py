@@ -55,6 +55,8 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     averages = pd.read_parquet(release / "averages/PH1.parquet")
     assert averages["ESTIMATE"].notna().any()
     assert "one housing unit is rewritten" in (release / "report.html").read_text()
+    of_release, of_file = (json.loads(das("tune", source, "--json")[1]) for source in (release, config))
+    assert of_release | {"source": str(config)} == of_file
 
 
 def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -11,52 +10,40 @@ from typing import Any
 
 from privacy.analyses.margin_budgets import least_budget
 from privacy.noise.margins import margin_of_error
-from privacy.s_dhc.stability import spend
+from privacy.s_dhc.stability import Query, spend
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
-from tasks.s_dhc.configuration import Configuration, TableQuery, read_configuration
+from tasks.s_dhc.budgets import Budgets, read_budgets
 
 ALPHA_90 = Fraction(1, 10)
 
 
-def is_s_dhc(source: Path | None) -> bool:
-    """Return whether a source is a config.json of the S-DHC."""
-    try:
-        found = json.loads(source.read_text()) if source is not None and source.is_file() else None
-    except (OSError, ValueError, RecursionError):
-        return False  # whoever reads it says why
-    return isinstance(found, dict) and {"privacy_budget", "tau"} <= found.keys()
-
-
 def tuned(source: Path, margin: int | None, total: Fraction | None, delta: Fraction) -> dict[str, Any]:
-    """Return the noise of every query of a config.json and what a run spends; budgets scaled to a sum.
+    """Return the noise of every query of a config.json or release and what a run spends; budgets scaled to a sum.
 
     margin: where given, also the least budget with which a query has this margin of error at 95%.
     """
-    configuration = read_configuration(source)
-    configuration.spend()  # refuses infinite budgets
-    queries = list(configuration.queries())
+    budgets = read_budgets(source)
     if total is not None:
-        scale = total / sum(each.query.budget for each in queries)
-        queries = [replace(each, query=replace(each.query, budget=each.query.budget * scale)) for each in queries]
-    spent = spend(configuration.definition, configuration.stability, [each.query for each in queries])
+        scale = total / sum(query.budget for query in budgets.queries)
+        scaled = tuple(replace(query, budget=query.budget * scale) for query in budgets.queries)
+        budgets = replace(budgets, queries=scaled)
     return {
         "source": str(source),
-        "definition": configuration.definition,
-        "stability": configuration.stability,
-        "spent": spent.as_json(delta),
-        "queries": [_row(configuration, each, margin) for each in queries],
+        "definition": budgets.definition,
+        "stability": budgets.stability,
+        "spent": spend(budgets.definition, budgets.stability, budgets.queries).as_json(delta),
+        "queries": [_row(budgets, query, margin) for query in budgets.queries],
     }
 
 
-def _row(configuration: Configuration, each: TableQuery, margin: int | None) -> dict[str, Any]:
-    definition, stability = configuration.definition, configuration.stability
-    law = each.query.law(definition, stability)
-    least = {} if margin is None else {"least_budget": _least(configuration, each, margin)}
+def _row(budgets: Budgets, query: Query, margin: int | None) -> dict[str, Any]:
+    law = query.law(budgets.definition, budgets.stability)
+    least = {} if margin is None else {"least_budget": _least(budgets, query, margin)}
     return {
-        "query": each.query.name.removeprefix("sdhc/"),
-        "tau": each.query.tau,
-        "budget": float(each.query.budget),
+        "query": query.name.removeprefix("sdhc/"),
+        "tau": query.tau,
+        "budget": float(query.budget),
         "deviation": law.variance() ** 0.5,
         "margin": margin_of_error(law),
         "margin_90": margin_of_error(law, 1, ALPHA_90),
@@ -64,10 +51,10 @@ def _row(configuration: Configuration, each: TableQuery, margin: int | None) -> 
     }
 
 
-def _least(configuration: Configuration, each: TableQuery, margin: int) -> float:
-    scale = each.query.scale(configuration.definition, configuration.stability)
+def _least(budgets: Budgets, query: Query, margin: int) -> float:
+    scale = query.scale(budgets.definition, budgets.stability)
     try:
-        return float(least_budget(configuration.definition, margin, scale))
+        return float(least_budget(budgets.definition, margin, scale))
     except ValueError as error:
         raise Refused(str(error)) from None
 
