@@ -55,9 +55,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Runs every command that the pages show and writes what it prints: docs/cli.md, docs/tutorial.md.
+# Runs every command that the pages show and writes what it prints: docs/cli.md, docs/tutorial.md; and docs/spec/tables.md.
 docs: setup
 	$(BIN)/python docs/commands.py
+	$(BIN)/python docs/tables.py
 
 # The documentation with search and a reference of the API in build/site, and the pages of a release to look at: of made-up persons
 # in the bundled example, or on the blocks of `make site BLOCKS=ri2020.pl.zip`, as README makes them. A link that leads nowhere fails.

@@ -11,7 +11,7 @@ import pytest
 
 import privacy
 import spine
-from docs import commands
+from docs import commands, tables
 from tests.test_citations import texts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,3 +113,8 @@ def test_numbers_of_a_noisy_block_are_not_compared_and_its_words_are() -> None:
 @pytest.mark.parametrize("page", commands.PAGES, ids=lambda page: page.stem)
 def test_the_commands_print_what_the_page_shows(page: Path) -> None:
     assert commands.differences(page.read_text()) == []
+
+
+@pytest.mark.slow
+def test_the_page_of_tables_is_what_the_releases_of_every_system_say() -> None:
+    assert tables.PAGE.read_text("utf-8") == tables.made()
