@@ -112,7 +112,7 @@ def synth(
         return _records(words or [], systems, seed, form, persons, shares, as_json)
     prepare_kernels()
     from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
-    from tasks.synth.writers import find_systems
+    from tasks.synth.writers.systems import find_systems
 
     with counting("persons", quiet=as_json) as progress:
         options = Options(seed, form=form, threads=os.cpu_count() or 1, report=report, progress=progress)

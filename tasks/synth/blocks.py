@@ -49,24 +49,23 @@ class Blocks:
         """Persons in all blocks."""
         return int(self.population.sum())
 
-    def by_state(self) -> dict[str, Blocks]:
-        """Return the blocks of each state, by its code."""
-        state = self.columns["TABBLKST"]
-        return {code.decode(): self.take(state == code) for code in np.unique(state)}
-
     def take(self, rows: np.ndarray | slice) -> Blocks:
         """Return the blocks in `rows` (a mask, row numbers or a slice)."""
         return Blocks({name: column[rows] for name, column in self.columns.items()}, self.population[rows])
 
 
-def grf_header(blocks: Blocks) -> bytes:
-    """Return the header line of GRF-C.txt."""
-    return "|".join(blocks.columns).encode() + b"\n"
+def grf_text(blocks: Blocks, *, header: bool) -> bytes:
+    """Return the lines of GRF-C.txt, one a block, below the header or without it."""
+    names = "|".join(blocks.columns).encode() + b"\n"
+    return (names if header else b"") + delimited([*blocks.columns.values()], end=b"\n").tobytes()
 
 
-def grf_rows(blocks: Blocks) -> bytes:
-    """Return the lines of GRF-C.txt under its header, one a block."""
-    return delimited([*blocks.columns.values()], end=b"\n").tobytes()
+def digits(numbers: np.ndarray, width: int) -> np.ndarray:
+    """Return numbers as text of `width` digits, `S` of their shape. Raises ValueError when one is too long."""
+    if numbers.max(initial=0) >= 10**width:
+        raise ValueError(f"{numbers.max()} has more than {width} digits")
+    powers = 10 ** np.arange(width - 1, -1, -1)
+    return (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8).view(f"S{width}").ravel()
 
 
 def delimited(columns: list[np.ndarray], *, end: bytes, between: bytes = b"|") -> np.ndarray:

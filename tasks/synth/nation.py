@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.inputs.grf_c import NO_AREA, NO_PLACE
-from tasks.synth.blocks import Blocks
+from tasks.synth.blocks import Blocks, digits
 from tasks.synth.proportions import apportion, number_within
 from tasks.synth.tallies import Tally
 
@@ -45,14 +45,14 @@ def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
     incorporated = (random.random(NO_PLACE) < INCORPORATED_SHARE)[np.minimum(place, NO_PLACE - 1)]
     columns = {
         "TABBLKST": np.full(tally.blocks, tally.state, "S2"),
-        "TABBLKCOU": _digits(2 * county + 1, 3),
-        "TABTRACTCE": _digits(100 * (number_within(county_tracts) + 1)[tract], 6),
-        "TABBLK": _digits(1000 * group_code + number_within(group_blocks), 4),
-        "PLACEFP": _digits(place, 5),
-        "AIANNHCE": _digits(_areas(random, tally), 4),
-        "TABBLKGRPCE": _digits(group_code, 1),
-        "COUSUBFP": _digits(_county_parts(county, tally.subdivisions), 5),
-        "SDUNILEA": _digits(_county_parts(county, tally.districts), 5),
+        "TABBLKCOU": digits(2 * county + 1, 3),
+        "TABTRACTCE": digits(100 * (number_within(county_tracts) + 1)[tract], 6),
+        "TABBLK": digits(1000 * group_code + number_within(group_blocks), 4),
+        "PLACEFP": digits(place, 5),
+        "AIANNHCE": digits(_areas(random, tally), 4),
+        "TABBLKGRPCE": digits(group_code, 1),
+        "COUSUBFP": digits(_county_parts(county, tally.subdivisions), 5),
+        "SDUNILEA": digits(_county_parts(county, tally.districts), 5),
         "SDSECLEA": np.full(tally.blocks, b"99999"),
         "SDELMLEA": np.full(tally.blocks, b"99999"),
         "COUSUBFS": np.full(tally.blocks, b"A" if tally.state in TOWNSHIP_STATES else b"S"),
@@ -102,11 +102,3 @@ def _county_parts(county: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
 def _codes(count: int) -> NDArray[np.int64]:
     """Return distinct five-digit codes in increasing order, without 99999."""
     return 100 + np.arange(count) * (99_000 // count)
-
-
-def _digits(numbers: np.ndarray, width: int) -> np.ndarray:
-    """Return numbers as text of `width` digits, `S` of their shape. Raises ValueError when one is too long."""
-    if numbers.max(initial=0) >= 10**width:
-        raise ValueError(f"{numbers.max()} has more than {width} digits")
-    powers = 10 ** np.arange(width - 1, -1, -1)
-    return (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8).view(f"S{width}").ravel()

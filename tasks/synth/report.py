@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tasks.synth.population.ages import PARENT_GAP
+from tasks.synth.population.codes import SETS
 from tasks.synth.population.model import (
     ADULT_AGE,
     HOUSEHOLDER,
@@ -18,7 +19,7 @@ from tasks.synth.population.model import (
     SAME_SEX_SPOUSE,
     SPOUSE,
 )
-from tasks.synth.writers.records import Stretch
+from tasks.synth.writers.columns import Stretch
 
 Counts = dict[str, int]
 
@@ -70,9 +71,8 @@ FIGURES = (  # targets of 2020 and of the American Community Survey 2017-2021; t
 
 def count_figures(stretch: Stretch) -> Counts:
     """Return the counts that the figures are shares of."""
-    units, people, recodes = stretch.units, stretch.people, stretch.recodes
-    head = units.head[people.unit]
-    housed = head >= 0
+    people, units, recodes = stretch.population, stretch.population.homes, stretch.recodes
+    housed = units.kind[units.unit] == 0
     role = np.bincount(people.role, minlength=64)
     child = np.isin(people.role, OWN_CHILDREN)
     household, several = units.head >= 0, (units.head >= 0) & (units.size > 1)
@@ -82,12 +82,12 @@ def count_figures(stretch: Stretch) -> Counts:
         return int(role[list(codes)].sum())
 
     def shared(values: np.ndarray) -> int:
-        other = housed & (values != values[np.maximum(head, 0)])
-        return int((several & (np.bincount(people.unit[other], minlength=len(units.size)) == 0)).sum())
+        other = values != values[units.head_of]
+        return int((several & (np.bincount(units.unit[other], minlength=len(units.size)) == 0)).sum())
 
     spouses, partners = roles(SPOUSE, SAME_SEX_SPOUSE), roles(PARTNER, SAME_SEX_PARTNER)
     relatives = roles(*RELATIVES) - spouses - roles(*OWN_CHILDREN)
-    gap = people.age[np.maximum(head, 0)].astype(int) - people.age
+    gap = people.age[units.head_of].astype(int) - people.age
     counts = {
         "households": household.sum(),
         "of one": (household & (units.size == 1)).sum(),
@@ -107,14 +107,14 @@ def count_figures(stretch: Stretch) -> Counts:
         "other relatives": relatives,
         "nonrelatives": roles(34, 35, 36),
         "coupled": units.size[couple].sum(),
-        "owners": np.isin(units.tenure, (1, 2)).sum(),
+        "owners": np.isin(people.tenure, (1, 2)).sum(),
         "housing units": (units.kind == 0).sum(),
         "vacant": ((units.kind == 0) & ~household).sum(),
-        "persons": len(people.unit),
+        "persons": len(people.age),
         "in quarters": (~housed).sum(),
         "minors": (people.age < ADULT_AGE).sum(),
-        "one ethnicity": shared(people.hispanic),
-        "one race": shared(people.races),
+        "one ethnicity": shared(people.cell // SETS),
+        "one race": shared(people.cell % SETS),
         "younger": (child & (gap >= PARENT_GAP)).sum(),
     }
     return {name: int(count) for name, count in counts.items()}

@@ -19,7 +19,8 @@ from tasks.population_groups.configuration import parse_configuration
 from tasks.population_groups.iterations import Iterations
 from tasks.population_groups.parameters import read_parameter_files, stability_parts
 from tasks.population_groups.reserve_budget import planned_spend
-from tasks.synth.params import households_config
+from tasks.synth.params import HOUSEHOLDS_CONFIG
+from tasks.synth.params import PRODUCTION as PRODUCTION_FILES
 
 PRODUCTION = "production (NMFv5)"
 STATES = [f"{state:02d}" for state in range(1, 57) if state not in (3, 7, 14, 43, 52)]
@@ -33,8 +34,8 @@ def household_answers(source: Path | None, delta: Fraction) -> dict[str, Any]:
     iterations: Iterations | None = None
     if source is None:
         runs = {"run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": STATES}
-        text = json.dumps(households_config(max_race_codes=8) | runs).replace('"@', "").replace('@"', "")
-        found, faults = parse_configuration(text, Configuration)
+        text = (PRODUCTION_FILES / HOUSEHOLDS_CONFIG).read_text("utf-8").rstrip().removesuffix("}")
+        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", Configuration)
         if found is None:
             raise Refused(faults[0].rule)
         configuration = found

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
 from tasks.synth.population.compiled_members import SECOND, swap_ages
-from tasks.synth.population.households import Households
 from tasks.synth.population.model import (
     ADULT_AGE,
     ALONE,
@@ -22,8 +21,9 @@ from tasks.synth.population.model import (
     OWN_CHILDREN,
     SAME_SEX_PARTNER,
     SAME_SEX_SPOUSE,
+    Households,
 )
-from tasks.synth.proportions import edges, outcomes, shares
+from tasks.synth.proportions import Laws, make_laws, shares
 
 OLDEST = 115
 AGES = OLDEST + 1
@@ -56,8 +56,8 @@ def _line(anchors: dict[int, float]) -> FloatArray:
 
 
 @cache
-def _age_edges() -> FloatArray:
-    """Return the edges of the laws of age by kind of quarters, minors and adults of each in turn."""
+def _age_laws() -> Laws:
+    """Return the laws of age by kind of quarters, minors and adults of each in turn."""
     laws, years = [], np.arange(AGES)
     for kind, ranges in enumerate(zip(_MINORS, _ADULTS, strict=True)):
         for low, high in ranges:
@@ -66,14 +66,14 @@ def _age_edges() -> FloatArray:
                 middle = shares(np.where((years >= ADULT_AGE) & (years < 65), age_shares(), 0.0))
                 law = NURSING_OLD * law + (1 - NURSING_OLD) * middle
             laws.append(law)
-    return edges(*laws)
+    return make_laws(*laws)
 
 
-def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> tuple[NDArray[np.uint8], int]:
-    """Return each person's age, and how many own children are less than PARENT_GAP younger than the householder."""
+def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint8]:
+    """Return each person's age; few own children are less than PARENT_GAP younger than the householder."""
     adult = ~homes.minor
     law = homes.kind[homes.unit].astype(np.int64) * 2 + adult
-    age = (outcomes(_age_edges(), law + draws.uniform(Purpose.AGE, homes.tract)) % AGES).astype(np.uint8)
+    age = _age_laws().draw(law + draws.uniform(Purpose.AGE, homes.tract)).astype(np.uint8)
     housed = np.flatnonzero(homes.kind[homes.unit] == 0)
     tract = homes.tract[housed].astype(np.uint16)  # fewer than 64 of them
     wanted = np.argsort((tract << 10) | _typical(homes, role, draws)[housed], kind="stable")
@@ -83,17 +83,16 @@ def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> tuple
     movable = (role != 20) & (role < 37)
     start = np.searchsorted(homes.tract, np.arange(int(homes.tract.max(initial=-1)) + 2))
     draw = draws.uniform(Purpose.AGE_SWAP, homes.tract)
-    left = swap_ages(start, homes.tract, homes.head_of, child, homes.minor, movable, draw, PARENT_GAP, TRIES, age)
-    return age, left
+    swap_ages(start, homes.tract, homes.head_of, child, homes.minor, movable, draw, PARENT_GAP, TRIES, age)
+    return age
 
 
 def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint16]:
     """Return the rank, in 10 bits, of each person's typical age among the minors or among the adults."""
     noise = draws.normal(Purpose.TYPICAL_AGE, homes.tract)
-    with_minors = np.bincount(homes.unit[homes.minor], minlength=len(homes.size)) > 0
     child = np.isin(role, OWN_CHILDREN)
     with_adults = np.bincount(homes.unit[child & ~homes.minor], minlength=len(homes.size)) > 0  # children
-    kind = np.select([homes.type == ALONE, with_adults, with_minors], [0, 1, 2], 3)
+    kind = np.select([homes.type == ALONE, with_adults, homes.with_minors], [0, 1, 2], 3)
     middle, spread = _HEADS[kind].T
     own = middle[homes.unit] + spread[homes.unit] * noise  # as a householder
     head = own[homes.head_of]

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
-from tasks.synth.population.households import Households
-from tasks.synth.population.model import RELATIVES, IntArray
-from tasks.synth.proportions import edges, outcomes, shares
+from tasks.synth.population.model import RELATIVES, Codes, Households, IntArray
+from tasks.synth.proportions import Laws, make_laws, shares
 
 # White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and Pacific Islander, Some Other Race
 MAJOR_RACES = 6
@@ -50,18 +49,18 @@ class Origins:
 
     race: race codes, `S4` of shape (c,), in the order of the list, so that related codes are neighbours. span: QSPAN
     codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic. most_codes: max_race_codes.
-    Edges of laws (`proportions.edges`): span_edges of QSPAN, of those not Hispanic and of others; cell_edges of the
-    128 cells 64 * Hispanic + set of races; count_edges of the number of codes less 1, by cell; code_edges of the race
-    codes, by 6 * Hispanic + major race. nearest: (128,), by cell, the set of races that codes can give.
+    Laws: spans of QSPAN, of those not Hispanic and of others; cells of the 128 cells 64 * Hispanic + set of races;
+    counts of the number of codes less 1, by cell; codes of the race codes, by 6 * Hispanic + major race. nearest:
+    (128,), by cell, the set of races that codes can give.
     """
 
     race: NDArray[np.bytes_]
     span: NDArray[np.bytes_]
     most_codes: int
-    span_edges: FloatArray
-    cell_edges: FloatArray
-    count_edges: FloatArray
-    code_edges: FloatArray
+    spans: Laws
+    cells: Laws
+    counts: Laws
+    codes: Laws
     nearest: IntArray
 
 
@@ -98,10 +97,10 @@ def make_origins(
         race,
         span,
         most_codes,
-        edges(no_span, shares(others) if others.any() else no_span),
-        edges(shares(np.concatenate(cells))),
-        edges(*(shares(number) for number in numbers)),
-        edges(*codes),
+        make_laws(no_span, shares(others) if others.any() else no_span),
+        make_laws(shares(np.concatenate(cells))),
+        make_laws(*(shares(number) for number in numbers)),
+        make_laws(*codes),
         np.array(nearest),
     )
 
@@ -130,8 +129,8 @@ def draw_codes(
     point: FloatArray,
     origins: Origins,
     draws: Draws,
-) -> tuple[NDArray[np.uint8], NDArray[np.uint16], IntArray, NDArray[np.uint16]]:
-    """Return span, race, several and more, as in `People`."""
+) -> Codes:
+    """Return the codes of each person."""
     codes, related = len(origins.race), np.zeros(256, bool)
     related[list(RELATIVES)] = True
     number = draws.uniform(Purpose.CODES, homes.tract)
@@ -140,28 +139,20 @@ def draw_codes(
     source = np.where(shared, homes.head_of, np.arange(len(cell)))
     point, number = point[source], number[source]
     hispanic, races = cell.astype(np.int64) >> 6, cell & (SETS - 1)
-    span, point = _within(origins.span_edges, hispanic, point)
-    race = outcomes(origins.code_edges, hispanic * MAJOR_RACES + MEMBERS[races, 0] + point) % codes
-    further, rest = _within(origins.count_edges, cell.astype(np.int64), number)
+    span, point = origins.spans.split(hispanic + point)
+    race = origins.codes.draw(hispanic * MAJOR_RACES + MEMBERS[races, 0] + point)
+    further, rest = origins.counts.split(cell + number)
     several = np.flatnonzero(further)
     step, many, size = np.arange(8), further[several, None], SIZES[races[several, None]]
     turn, rest = np.divmod(rest[several, None] * size, 1.0)  # which of the races comes first
     spread = np.floor(rest * SPREADS) / SPREADS / 5
     at = (point[several, None] + (step - spread * (step > 0)) / (many + 1)) % 1.0
     major = MEMBERS[races[several, None], (step + turn.astype(np.int64)) % size]
-    every = outcomes(origins.code_edges, hispanic[several, None] * MAJOR_RACES + major + at) % codes
+    at += hispanic[several, None] * MAJOR_RACES + major
+    every = origins.codes.draw(at.ravel()).reshape(at.shape)
     race[several] = every[:, 0]
     more = _distinct(race[several], np.where(step <= many, every, codes)[:, 1:], null=codes)
-    return span.astype(np.uint8), race.astype(np.uint16), several, more
-
-
-def _within(laws: FloatArray, law: IntArray, point: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the outcome of each point in its law, and the point's place in [0, 1) of that outcome."""
-    found = outcomes(laws, law + point)
-    lower = np.concatenate([[0.0], laws[:-1]])
-    width = np.maximum(laws - lower, np.finfo(float).tiny)
-    rest = np.clip((law + point - lower[found]) / width[found], 0.0, np.nextafter(1.0, 0.0))
-    return found % (len(laws) // round(float(laws[-1]))), rest
+    return Codes(span.astype(np.uint8), race.astype(np.uint16), several, more)
 
 
 def _distinct(first: IntArray, more: IntArray, *, null: int) -> NDArray[np.uint16]:

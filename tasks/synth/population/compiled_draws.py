@@ -45,7 +45,7 @@ class Purpose(IntEnum):
     SETTLEMENT = auto()
     ORIGIN = auto()
     NEIGHBOUR = auto()
-    SHARED_RACE = auto()
+    MIXED = auto()
     BODY = auto()
     CODES = auto()
     SHARED_CODES = auto()

@@ -104,19 +104,17 @@ def swap_ages(
     gap: int,
     tries: int,
     age: NDArray[np.uint8],
-) -> int:
-    """Swap ages within a tract until householders are `gap` years older than own children; return how many are not.
+) -> None:
+    """Swap ages within a tract until householders are `gap` years older than own children, or after `tries`.
 
     tract_start: first row of each tract's persons, and the end. head: the row of each person's householder. movable:
     whose age may be given to another; minors swap with minors, adults with adults.
     """
-    left = 0
     for row in range(len(age)):
         if not is_child[row] or int(age[head[row]]) - int(age[row]) >= gap:
             continue
         start, end = tract_start[tract[row]], tract_start[tract[row] + 1]
         other, step = start + int(draws[row] * (end - start)), 1 + int(draws[row] * 7919) % 97
-        done = False
         for _ in range(tries * 8):
             other += step
             if other >= end:
@@ -126,7 +124,4 @@ def swap_ages(
             fits = int(age[head[row]]) - int(age[other]) >= gap
             if fits and (not is_child[other] or int(age[head[other]]) - int(age[row]) >= gap):
                 age[row], age[other] = age[other], age[row]
-                done = True
                 break
-        left += not done
-    return left

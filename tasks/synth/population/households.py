@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tasks.synth.population.compiled_draws import Draws, Purpose
 from tasks.synth.population.compiled_members import FURTHER, HEAD, place_members
-from tasks.synth.population.compiled_sizes import draw_sizes
 from tasks.synth.population.model import (
     COHABITING,
     HOUSEHOLDER,
@@ -23,11 +22,12 @@ from tasks.synth.population.model import (
     NONINSTITUTIONAL,
     PARTNER,
     SPOUSE,
+    Households,
     IntArray,
     Tracts,
 )
-from tasks.synth.population.sizes import SizeLaw
-from tasks.synth.proportions import edges, number_within, outcomes
+from tasks.synth.population.sizes import SizeLaw, draw_sizes
+from tasks.synth.proportions import make_laws, number_within
 
 # Married and cohabiting households by size, 6 for all larger; own.
 TYPES = np.array([[0, 0], [0, 0], [0.60, 0.105], [0.60, 0.11], [0.72, 0.075], [0.72, 0.07], [0.66, 0.07]])
@@ -46,6 +46,9 @@ ADULT_ROLES = {role: 0.55 * share for role, share in OWN_CHILD.items()} | {
 ROOMMATE_ROLES = {34: 0.7, 36: 0.3}
 ROOMMATES = 0.14  # of the households without a couple and without minors: all further members are no relatives
 ROLES = np.array(sorted({*MINOR_ROLES, *ADULT_ROLES}))
+ROLE_LAWS = make_laws(
+    *(np.array([law.get(role, 0.0) for role in ROLES]) for law in (MINOR_ROLES, ADULT_ROLES, ROOMMATE_ROLES))
+)
 
 
 @dataclass(frozen=True)
@@ -54,27 +57,6 @@ class StateLaw:
 
     sizes: SizeLaw
     minor_chance: float
-
-
-@dataclass(frozen=True)
-class Households:
-    """Units as in `Units`, and of each person: unit, tract, row of the householder, part, and whether a minor.
-
-    In group quarters everybody is their own head.
-    """
-
-    block: IntArray
-    kind: NDArray[np.uint8]
-    size: IntArray
-    first: IntArray
-    head: IntArray
-    type: NDArray[np.uint8]
-    unit_tract: IntArray
-    unit: IntArray
-    tract: IntArray
-    head_of: IntArray
-    part: NDArray[np.uint8]
-    minor: NDArray[np.bool_]
 
 
 def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
@@ -165,15 +147,11 @@ def _rank(block: IntArray, chosen: NDArray[np.bool_]) -> IntArray:
 
 def choose_roles(homes: Households, draws: Draws) -> NDArray[np.uint8]:
     """Return RELSHIP of each person; a spouse's and partner's is that of the other sex until sex is drawn."""
-    laws = edges(
-        *(np.array([law.get(role, 0.0) for role in ROLES]) for law in (MINOR_ROLES, ADULT_ROLES, ROOMMATE_ROLES))
-    )
     unit, kind = homes.unit, homes.kind[homes.unit]
-    with_minors = np.bincount(unit[homes.minor], minlength=len(homes.size)) > 0
     draw = draws.uniform(Purpose.ROOMMATES, homes.unit_tract)
-    roommates = (homes.type == NEITHER) & ~with_minors & (draw < ROOMMATES)
+    roommates = (homes.type == NEITHER) & ~homes.with_minors & (draw < ROOMMATES)
     law = np.where(homes.minor, 0, 1 + roommates[unit])
-    role = ROLES[outcomes(laws, law + draws.uniform(Purpose.ROLE, homes.tract)) % len(ROLES)].astype(np.uint8)
+    role = ROLES[ROLE_LAWS.draw(law + draws.uniform(Purpose.ROLE, homes.tract))].astype(np.uint8)
     second = np.where(homes.type[unit] == COHABITING, PARTNER, SPOUSE)
     role = np.where(homes.part == FURTHER, role, np.where(homes.part == HEAD, HOUSEHOLDER, second))
     in_group = np.where(kind < 5, INSTITUTIONAL, NONINSTITUTIONAL)

@@ -41,11 +41,12 @@ class Tracts:
 
 
 @dataclass(frozen=True)
-class Units:
-    """Living quarters by block, housing units first; (u,) each.
+class Households:
+    """Living quarters by block, housing units first, and their persons by unit, in no order within it.
 
-    block: row of the block. kind: 0 a housing unit, 1 to 7 group quarters. size: persons. first, head: the first of
-    its persons, and its householder (-1 without one). type: of household. tenure: TEN; both 0 where nobody lives.
+    Of each unit, (u,): block, its row; kind, 0 a housing unit, 1 to 7 group quarters; size, its persons; first, head,
+    the first of its persons and its householder (-1 without one); type, of household, 0 where nobody lives; unit_tract.
+    Of each person, (n,): unit; tract; head_of, the householder, in group quarters the person; part; whether a minor.
     """
 
     block: IntArray
@@ -54,25 +55,45 @@ class Units:
     first: IntArray
     head: IntArray
     type: NDArray[np.uint8]
-    tenure: NDArray[np.uint8]
+    unit_tract: IntArray
+    unit: IntArray
+    tract: IntArray
+    head_of: IntArray
+    part: NDArray[np.uint8]
+    minor: NDArray[np.bool_]
+
+    @property
+    def with_minors(self) -> NDArray[np.bool_]:
+        """Whether each unit has a minor."""
+        return np.bincount(self.unit[self.minor], minlength=len(self.size)) > 0
 
 
 @dataclass(frozen=True)
-class People:
-    """Persons by unit, in no order within it; (n,) each.
+class Codes:
+    """QSPAN and QRACE1 to QRACE8 of persons.
 
-    unit: row of the unit. role: RELSHIP. age: 0 to 115. sex: 0 male, 1 female. hispanic: 0, 1. races: set of major
-    races, a bit each. span, race: indices into Origins.span and Origins.race of QSPAN and QRACE1. several: (m,), those
-    with two codes and more. more: (m, 7), their QRACE2 to QRACE8, len(Origins.race) for none.
+    span, race: (n,), indices into Origins.span and Origins.race of QSPAN and QRACE1. several: (m,), persons with two
+    codes and more. more: (m, 7), their QRACE2 to QRACE8, len(Origins.race) for none.
     """
 
-    unit: IntArray
-    role: NDArray[np.uint8]
-    age: NDArray[np.uint8]
-    sex: NDArray[np.uint8]
-    hispanic: NDArray[np.uint8]
-    races: NDArray[np.uint8]
     span: NDArray[np.uint8]
     race: NDArray[np.uint16]
     several: IntArray
     more: NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class Population:
+    """The persons and units of some tracts.
+
+    Of each unit: tenure, TEN, 0 where nobody lives. Of each person: role, RELSHIP; age, 0 to 115; sex, 0 male, 1
+    female; cell, 64 * Hispanic + set of major races, a bit each; codes.
+    """
+
+    homes: Households
+    tenure: NDArray[np.uint8]
+    role: NDArray[np.uint8]
+    age: NDArray[np.uint8]
+    sex: NDArray[np.uint8]
+    cell: NDArray[np.uint8]
+    codes: Codes

@@ -12,6 +12,7 @@ from tasks.synth.proportions import apportion
 
 TYPES = 8  # of living quarters: housing units, and seven major types of group quarters
 PERSONS = 1_240_000  # that the numbers of group quarters below are for, with 2.5% of them there
+MOST_OF_STATE = 1 / 300  # own: of a small state's persons, in one facility
 VACANT = 13_681_156 / 140_498_736  # of housing units, 2020
 ONLY_VACANT, IN_EMPTY_BLOCKS = 0.22, 0.06  # own: of the blocks without persons; of the vacant units
 MEANS = (0.82, 1.18)  # own: persons in a household of a block, of the national mean
@@ -68,14 +69,16 @@ def draw_quarters(population: IntArray, random: np.random.Generator) -> Quarters
     blocks = len(population)
     facilities, residents = np.zeros((blocks, TYPES), np.int64), np.zeros((blocks, TYPES), np.int64)
     left, scale = population.copy(), int(population.sum()) / PERSONS
+    bound = max(1, round(int(population.sum()) * MOST_OF_STATE))
     for facility in FACILITIES:
         capacity = (left * random.uniform(0.4, 0.97, blocks)).astype(np.int64)
-        fits = np.flatnonzero((capacity >= facility.min_residents) & (facilities[:, facility.kind] == 0))
+        low, high = min(facility.min_residents, bound), min(facility.max_residents, bound)
+        fits = np.flatnonzero((capacity >= max(low, facility.per_block)) & (facilities[:, facility.kind] == 0))
         if facility.among:
             fits = fits[np.argsort(-left[fits], kind="stable")][: max(1, round(facility.among * scale))]
         chosen = random.choice(fits, min(len(fits), max(1, round(facility.blocks * scale))), replace=False)
-        low, high = np.log((facility.min_residents, facility.max_residents)).tolist()
-        sizes = np.exp(random.uniform(low, high, (len(chosen), facility.per_block))).sum(axis=1).astype(np.int64)
+        logarithms = random.uniform(np.log(low), np.log(high), (len(chosen), facility.per_block))
+        sizes = np.exp(logarithms).sum(axis=1).astype(np.int64)
         facilities[chosen, facility.kind] = facility.per_block
         residents[chosen, facility.kind] = np.maximum(facility.per_block, np.minimum(sizes, capacity[chosen]))
         left -= residents[:, facility.kind]

@@ -3,7 +3,8 @@
 Groups cluster in space. Every person has a point u on a circle on which related origins are neighbours. For most
 persons u depends on where they live, so members of rare groups live near one another. Each way of drawing u sweeps
 the circle a whole number of times over the country, so that its marginal law is uniform: the shares of all groups in
-the whole country are those of `Origins`, whatever the clustering.
+the whole country are those of `Origins`, whatever the clustering. Members of a household have its householder's cell,
+except in some: there each has a point, or one of the block's cells, like anybody else.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.synth.population.codes import Origins
+from spine.compiled import compiled
+from tasks.synth.population.codes import SETS, Origins
 from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
-from tasks.synth.population.compiled_races import match_bodies
-from tasks.synth.population.households import Households
-from tasks.synth.population.model import Tracts
-from tasks.synth.proportions import outcomes
+from tasks.synth.population.model import Households, IntArray, Tracts
 
 SCATTERED = 0.30  # share of persons whose origin has nothing to do with where they live
 ONE_HOME = 0.25  # share that lives near the one home of their group; the others near one of its settlements
@@ -24,46 +23,32 @@ HOME_WIDTH = 0.03  # how far, as a part of the circle
 SETTLEMENT_WIDTH = 0.01
 PERSONS_PER_SETTLEMENT = 2_500_000
 FEWEST_SETTLEMENTS = 3
-RUN = 4  # own: persons of a block one after the other who have the same cell, so that a rare one can fill a home
-NEARBY = 0.2  # own: how far apart their origins are, as a part of the cell
+NEARBY = 0.2  # own: how far apart the origins of a household are, as a part of the cell
 GOLDEN, GOLDEN_KINDS = 5**0.5 / 2 - 0.5, 2**0.5 - 1  # multiples of both, modulo 1, are spread evenly, and independent
-SAME_ETHNICITY, SAME_RACE = 0.75, 0.99  # of a household's members with the householder, before chance; own
+# Own: households that are mixed. Of those of several persons 85% then have one race and 90% one ethnicity; in published
+# blocks more are, for want of persons who are alike.
+MIXED, MIXED_PUBLISHED = 0.25, 0.13
+SAME_CELL, SAME_RACE, ANY = range(3)  # what a member shares with the householder, as far as possible
 
 
 def draw_races(
     tracts: Tracts, homes: Households, origins: Origins, draws: Draws
 ) -> tuple[NDArray[np.uint8], FloatArray]:
     """Return each person's cell, 64 * Hispanic + set of races, and point in [0, 1) of the origins in that cell."""
-    block = homes.block[homes.unit]
-    ends = np.searchsorted(block, np.arange(len(tracts.tract) + 1))
-    leads = (np.arange(len(block)) - ends[block]) % RUN == 0
-    point = _circle(tracts, homes, leads, draws)
+    mixed = draws.uniform(Purpose.MIXED, homes.unit_tract) < (MIXED if tracts.cells is None else MIXED_PUBLISHED)
+    follows = ~mixed[homes.unit] & (homes.head_of != np.arange(len(homes.unit)))
+    point = _circle(tracts, homes, ~follows, draws)
     if tracts.cells is None:
-        cell = outcomes(origins.cell_edges, point)
-        lower = np.concatenate([[0.0], origins.cell_edges[:-1]])
-        width = np.maximum(origins.cell_edges - lower, np.finfo(float).tiny)
-        point = np.minimum((point - lower[cell]) / width[cell], np.nextafter(1.0, 0.0))
-        leader = np.maximum.accumulate(np.where(leads, np.arange(len(cell)), 0))
-        near = draws.uniform(Purpose.NEIGHBOUR, homes.tract) * NEARBY
-        cell, point = cell[leader], np.where(leads, point, (point[leader] + near) % 1.0)
-        slot = adult = np.zeros(len(block), np.uint8)  # any of them may be an adult
+        drawn, point = origins.cells.split(point)
+        cell = drawn.astype(np.uint8)[np.where(follows, homes.head_of, np.arange(len(drawn)))]
     else:
-        cell, adult = tracts.cells[:, 1] & 127, (tracts.cells[:, 1] >> 7).astype(np.uint8)
-        slot = (~homes.minor).astype(np.uint8)
-    body = np.empty(len(block), np.int64)
-    match_bodies(
-        ends,
-        homes.head_of,
-        slot,
-        adult,
-        cell.astype(np.uint8),
-        draws.uniform(Purpose.SHARED_RACE, homes.tract),
-        draws.uniform(Purpose.BODY, homes.tract),
-        SAME_ETHNICITY,
-        SAME_RACE,
-        body,
-    )
-    return cell.astype(np.uint8)[body], point[body]
+        ends = np.searchsorted(homes.block[homes.unit], np.arange(len(tracts.tract) + 1))
+        bodies, cell = tracts.cells[:, 1].astype(np.uint8), np.empty(len(follows), np.uint8)
+        chosen = draws.uniform(Purpose.BODY, homes.tract)
+        _share_out(ends, homes.head_of, homes.minor, bodies, follows, chosen, cell)
+        follows &= cell == cell[homes.head_of]
+    near = draws.uniform(Purpose.NEIGHBOUR, homes.tract) * NEARBY
+    return cell, np.where(follows, (point[homes.head_of] + near) % 1.0, point)
 
 
 def _circle(tracts: Tracts, homes: Households, leads: NDArray[np.bool_], draws: Draws) -> FloatArray:
@@ -74,12 +59,101 @@ def _circle(tracts: Tracts, homes: Households, leads: NDArray[np.bool_], draws: 
     country = tracts.country
     position = (np.arange(len(homes.unit)) + tracts.before) / country
     kind, away = (draws.uniform(purpose, homes.tract) for purpose in (Purpose.SETTLEMENT, Purpose.ORIGIN))
-    starts = np.searchsorted(homes.tract, homes.tract)
+    start = np.searchsorted(homes.tract, np.arange(len(tracts.codes)))[homes.tract]  # of each person's tract
     number = leads.cumsum() - leads
-    number -= number[starts]
-    kind = np.where(leads, (kind[starts] + number * GOLDEN_KINDS) % 1.0, kind)
-    away = np.where(leads, (away[starts] + number * GOLDEN) % 1.0, away)
+    number -= number[start]
+    kind = np.where(leads, (kind[start] + number * GOLDEN_KINDS) % 1.0, kind)
+    away = np.where(leads, (away[start] + number * GOLDEN) % 1.0, away)
     settlements = max(FEWEST_SETTLEMENTS, round(country / PERSONS_PER_SETTLEMENT))
     sweeps = np.where(kind < SCATTERED + ONE_HOME, 1, settlements)
     width = np.where(kind < SCATTERED, 1.0, np.where(kind < SCATTERED + ONE_HOME, HOME_WIDTH, SETTLEMENT_WIDTH))
     return np.asarray((position * sweeps + away * width) % 1.0)
+
+
+@compiled
+def _share_out(
+    ends: IntArray,
+    head: IntArray,
+    minor: NDArray[np.bool_],
+    bodies: NDArray[np.uint8],
+    follows: NDArray[np.bool_],
+    draws: FloatArray,
+    cell: NDArray[np.uint8],
+) -> None:
+    """Fill the cell of each person from those of the block, each once.
+
+    First the households whose members follow the householder get one cell that has enough bodies of both ages, as far
+    as there is one; the others share out what is left. ends: first row of each block's persons, and the end; bodies,
+    128 * adult + cell, have the same.
+    """
+    number = np.zeros(256, np.int64)  # of bodies that are left
+    kinds = np.empty(256, np.int64)  # that the block has
+    for block in range(len(ends) - 1):
+        start, end, several = ends[block], ends[block + 1], 0
+        for row in range(start, end):
+            if number[bodies[row]] == 0:
+                kinds[several] = bodies[row]
+                several += 1
+            number[bodies[row]] += 1
+        for turn in range(2):
+            row = start
+            while row < end:
+                leader, first, minors, together = head[row], row, 0, False
+                while row < end and head[row] == leader:
+                    minors += minor[row]
+                    together |= follows[row]
+                    row += 1
+                if together == (turn == 1):
+                    continue
+                wanted, rule = -1, ANY
+                if together:
+                    need = (minors, row - first - minors)
+                    wanted = _find_cell(number, kinds[:several], need, minor[leader], draws[leader])
+                    rule = ANY if wanted < 0 else SAME_CELL
+                cell[leader] = _take(number, kinds[:several], minor[leader], rule, wanted, draws[leader])
+                for member in range(first, row):
+                    if member != leader:
+                        rule = SAME_CELL if together else ANY
+                        cell[member] = _take(number, kinds[:several], minor[member], rule, cell[leader], draws[member])
+
+
+@compiled
+def _find_cell(number: IntArray, kinds: IntArray, need: tuple[int, int], minor: bool, draw: float) -> int:
+    """Return a cell at random that has the minors and the adults of `need`, by its bodies of this age; -1 for none."""
+    total, found = 0, -1
+    for turn in range(2):
+        left = draw * total
+        for kind in kinds:
+            same = kind & 127
+            if kind >> 7 != int(minor) and number[same] >= need[0] and number[128 + same] >= need[1]:
+                total += number[kind] * (turn == 0)
+                left -= number[kind]
+                if turn == 1 and left < 0:
+                    return int(same)
+                found = int(same)
+    return found
+
+
+@compiled
+def _take(number: IntArray, kinds: IntArray, minor: bool, rule: int, wanted: int, draw: float) -> int:
+    """Take a body of this age at random, by the strictest rule that one of them fits, and return its cell."""
+    while True:
+        total = 0
+        for turn in range(2):
+            left = draw * total
+            for kind in kinds:
+                if kind >> 7 == int(minor) or number[kind] == 0 or not _fits(kind & 127, rule, wanted):
+                    continue
+                total += number[kind] * (turn == 0)
+                left -= number[kind]
+                if turn == 1 and left < 0:
+                    number[kind] -= 1
+                    return int(kind & 127)
+        rule += 1
+
+
+@compiled
+def _fits(cell: int, rule: int, wanted: int) -> bool:
+    if rule == SAME_CELL:
+        return cell == wanted
+    return rule == ANY or cell % SETS == wanted % SETS

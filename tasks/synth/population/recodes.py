@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.synth.population.codes import CENRACE
+from tasks.synth.population.codes import CENRACE, SETS
 from tasks.synth.population.model import (
     ADULT_AGE,
     OWN_CHILDREN,
@@ -16,8 +16,7 @@ from tasks.synth.population.model import (
     SAME_SEX_PARTNER,
     SAME_SEX_SPOUSE,
     SPOUSE,
-    People,
-    Units,
+    Population,
 )
 
 _SPOUSE, _PARTNER, _SAME_SEX, _RELATIVE, _CHILD = 1, 2, 4, 8, 16
@@ -48,8 +47,9 @@ class Recodes:
     family: NDArray[np.uint8]
 
 
-def recode(units: Units, people: People) -> Recodes:
+def recode(population: Population) -> Recodes:
     """Return the recodes of all units."""
+    units, people = population.homes, population
     marks = _MARKS[people.role]
     marks[np.isin(people.role, OWN_CHILDREN) & (people.age < ADULT_AGE)] |= _CHILD
     lived_in = np.flatnonzero(units.size)
@@ -74,5 +74,5 @@ def recode(units: Units, people: People) -> Recodes:
     cplt = np.select([spouse, partner], [1 + same, 3 + same], 5)
     family = np.where(relative, relatives + 1, 0)
     hht, hht2, cplt, family = (np.where(household, code, 0).astype(np.uint8) for code in (hht, hht2, cplt, family))
-    race, hispanic = of_head(CENRACE[people.races]), of_head((people.hispanic + 1).astype(np.uint8))
+    race, hispanic = of_head(CENRACE[people.cell % SETS]), of_head(people.cell // SETS + 1)
     return Recodes(hht, hht2, cplt, race, hispanic, family)

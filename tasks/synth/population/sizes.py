@@ -12,13 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.synth.population.compiled_sizes import FloatArray, IntArray, convolve, mix, tilt
+from spine.compiled import compiled
+from tasks.synth.population.model import IntArray
+from tasks.synth.proportions import FloatArray, shares
 
 LARGEST = 60
 MOST_MEAN = 15  # persons in a household of a block, at most
 # Persons in households per household: (331,449,281 - 8,239,016) / 126,817,580 in 2020.
 MEAN = 2.549
 ROUNDS = 6  # of the fit
+EXACT = 64  # households after the next whose sum has a table
+WIDTH = 1200  # persons in a table
+NEGLIGIBLE = 1e-13  # of the weight of smaller sizes: 32-bit draws cannot tell
+LOWEST_MEAN, MEAN_STEP, MEANS = 1.0, 0.025, 600  # of the tilted laws
 
 
 def _law() -> FloatArray:
@@ -29,7 +35,12 @@ def _law() -> FloatArray:
 
 @dataclass(frozen=True)
 class SizeLaw:
-    """The base law of a state. weights: (LARGEST + 1,), times 2^s, which drops out and keeps sums within floats."""
+    """The base law of a state.
+
+    weights: (LARGEST + 1,), times 2^s, which drops out and keeps sums within floats. sums: of the weights of sums of 0
+    to EXACT sizes, (EXACT + 1, WIDTH). tilts: theta and variance of the laws weights[s] exp(theta s) that have the
+    means of the grid, (MEANS, 2).
+    """
 
     weights: FloatArray
     sums: FloatArray
@@ -39,7 +50,33 @@ class SizeLaw:
 def base_law(weights: FloatArray | None = None) -> SizeLaw:
     """Return a law with the tables of its sums."""
     weights = _law() * 2.0 ** np.arange(LARGEST + 1) if weights is None else weights
-    return SizeLaw(weights, convolve(weights), tilt(weights))
+    sums = [np.eye(1, WIDTH)[0]]
+    for _ in range(EXACT):
+        sums.append(np.convolve(sums[-1], weights)[:WIDTH])
+    means = LOWEST_MEAN + MEAN_STEP * np.arange(MEANS)
+    return SizeLaw(weights, np.array(sums), np.column_stack(_tilt(weights, np.maximum(means, 1 + 1e-4))))
+
+
+def _tilted(weights: FloatArray, theta: FloatArray) -> FloatArray:
+    """Return weights[s] exp(theta s), the largest exponent made 0."""
+    sizes = np.arange(len(weights))
+    return np.asarray(weights * np.exp(theta * (sizes - np.where(theta > 0, sizes[-1], 1))))
+
+
+def _tilt(weights: FloatArray, means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return theta and variance of the laws weights[s] exp(theta s) that have these means, by Newton's method."""
+    away = np.arange(len(weights)) - means[:, None]
+    theta = np.zeros(len(means))
+    for _ in range(60):
+        tilted = _tilted(weights, theta[:, None])
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        first = (tilted * away).sum(axis=1)
+        variance = np.maximum((tilted * away**2).sum(axis=1) - first**2, 1e-9)
+        step = np.clip(-first / variance, -1.0, 1.0)
+        theta += step
+        if np.abs(step).max() < 1e-10:
+            break
+    return theta, variance
 
 
 def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
@@ -53,7 +90,8 @@ def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
         return law
     pairs, blocks = np.unique(np.column_stack([occupied, persons])[lived_in], axis=0, return_counts=True)
     households, heads = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
-    target = _tilted(_law(), persons[lived_in].sum() / occupied[lived_in].sum())
+    theta, _ = _tilt(_law(), np.array([persons[lived_in].sum() / occupied[lived_in].sum()]))
+    target = shares(_tilted(_law(), theta))
     for _ in range(ROUNDS):
         mixture = mix(households, heads, blocks, law.weights, law.sums, law.tilts)
         ratio = np.ones(LARGEST + 1)
@@ -62,10 +100,92 @@ def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
     return law
 
 
-def _tilted(law: FloatArray, mean: float) -> FloatArray:
-    sizes, low, high = np.arange(len(law)), -30.0, 30.0
-    for _ in range(80):
-        theta = (low + high) / 2
-        tilted = law * np.exp(theta * sizes - max(theta * LARGEST, theta))
-        low, high = (theta, high) if (tilted @ sizes) < mean * tilted.sum() else (low, theta)
-    return np.asarray(tilted / tilted.sum())
+@compiled
+def weigh(
+    households: int, persons: int, weights: FloatArray, sums: FloatArray, tilts: FloatArray, chances: FloatArray
+) -> float:
+    """Fill `chances` with weights of the next size, where 2 or more `households` share `persons`; return the sum."""
+    others = households - 1
+    most, total = min(len(weights) - 1, persons - others), 0.0
+    chances[:] = 0.0
+    if others <= EXACT and persons < WIDTH:
+        for size in range(1, most + 1):
+            chances[size] = weights[size] * sums[others, persons - size]
+            total += chances[size]
+            if chances[size] < NEGLIGIBLE * total:
+                break
+        return total
+    mean = persons / households
+    at = min((mean - LOWEST_MEAN) / MEAN_STEP, MEANS - 1.001)
+    place = int(at)
+    part = at - place
+    theta = (1 - part) * tilts[place, 0] + part * tilts[place + 1, 0]
+    variance = (1 - part) * tilts[place, 1] + part * tilts[place + 1, 1]
+    for size in range(1, most + 1):
+        away = size - mean
+        chances[size] = weights[size] * np.exp(theta * away - away * away / (2 * others * variance))
+        total += chances[size]
+        if away > 0 and chances[size] < NEGLIGIBLE * total:
+            break
+    return total
+
+
+@compiled
+def mix(
+    households: IntArray,
+    persons: IntArray,
+    blocks: IntArray,
+    weights: FloatArray,
+    sums: FloatArray,
+    tilts: FloatArray,
+) -> FloatArray:
+    """Return the share of each size in blocks of these households and persons; blocks: how many there are."""
+    mixture, chances = np.zeros(len(weights)), np.zeros(len(weights))
+    for row in range(len(households)):
+        count = float(households[row] * blocks[row])
+        if households[row] == 1:
+            mixture[min(persons[row], len(weights) - 1)] += count
+            continue
+        total = weigh(households[row], persons[row], weights, sums, tilts, chances)
+        if total > 0:
+            mixture += chances * (count / total)
+    mixture /= mixture.sum()
+    return mixture
+
+
+@compiled
+def draw_sizes(
+    first: IntArray,
+    units: IntArray,
+    occupied: IntArray,
+    persons: IntArray,
+    size_draws: FloatArray,
+    vacancy_draws: FloatArray,
+    weights: FloatArray,
+    sums: FloatArray,
+    tilts: FloatArray,
+    size: IntArray,
+) -> None:
+    """Fill the sizes of each block's housing units, 0 for the vacant ones, which are anywhere among them.
+
+    first, units: the first row of a block's housing units, and their number. size_draws, vacancy_draws, size: by row.
+    """
+    chances = np.zeros(len(weights))
+    for block in range(len(first)):
+        households, rest = occupied[block], persons[block]
+        for place in range(units[block]):
+            row = first[block] + place
+            if vacancy_draws[row] * (units[block] - place) >= households:
+                size[row] = 0
+                continue
+            chosen = rest
+            if households > 1:
+                left = size_draws[row] * weigh(households, rest, weights, sums, tilts, chances)
+                chosen = 1
+                most = min(len(weights) - 1, rest - households + 1)
+                while chosen < most and (left >= chances[chosen] or chances[chosen] == 0.0):
+                    left -= chances[chosen]
+                    chosen += 1
+            size[row] = chosen
+            households -= 1
+            rest -= chosen

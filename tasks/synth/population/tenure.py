@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.synth.population.compiled_draws import Draws, Purpose
-from tasks.synth.population.households import Households
-from tasks.synth.population.model import NO_RENT, OWNED, OWNED_WITH_MORTGAGE, RENTED
+from tasks.synth.population.model import NO_RENT, OWNED, OWNED_WITH_MORTGAGE, RENTED, Households
 
 OWNERS = np.array([0, 0.80, 0.45, 0.45, 0.53])  # by type of household, own; 63.1% of all in 2020
 MORTGAGE_AGES, MORTGAGES = (35, 75), (0.90, 0.25)  # of owners, falling with the householder's age; own

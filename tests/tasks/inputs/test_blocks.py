@@ -19,7 +19,7 @@ from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.synth.blocks import grf_rows, read_blocks
+from tasks.synth.blocks import grf_text, read_blocks
 
 PERSONS = settings_for("pl94-persons", occupied_only=False)
 
@@ -101,7 +101,9 @@ def test_every_form_gives_the_spine_the_same_blocks(tmp_path: Path, table: pd.Da
 def test_every_form_gives_synthetic_persons_the_same_blocks(tmp_path: Path, table: pd.DataFrame, form: Form) -> None:
     blocks = read_blocks(form(tmp_path, table))
     assert blocks.population.tolist() == table["POP"].astype(int).tolist()
-    rows = pd.DataFrame([row.split("|") for row in grf_rows(blocks).decode().splitlines()], columns=[*blocks.columns])
+    rows = pd.DataFrame(
+        [row.split("|") for row in grf_text(blocks, header=False).decode().splitlines()], columns=[*blocks.columns]
+    )
     none = {"COUSUBFS": table["COUSUBFS"], "PLACEFS": table["PLACEFS"].where(table["PLACEFP"] != "99999", "9")}
     expected = table.assign(**none)
     assert list(rows) == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,15 +13,18 @@ from block_files import geographic_header, write_zip
 from scipy.stats import chi2
 
 from spine.redistricting import PERSON_AXES, PERSON_TABLES
+from tasks.detailed_dhca.person import PERSON
+from tasks.detailed_dhcb.household import HOUSEHOLD
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
+from tasks.s_dhc.records import KINDS
 from tasks.synth.population.compiled_draws import Draws, Purpose, philox
-from tasks.synth.population.compiled_sizes import draw_sizes, mix
 from tasks.synth.population.quarters import repair_quarters
-from tasks.synth.population.sizes import LARGEST, base_law, fit_law
+from tasks.synth.population.sizes import LARGEST, base_law, draw_sizes, fit_law, mix
 from tasks.synth.report import FIGURES
 from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
-from tasks.synth.writers import SYSTEMS
+from tasks.synth.writers.systems import SYSTEMS
+from tasks.top_down.input.records import COLUMNS
 
 EVERY = {name: name for name in SYSTEMS}
 
@@ -113,6 +117,28 @@ def table(path: Path) -> pd.DataFrame:
 
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
+
+
+def test_files_have_the_columns_that_the_systems_read(everything: Path) -> None:
+    expected = {
+        "detailed-dhca/person-records.txt": tuple(PERSON.fields),
+        "ddhcb/household-records.txt": tuple(HOUSEHOLD.fields),
+        **{f"sdhc/{name}.csv": tuple(kind.fields) for name, kind in KINDS.items()},
+        **{f"tda/{product}.txt": columns for product, columns in COLUMNS.items()},
+    }
+    assert {file: tuple(table(everything / file).columns) for file in expected} == expected
+
+
+def test_the_example_is_as_plausible_as_so_few_persons_can_be(everything: Path) -> None:
+    """Quarters are 2 to 3% of it in each state, some of every type; its groups have thresholds of their size."""
+    persons = table(everything / "tda/persons.txt")
+    share = (persons["GQTYPE_PL"] != "0").groupby(persons["TABBLKST"]).mean()
+    assert share.between(0.015, 0.035).all()
+    assert set(persons["GQTYPE_PL"]) == set("01234567")
+    households, config = (
+        json.loads((everything / f"params/{name}.json").read_text()) for name in ("config-ddhcb", "config")
+    )
+    assert households["thresholds_h_t3"] == config["thresholds_p"]
 
 
 def test_every_system_has_the_same_people(everything: Path) -> None:
@@ -232,10 +258,14 @@ def test_published_tables_are_kept_to_the_person(tmp_path: Path, everything: Pat
         counts[(slice(None), *cell)] = random.integers(0, 12, 90)
     counts[:20, 5, 1, 0, 3], counts[10, 2, 0, 0, 0], counts[30] = 9, 4, 0
     counts[31, :, 1] = 0  # a block of minors only
+    counts[41, 0, 1, 0, 0] += 40
+    counts[42] = 0
+    counts[42, 5, 1, 0, 0] = 7
     population = counts.sum(axis=(1, 2, 3, 4))
     households = counts[:, 0].sum(axis=(1, 2, 3))
     occupied = np.minimum(-(-households // 2), households)
-    occupied[40] = households[40] + 5
+    # More than persons; one for more than 15; some where nobody is, or nobody but in quarters.
+    occupied[40], occupied[41], occupied[30], occupied[42] = households[40] + 5, 1, 2, 1
     grf["POP"], grf["HU"] = population.astype(str), (occupied + 1).astype(str)
     files = segments(grf, counts, np.column_stack([occupied + 1, occupied]))
     source = write_zip(tmp_path / "wi2020.pl.zip", files)
@@ -245,7 +275,12 @@ def test_published_tables_are_kept_to_the_person(tmp_path: Path, everything: Pat
     (params / "config.json").write_text(config.replace('"max_race_codes": 4', '"max_race_codes": 6'))
     made = synthesize_blocks(source, params, tmp_path / "out", options)
     repaired = made.mark.facts["population"]["repaired"]
-    assert repaired == {"more occupied units than persons in them": 1}
+    few = -(-households[41] // 15)
+    assert repaired == {
+        "more occupied units than persons in them": 3,
+        "too few occupied units for the persons in them": 1,
+        "fewer units than occupied ones": int(few > 2),
+    }
     persons = table(tmp_path / "out/tda/persons.txt")
     row = pd.Series(range(90), index=pd.MultiIndex.from_frame(grf[BLOCK]))
     at = (row[pd.MultiIndex.from_frame(persons[BLOCK])].to_numpy(), persons["GQTYPE_PL"].astype(int))
@@ -261,7 +296,7 @@ def test_published_tables_are_kept_to_the_person(tmp_path: Path, everything: Pat
     units = table(tmp_path / "out/tda/units.txt")
     lived_in = units[units["HH_STATUS"] == "1"].groupby(BLOCK).size().reindex(row.index).fillna(0)
     expected = occupied.copy()
-    expected[40] = households[40]
+    expected[[30, 40, 41, 42]] = 0, households[40], few, 0
     assert (lived_in.to_numpy() == expected).all()
     assert made.mark.facts["population"]["given"].startswith("populations of blocks by voting age")
     counts[3, 0, 1, 0, 0] += 1  # and POP100 as it was
@@ -270,12 +305,32 @@ def test_published_tables_are_kept_to_the_person(tmp_path: Path, everything: Pat
         synthesize_blocks(source, params, tmp_path / "again", options)
 
 
+def test_published_persons_share_households_as_drawn_ones_do(das_data: Path, tmp_path: Path) -> None:
+    """A state's drawn persons, published as P.L. 94-171 tables and made again: of one race and ethnicity as often."""
+    shares, production = das_data / "ddhca_published_national.csv.gz", das_data / "params-2020-production"
+    options = Options(places={"tda": "tda"}, report=True)
+    synthesize_nation(production, tmp_path / "drawn", options, shares, states=["56"])
+    grf = table(tmp_path / "drawn/tda/GRF-C.txt")[:6000]
+    persons, units = (table(tmp_path / f"drawn/tda/{name}.txt").merge(grf[BLOCK]) for name in ("persons", "units"))
+    row = pd.Series(range(len(grf)), index=pd.MultiIndex.from_frame(grf[BLOCK]))
+    cells = persons[["GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"]].astype(int).to_numpy() - (0, 1, 1, 1)
+    counts = np.zeros((len(grf), 8, 2, 2, 63), np.int16)
+    np.add.at(counts, (row[pd.MultiIndex.from_frame(persons[BLOCK])].to_numpy(), *cells.T), 1)
+    lived_in = [units[units["HH_STATUS"].isin(codes)] for codes in (["1", "2"], ["1"])]
+    places = [row[pd.MultiIndex.from_frame(houses[BLOCK])].to_numpy() for houses in lived_in]
+    numbers = np.column_stack([np.bincount(place, minlength=len(grf)) for place in places])
+    grf["POP"], grf["HU"] = counts.sum(axis=(1, 2, 3, 4)).astype(str), numbers[:, 0].astype(str)
+    source = write_zip(tmp_path / "wi2020.pl.zip", segments(grf, counts, numbers))
+    made = synthesize_blocks(source, production, tmp_path / "made", options, shares)
+    assert made.mark.facts["population"]["repaired"] == {}
+    shared = [figure for figure in FIGURES if "of two and more" in figure.words]
+    assert {figure.words: figure.value(made.counts) for figure in shared if not figure.fits(made.counts)} == {}
+
+
 def test_a_state_is_plausible(das_data: Path, tmp_path: Path) -> None:
     options = Options(form="parquet", report=True)
     production = das_data / "params-2020-production"
     made = synthesize_nation(
         production, tmp_path / "out", options, das_data / "ddhca_published_national.csv.gz", states=["10", "44", "56"]
     )
-    far = {figure.words: figure.value(made.counts) for figure in FIGURES if not figure.fits(made.counts)}
-    assert not set(far) - {"households of two and more of one race"}, far
-    assert far.get("households of two and more of one race", 0.85) > 0.80
+    assert not {figure.words: figure.value(made.counts) for figure in FIGURES if not figure.fits(made.counts)}

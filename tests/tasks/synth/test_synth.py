@@ -15,13 +15,13 @@ from dhca_inputs import check_mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.detailed_dhca.person import PERSON
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.synth import files as synth_files
+from tasks.synth import states, write
 from tasks.synth.blocks import read_blocks
 from tasks.synth.proportions import apportion
 from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example
-from tasks.synth.writers.detailed_dhca import COLUMNS
 
 RACES = [f"QRACE{j}" for j in range(1, 9)]
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
@@ -30,8 +30,8 @@ BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stretch for each tract, so that a small file has many."""
-    monkeypatch.setattr(synth_files, "STRETCH_TRACTS", 1)
-    monkeypatch.setattr(synth_files, "ROW_GROUP_ROWS", 720)
+    monkeypatch.setattr(states, "STRETCH_TRACTS", 1)
+    monkeypatch.setattr(write, "ROW_GROUP_ROWS", 720)
 
 
 def table(path: Path) -> pd.DataFrame:
@@ -49,7 +49,7 @@ def assert_valid(data: Path, params: Path) -> pd.DataFrame:
     ethnicity = table(params / "ethnicity-characteristic-iterations.txt")
     config = json.loads((params / "config.json").read_text())
 
-    assert tuple(persons.columns) == COLUMNS
+    assert tuple(persons.columns) == tuple(PERSON.fields)
     assert (data / "person-records.txt").read_bytes().endswith(b"\n")
     assert persons["QAGE"].str.fullmatch("[0-9]{3}").all()
     assert persons["QAGE"].astype(int).between(0, 115).all()
@@ -231,7 +231,7 @@ def test_an_output_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_too_small_a_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synth_files.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
+    monkeypatch.setattr(write.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
     with pytest.raises(Refused, match=r"need 0\.0 GB and the disk has 0\.0 GB"):
         synthesize_example(tmp_path / "out", Options())
     assert not any(tmp_path.iterdir())
@@ -241,7 +241,7 @@ def test_a_disk_that_fills_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(synth_files.StreamDigest, "update", full)
+    monkeypatch.setattr(write.StreamDigest, "update", full)
     with pytest.raises(Failed, match="No space left on device; nothing was kept"):
         synthesize_example(tmp_path / "out", Options())
     assert not any(tmp_path.iterdir())

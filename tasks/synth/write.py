@@ -1,0 +1,206 @@
+"""Write data folders of a population: each system's records as text or Parquet, GRF-C.txt and states' totals.
+
+Threads make stretches of whole tracts (numpy and the kernels release the interpreter lock), and these are written in
+order. Draws are addressed by tract, so the bytes do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.inputs.marks import GRF_FILE
+from tasks.lifecycle.digests import StreamDigest, file_digest
+from tasks.lifecycle.errors import Refused
+from tasks.synth.blocks import grf_text
+from tasks.synth.report import Counts, count_figures
+from tasks.synth.states import OpenState
+from tasks.synth.writers.columns import Stretch, as_table, as_text
+from tasks.synth.writers.systems import System, Table
+
+Format = Literal["text", "parquet"]
+ROW_GROUP_ROWS = 1 << 20  # of Parquet, at least
+PARQUET_SHARE = 0.3  # of the bytes of text, at most
+BYTES_A_BLOCK = 60
+
+T = TypeVar("T")
+
+
+def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks: int, form: Format) -> None:
+    """Refuse a folder on a disk that has no room for these persons and blocks."""
+    share = 1.0 if form == "text" else PARQUET_SHARE
+    need = persons * share * sum(system.bytes_a_person for system in systems) + blocks * BYTES_A_BLOCK
+    free = shutil.disk_usage(folder).free
+    if need > free:
+        raise Refused(f"the files need {need / 1e9:.1f} GB and the disk has {free / 1e9:.1f} GB left")
+
+
+def write_data(
+    places: Mapping[Path, System],
+    states: Iterable[OpenState],
+    *,
+    form: Format = "text",
+    threads: int = 2,
+    report: bool = False,
+    wrote: Callable[[int], None] = lambda done: None,
+) -> tuple[dict[Path, dict[str, str]], Counts]:
+    """Write the persons of all states, in order, into the new folders of these systems.
+
+    Returns the digests of each folder's files by name, and counts of the population: units, with `report` those of
+    report.py too. It holds a few stretches and one state at a time. `wrote` receives the number of persons written so
+    far. Raises OSError.
+    """
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+    totals, counts = Counter[str](), Counter[str]()
+    geography = [place for place, system in places.items() if system.geography]
+    with ExitStack() as stack:
+        files = [_open(stack, place, table, form) for place, system in places.items() for table in system.tables]
+        grf = stack.enter_context(_DigestedFile(geography[0] / GRF_FILE)) if geography else None
+
+        def populate(state: OpenState, rows: slice, *, header: bool) -> tuple[str, int, Counter[str], list[Any]]:
+            stretch = state.populate(rows)
+            figures = Counter(count_figures(stretch)) if report else Counter[str]()
+            figures["units"] = len(stretch.population.tenure)
+            chunks = [file.lay_out(stretch, header) for file in files]
+            return state.state.code, len(stretch.population.age), figures, chunks
+
+        def jobs() -> Iterator[Callable[[], tuple[str, int, Counter[str], list[Any]]]]:
+            header = True
+            for state in states:
+                if grf is not None:
+                    grf.write(grf_text(state.blocks, header=header))
+                for rows in state.stretches():
+                    yield partial(populate, state, rows, header=header)
+                    header = False
+
+        for code, persons, figures, chunks in in_order(jobs(), threads):
+            for file, chunk in zip(files, chunks, strict=True):
+                file.write(chunk)
+            totals[code] += persons
+            counts += figures
+            wrote(totals.total())
+    digests = {place: {file.path.name: file.digest for file in files if file.path.parent == place} for place in places}
+    for place, system in places.items():
+        if grf is not None and system.geography:
+            digests[place][GRF_FILE] = grf.digest
+            _link(grf.path, place / GRF_FILE)
+        if system.totals:
+            lines = "".join(f"{state},{persons}\n" for state, persons in totals.items())
+            (place / system.totals).write_text("state,pop\n" + lines)
+            digests[place][system.totals] = file_digest(place / system.totals)
+    return digests, dict(counts)
+
+
+def _link(source: Path, place: Path) -> None:
+    if source != place:
+        try:
+            os.link(source, place)
+        except OSError:  # a file system without links
+            shutil.copyfile(source, place)
+
+
+def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
+    """Yield the results of the jobs in order; at most two per thread wait to be taken."""
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for job in jobs:
+            waiting.append(pool.submit(job))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+class _DigestedFile(io.RawIOBase):
+    """A new file that computes the digest of its content."""
+
+    def __init__(self, path: Path) -> None:
+        self._file, self._digest = path.open("xb"), StreamDigest()
+        self.path = path
+
+    @property
+    def digest(self) -> str:
+        """The digest of what was written."""
+        return self._digest.hexdigest()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._digest.update(data)
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _TextFile(_DigestedFile):
+    """The file of a table as text."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        super().__init__(path)
+        self._table = table
+
+    def lay_out(self, stretch: Stretch, header: bool) -> Any:
+        """Return what to write of a stretch; called by threads."""
+        return as_text(self._table.rows(stretch), self._table.delimiter, header=header)
+
+
+class _ParquetFile(_DigestedFile):
+    """The file of a table as Parquet, in row groups of several stretches."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        super().__init__(path)
+        self._table, self._held = table, list[pa.Table]()
+        self._writer: pq.ParquetWriter | None = None
+
+    def lay_out(self, stretch: Stretch, header: bool) -> Any:
+        """Return what to hold of a stretch; called by threads."""
+        return as_table(self._table.rows(stretch))
+
+    def write(self, data: Any) -> int:
+        """Hold rows, and write those held once they are many; bytes are the writer's."""
+        if not isinstance(data, pa.Table):
+            return super().write(data)
+        self._held.append(data)
+        if sum(map(len, self._held)) >= ROW_GROUP_ROWS:
+            self._flush()
+        return 0
+
+    def _flush(self) -> None:
+        rows = pa.concat_tables(self._held).unify_dictionaries()
+        self._held.clear()
+        if self._writer is None:  # without Arrow's schema it is read back as plain text
+            self._writer = pq.ParquetWriter(self, rows.schema, compression="zstd", store_schema=False)
+        self._writer.write_table(rows, row_group_size=len(rows))
+
+    def close(self) -> None:
+        if not self.closed:
+            if self._held:
+                self._flush()
+            if self._writer is not None:
+                self._writer.close()
+        super().close()
+
+
+def _open(stack: ExitStack, place: Path, table: Table, form: Format) -> _TextFile | _ParquetFile:
+    """Open the file of a table."""
+    if form == "text" or table.always_text:
+        return stack.enter_context(_TextFile(place / f"{table.name}.{table.extension}", table))
+    return stack.enter_context(_ParquetFile(place / f"{table.name}.parquet", table))

@@ -1,0 +1,119 @@
+"""Records of a populated stretch of a state as columns that share an index, and these as text and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spine.compiled import compiled
+from tasks.synth.blocks import Blocks, delimited, digits
+from tasks.synth.population.codes import Origins
+from tasks.synth.population.model import IntArray, Population
+from tasks.synth.population.recodes import Recodes, recode
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Whole tracts of a state, populated. facilities: as in `Tracts`. first_mafid: MAFID of the first unit."""
+
+    blocks: Blocks
+    facilities: IntArray
+    population: Population
+    origins: Origins
+    first_mafid: int
+
+    @cached_property
+    def recodes(self) -> Recodes:
+        """What the records of households say of them."""
+        return recode(self.population)
+
+    @cached_property
+    def households(self) -> IntArray:
+        """The rows of units with a household."""
+        return np.flatnonzero(self.population.homes.head >= 0)
+
+    @cached_property
+    def mafid(self) -> NDArray[np.bytes_]:
+        """MAFID of each unit, nine digits."""
+        return digits(self.first_mafid + np.arange(len(self.population.homes.size)), 9)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns whose values stand in the same row of their words. index: (n,), which row of `words` each record has."""
+
+    words: Mapping[str, NDArray[np.bytes_]]
+    index: NDArray[np.integer]
+
+
+def coded(name: str, words: list[str], index: NDArray[np.integer]) -> Columns:
+    """Return one column of few words."""
+    return Columns({name: np.array(words, "S")}, index)
+
+
+def as_text(groups: list[Columns], delimiter: bytes, *, header: bool) -> NDArray[np.uint8]:
+    """Return records as lines, with the header or without, as their bytes."""
+    words, starts, offsets, row = [], [np.zeros(1, np.int64)], [], 0
+    for number, group in enumerate(groups):
+        pieces, end = [*group.words.values()], b"\n" if number == len(groups) - 1 else delimiter
+        matrix = delimited(pieces, end=end, between=delimiter).view(np.uint8).reshape(len(pieces[0]), -1)
+        letters = matrix.ravel()
+        words.append(letters[letters != 0])  # a word that is shorter than its column has zeros behind it
+        starts.append((matrix != 0).sum(axis=1))
+        offsets.append(row)
+        row += len(matrix)
+    names = delimiter.join(name.encode() for group in groups for name in group.words) + b"\n"
+    ends = np.concatenate(starts).cumsum()
+    index = np.array([group.index for group in groups], np.int32)
+    first = np.frombuffer(names if header else b"", np.uint8)
+    return _join_words(first, np.concatenate(words), ends, np.array(offsets), index)
+
+
+@compiled
+def _join_words(
+    first: NDArray[np.uint8],
+    words: NDArray[np.uint8],
+    starts: IntArray,
+    offsets: IntArray,
+    index: NDArray[np.int32],
+) -> NDArray[np.uint8]:
+    """Return rows behind `first`, each the words of its columns one after the other.
+
+    words: of all columns. starts: of each word, and the end. offsets: where a column's words begin among them. index:
+    (columns, rows), which of its words.
+    """
+    columns, rows = index.shape
+    size = len(first)
+    for column in range(columns):
+        for row in range(rows):
+            word = offsets[column] + index[column, row]
+            size += starts[word + 1] - starts[word]
+    text, at = np.empty(size, np.uint8), len(first)
+    text[:at] = first
+    for row in range(rows):
+        for column in range(columns):
+            word = offsets[column] + index[column, row]
+            for place in range(starts[word], starts[word + 1]):
+                text[at] = words[place]
+                at += 1
+    return text
+
+
+def as_table(groups: list[Columns]) -> pa.Table:
+    """Return records as text columns, in dictionaries except MAFID; the values are those of the text file."""
+    return pa.table(
+        {name: _column(name, words, group.index) for group in groups for name, words in group.words.items()}
+    )
+
+
+def _column(name: str, words: NDArray[np.bytes_], index: NDArray[np.integer]) -> pa.Array:
+    if name == "MAFID":
+        return pa.array(words.astype(str), pa.string()).take(pa.array(index))
+    values, number = np.unique(words, return_inverse=True)
+    at = number.astype(np.int16)[index]
+    return pa.DictionaryArray.from_arrays(pa.array(at), pa.array(values.astype(str), pa.string()))

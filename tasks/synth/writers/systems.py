@@ -1,0 +1,205 @@
+"""What each system's files hold of a population (docs/spec/files.md): a table is its columns in order, by groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.inputs.block_codes import BLOCK_COLUMNS
+from tasks.lifecycle.errors import Refused
+from tasks.population_groups.record_kind import RACES
+from tasks.synth.blocks import digits
+from tasks.synth.population.ages import AGES
+from tasks.synth.population.codes import CENRACE, SETS
+from tasks.synth.population.model import ADULT_AGE, HOUSEHOLDER, IntArray
+from tasks.synth.writers.columns import Columns, Stretch, coded
+
+# HOUSEHOLD_TYPE by HHT: married couple; other family, male and female householder; nonfamily alone and not alone.
+TYPE_OF_HHT = ["0", "1", "2", "3", "4", "5", "4", "5"]
+_REGIONS = {  # census region and division: their states
+    "11": "09 23 25 33 44 50", "12": "34 36 42", "23": "17 18 26 39 55", "24": "19 20 27 29 31 38 46",
+    "35": "10 11 12 13 24 37 45 51 54", "36": "01 21 28 47", "37": "05 22 40 48",
+    "48": "04 08 16 30 32 35 49 56", "49": "02 06 15 41 53", "90": "72",
+}  # fmt: skip
+REGION_OF = {state: codes for codes, states in _REGIONS.items() for state in states.split()}
+RTYPE_UNIT, RTYPE_PERSON = ["2", "4"], ["3", "5"]  # of housing units, of group quarters
+_TWO_DIGITS = [f"{number:02d}" for number in range(64)]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of records. always_text: also where records are Parquet."""
+
+    name: str
+    rows: Callable[[Stretch], list[Columns]]
+    delimiter: bytes = b"|"
+    extension: str = "txt"
+    always_text: bool = False
+
+
+@dataclass(frozen=True)
+class System:
+    """A system's files. bytes_a_person: of text. geography: whether GRF-C is among them. totals: of states' persons."""
+
+    name: str
+    tables: tuple[Table, ...]
+    bytes_a_person: int
+    geography: bool = True
+    totals: str | None = None
+
+
+def _at_block(stretch: Stretch, unit: IntArray | slice) -> Columns:
+    """Return the columns that name the block of these units."""
+    return Columns({name: stretch.blocks.columns[name] for name in BLOCK_COLUMNS}, stretch.population.homes.block[unit])
+
+
+def _races(stretch: Stretch, cenrace: str, rows: IntArray | slice = slice(None)) -> list[Columns]:
+    """Return CENRACE (or what it is called), QRACE1 to QRACE8 and QSPAN of these persons."""
+    codes, origins, sets = stretch.population.codes, stretch.origins, stretch.population.cell % SETS
+    none, several = len(origins.race), codes.several
+    # A row of words for each code of a person who has no other, then one for each person with several.
+    index, single = codes.race.astype(np.int64), np.ones(len(sets), bool)
+    index[several], single[several] = none + np.arange(len(several)), False
+    of_code = np.zeros(none, np.uint8)
+    of_code[codes.race[single]] = sets[single]
+    number = np.full((none + len(several), 8), none)
+    number[:none, 0] = np.arange(none)
+    number[none:, 0], number[none:, 1:] = codes.race[several], codes.more
+    words = np.append(origins.race, b"Null")
+    columns = {cenrace: digits(CENRACE[np.concatenate([of_code, sets[several]])], 2)}
+    columns |= {name: words[number[:, place]] for place, name in enumerate(RACES)}
+    return [Columns(columns, index[rows]), Columns({"QSPAN": origins.span}, codes.span[rows])]
+
+
+def _person_records(stretch: Stretch) -> list[Columns]:
+    people, cell = stretch.population, np.arange(4 * AGES)
+    words = {
+        "QAGE": digits(cell % AGES, 3),
+        "QSEX": np.array(["1", "2"], "S")[cell // AGES % 2],
+        "HOUSEHOLDER": np.array(["False", "True"], "S")[cell // (2 * AGES)],
+    }
+    own = people.age.astype(np.int64) + AGES * people.sex + 2 * AGES * (people.role == HOUSEHOLDER)
+    return [Columns(words, own), _at_block(stretch, people.homes.unit), *_races(stretch, "CENRACE")]
+
+
+def _household_records(stretch: Stretch) -> list[Columns]:
+    rows, homes = stretch.households, stretch.population.homes
+    return [
+        _at_block(stretch, rows),
+        *_races(stretch, "HHRACE", homes.head[rows]),
+        coded("HOUSEHOLD_TYPE", TYPE_OF_HHT, stretch.recodes.hht[rows]),
+        coded("TEN", list("01234"), stretch.population.tenure[rows]),
+    ]
+
+
+def _identity(stretch: Stretch, unit: IntArray, rtype: list[str]) -> list[Columns]:
+    in_quarters = (stretch.population.homes.kind > 0).astype(np.int8)[unit]
+    return [coded("RTYPE", rtype, in_quarters), Columns({"MAFID": stretch.mafid}, unit)]
+
+
+def _sdhc_persons(stretch: Stretch) -> list[Columns]:
+    people, cell = stretch.population, np.arange(2 * SETS)
+    words = {"CENHISP": np.array(["1", "2"], "S")[cell // SETS], "CENRACE": digits(CENRACE[cell % SETS], 2)}
+    return [
+        *_identity(stretch, people.homes.unit, RTYPE_PERSON),
+        coded("QAGE", [str(age) for age in range(AGES)], people.age),
+        Columns(words, people.cell),
+        coded("RELSHIP", [str(role) for role in range(39)], people.role),
+    ]
+
+
+def _sdhc_units(stretch: Stretch) -> list[Columns]:
+    homes, recodes = stretch.population.homes, stretch.recodes
+    sizes, size = np.unique(homes.size, return_inverse=True)
+    return [
+        *_identity(stretch, np.arange(len(size)), RTYPE_UNIT),
+        coded("FINAL_POP", sizes.astype(str).tolist() or ["0"], size),
+        coded("NPF", [str(number) for number in range(98)], np.minimum(recodes.family, 97)),
+        coded("HHSPAN", list("012"), recodes.hispanic),
+        coded("HHRACE", _TWO_DIGITS, recodes.race),
+        coded("TEN", list("01234"), stretch.population.tenure),
+        coded("HHT", list("01234567"), recodes.hht),
+        coded("HHT2", _TWO_DIGITS[:13], recodes.hht2),
+        coded("CPLT", list("012345"), recodes.cplt),
+    ]
+
+
+def _sdhc_geo(stretch: Stretch) -> list[Columns]:
+    block, grf = stretch.population.homes.block, stretch.blocks.columns
+    of_state = REGION_OF[grf["TABBLKST"][0].decode()]
+    words = {name: grf[name] for name in BLOCK_COLUMNS} | {"TABBLKGRPCE": grf["TABBLK"].astype("S1")}
+    words |= {"REGIONCE": np.full(len(stretch.blocks), of_state[0], "S1")}
+    words |= {"DIVISIONCE": np.full(len(stretch.blocks), of_state[1], "S1")}
+    words |= {name: grf[name] for name in ("PLACEFP", "AIANNHCE")}
+    return [*_identity(stretch, np.arange(len(block)), RTYPE_UNIT), Columns(words, block)]
+
+
+def _tda_persons(stretch: Stretch) -> list[Columns]:
+    people, homes = stretch.population, stretch.population.homes
+    kind, adult, hispanic, races = np.unravel_index(np.arange(8 * 4 * SETS), (8, 2, 2, SETS))
+    words = {
+        "RTYPE": np.array(RTYPE_PERSON, "S")[(kind > 0).astype(int)],
+        "GQTYPE_PL": digits(kind, 1),
+        "VOTING_AGE": digits(adult + 1, 1),
+        "CENHISP": digits(hispanic + 1, 1),
+        "CENRACE": digits(CENRACE[races], 2),
+    }
+    at = homes.kind[homes.unit].astype(np.int64) * 2 + (people.age >= ADULT_AGE)
+    return [_at_block(stretch, homes.unit), Columns(words, at * 2 * SETS + people.cell)]
+
+
+def _tda_units(stretch: Stretch) -> list[Columns]:
+    homes = stretch.population.homes
+    status = np.where(homes.kind > 0, 2, homes.head < 0)
+    words = {"RTYPE": np.array(["2", "2", RTYPE_UNIT[1]], "S"), "HH_STATUS": np.array(["1", "2", "0"], "S")}
+    return [_at_block(stretch, slice(None)), Columns(words, status)]
+
+
+def _tda_quarters(stretch: Stretch) -> list[Columns]:
+    counts, grf = stretch.facilities, stretch.blocks.columns
+    code: NDArray[np.bytes_] = grf[BLOCK_COLUMNS[0]]
+    for name in BLOCK_COLUMNS[1:]:
+        code = np.char.add(code, grf[name])
+    words = {"tabblk": code, "hu": counts[:, 0].astype("S")}
+    words |= {f"gq{kind}": counts[:, kind].astype("S") for kind in range(1, counts.shape[1])}
+    return [Columns(words, np.flatnonzero(counts.sum(axis=1)))]
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System("detailed-dhca", (Table("person-records", _person_records),), 79),
+        System("ddhcb", (Table("household-records", _household_records),), 28),
+        System(
+            "sdhc",
+            (
+                Table("persons", _sdhc_persons, b",", "csv"),
+                Table("units", _sdhc_units, b",", "csv"),
+                Table("geo", _sdhc_geo, b",", "csv"),
+            ),
+            58,
+            geography=False,
+        ),
+        System(
+            "tda",
+            (
+                Table("persons", _tda_persons),
+                Table("units", _tda_units),
+                Table("quarters", _tda_quarters, b",", "csv", always_text=True),
+            ),
+            44,
+            totals="states.csv",
+        ),
+    )
+}
+
+
+def find_systems(names: Iterable[str]) -> tuple[System, ...]:
+    """Return the systems of these names, each once; `all` names all. Raises Refused for an unknown one."""
+    wanted = list(names)
+    if unknown := sorted(set(wanted) - {*SYSTEMS, "all"}):
+        raise Refused(f"{unknown[0]!r} is not a system: {', '.join(SYSTEMS)} or all")
+    return tuple(system for name, system in SYSTEMS.items() if name in wanted or "all" in wanted)
