@@ -218,7 +218,7 @@ def test_suppression_shows(repeated: tuple[Report, Path]) -> None:
     shares = report.workloads.set_index(["REGION_TYPE", "ITERATION_LEVEL", "SIZE"])
     assert shares[[*WORKLOADS, "SUPPRESSED"]].sum(axis=1).to_numpy() == pytest.approx(1)
     assert (shares.loc[["USA", "STATE"], "SUPPRESSED"].abs() < 1e-9).all()
-    assert (shares.loc[("TRACT", 2, "0"), "SUPPRESSED"] > 0.99).all()
+    assert (shares.loc[("TRACT", 2, "1-10"), "SUPPRESSED"] > 0.9).all()
     groups = shares["GROUPS"].unstack()
     assert (groups.drop(columns=ALL).sum(axis=1) == groups[ALL]).all()
 
