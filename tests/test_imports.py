@@ -137,9 +137,8 @@ RUN = (
     "estimate",
     "release",
     "check",
-    "declared",
 )
-AROUND = ("accuracy", "user_areas", "published")
+AROUND = ("accuracy", "user_areas", "published", "declared")
 
 
 def test_the_run_of_top_down_knows_only_steps_before_it_and_nothing_around_it() -> None:

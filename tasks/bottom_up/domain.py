@@ -15,7 +15,9 @@ A domain is a JSON document:
 named STATE has no other levels, and so has one whose levels look like codes of places, by the states they begin with;
 `not_places` lists factors that only look so, as AGE with levels 01 and 02. Without `states` a run is charged
 everywhere, and levels may be any codes: of another country, or of no place. All but `factors` may be left out. A group
-is the leading characters of a factor's levels. Everything here is public.
+is the leading characters of a factor's levels, or the code that `codes` gives to each. Everything here is public.
+
+A declaration of the TopDown Algorithm is a domain, too (declared_domain.py): one file for a table of one's own.
 
 Names and levels with which no release could be written are refused here, before anything is spent.
 """
@@ -36,12 +38,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from privacy.accounting.states import EVERYWHERE, check_states, states_of
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.exact import exact_number
+from tasks.bottom_up.declared_domain import domain_of
+from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import read_text, why
 from tasks.inputs.region_files import DIGITS, is_region
 from tasks.inputs.regions import Region
@@ -65,12 +69,27 @@ class Weight(BaseModel):
 
 
 class Group(BaseModel):
-    """A coarser factor: the first characters of another's levels, as the state of a county's code."""
+    """A coarser factor: the first characters of another's levels, as the state of a county's code, or `codes`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     of: str
-    first: int = Field(ge=1)
+    first: int | None = Field(default=None, ge=1)
+    codes: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Group:
+        if (self.first is None) != bool(self.codes):
+            raise ValueError("it has either first or codes")
+        return self
+
+    def code(self, level: str) -> str:
+        """Return the coarser level of a level of the factor. Raises ValueError where it has none."""
+        if self.first is not None:
+            return level[: self.first]
+        if level not in self.codes:
+            raise ValueError(f"the level {level!r} of {self.of} has no code in a group")
+        return self.codes[level]
 
 
 class Domain(BaseModel):
@@ -113,7 +132,11 @@ class Domain(BaseModel):
 
     def digest(self) -> str:
         """SHA-256 of the declaration."""
-        return sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+        content = self.model_dump(mode="json")
+        content["groups"] = {
+            name: {key: value for key, value in group.items() if value} for name, group in content["groups"].items()
+        }
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def factor_of(self, name: str) -> str:
         """Return the factor of a name: itself, or the one that it is a coarser form of."""
@@ -143,7 +166,7 @@ class Domain(BaseModel):
         for name in names:
             group = self.groups.get(name)
             factor = histogram.factor(self.factor_of(name))
-            texts = [level[: group.first] if group else level for level in factor.levels]
+            texts = [group.code(level) if group else level for level in factor.levels]
             known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
             levels.append(tuple(known))
             numbers.append((factor.name, np.array([known[text] for text in texts], np.int64)))
@@ -205,13 +228,16 @@ class Grouping:
 def read_domain(path: Path) -> Domain:
     """Read a declared domain. Raises Refused with the first fault, in one line."""
     try:
-        raw = json.loads(read_text(path), parse_float=exact_number, parse_int=exact_number)
+        raw = None if path.suffix == ".toml" else _read_json(path)
+        if raw is None or (isinstance(raw, dict) and "axes" in raw):
+            raw = domain_of(str(path), read_raw(str(path)))
         domain = Domain.model_validate(_whole_numbers(raw))
         histogram = domain.histogram
         for name, group in domain.groups.items():
             histogram.factor(group.of)
             if name in domain.factors:
                 raise ValueError(f"{name!r} is a factor and a group")
+            domain.grouping((name,))
         _check_writable(domain)
         check_states(domain.states)
         _check_covered(domain)
@@ -225,6 +251,10 @@ def read_domain(path: Path) -> Domain:
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
     return domain
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(read_text(path), parse_float=exact_number, parse_int=exact_number)
 
 
 def _check_writable(domain: Domain) -> None:

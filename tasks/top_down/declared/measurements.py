@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.journal import MarkName
+from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.declared.description import LEAVES_FILE, MEASUREMENTS, SETTINGS_FILE
-from tasks.top_down.declared.public_tables import PublicTables, read_raw
+from tasks.top_down.declared.public_tables import PublicTables
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.release.description import UNREADABLE
 

@@ -6,16 +6,12 @@ All paths are relative to the declaration. Every fault is a finding whose column
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spine.declaration.classes import classify
 from spine.declaration.declaration import Declaration, read_declaration
@@ -26,9 +22,9 @@ from spine.geography import IntArray
 from spine.noise import distinct_shares
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
-from tasks.inputs.files import digest_file, open_file, read_text, why
+from tasks.inputs.declarations import beside, read_columns, read_raw
+from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding
-from tasks.inputs.tables import LINE, read_table
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
@@ -74,28 +70,6 @@ class Declared:
         return Plan(declaration.product, self.hierarchy.spine, declaration.allocation, self.bounds, declaration.passes)
 
 
-def read_raw(path: str) -> dict[str, Any]:
-    """Return what a declaration's file says; numbers with a point are kept as text. Raises Refused."""
-    try:
-        text = read_text(path)
-        raw = json.loads(text, parse_float=str) if path.endswith(".json") else tomllib.loads(text, parse_float=str)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from None
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"{path}: {error}") from None
-    if not isinstance(raw, dict):
-        raise Refused(f"{path} is no declaration: it must be an object")
-    return raw
-
-
-def beside(path: str, file: str) -> str:
-    """Return the path of a file that a declaration names, relative to it."""
-    if "://" in file or file.startswith("/"):
-        return file
-    folder, slash, _ = path.rpartition("/")
-    return f"{folder}{slash}{file}"
-
-
 def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
     """Return what a declaration's public files hold, or None and what is wrong with them."""
     raw = read_raw(path)
@@ -107,11 +81,11 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
         return None, as_findings(path, [Fault(key, text)])
     form = declaration.form
     names = list(dict.fromkeys([form.leaves.key, *leaf_columns(declaration)]))
-    leaves, findings = _read_columns(beside(path, form.leaves.file), names, form.delimiter)
+    leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)
     totals = []
     for total in form.totals:
         columns = group_columns(declaration, total.of)
-        table, wrong = _read_columns(beside(path, total.file), [*columns, TOTAL_COLUMN], form.delimiter, more=True)
+        table, wrong = read_columns(beside(path, total.file), [*columns, TOTAL_COLUMN], form.delimiter, more=True)
         findings += wrong
         totals.append(table)
     if findings or leaves is None:
@@ -143,27 +117,6 @@ def group_columns(declaration: Declaration, of: Sequence[str]) -> list[str]:
     if len(of) == 1 and of[0] in names:
         return [column for level in declaration.levels[: names.index(of[0]) + 1] for column in level.columns]
     return list(of)
-
-
-def _read_columns(
-    path: str, names: Sequence[str], delimiter: str, *, more: bool = True
-) -> tuple[dict[str, tuple[str, ...]] | None, list[Finding]]:
-    """Return columns of a public table, text or Parquet, as text."""
-    file = path.rsplit("/", 1)[-1]
-    if not path.endswith(".parquet"):
-        table, findings = read_table(path, file, list(names), more=more, delimiter=delimiter)
-        if table is None or findings:
-            return None, findings
-        return {name: tuple(table[name].to_pylist()) for name in table.column_names if name != LINE}, []
-    try:
-        with open_file(path) as stream:
-            read = pq.read_table(stream)
-    except (OSError, pa.ArrowException) as error:
-        reason = why(error) if isinstance(error, OSError) else "it is no Parquet file"
-        return None, [Finding(file, f"the file cannot be read: {reason}")]
-    if missing := [name for name in names if name not in read.column_names]:
-        return None, [Finding(file, f"Missing columns: {missing}")]
-    return {name: tuple("" if value is None else str(value) for value in read[name].to_pylist()) for name in names}, []
 
 
 def _by_group(table: Mapping[str, Sequence[str]], key: str, path: str) -> tuple[dict[str, int], list[Finding]]:

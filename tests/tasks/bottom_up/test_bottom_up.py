@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import csv
 import json
 from collections import Counter
 from dataclasses import asdict, replace
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from declarations import BASE, LEAVES
 from dhca_inputs import HERE, Here, cut_files
 from sums_of_draws import pmf_of_sum
 
@@ -660,3 +664,39 @@ def test_a_domain_without_states_is_charged_everywhere(tmp_path: Path, run: RunD
     assert [(what, over) for what, over, faults in ledger.examine().found if faults or "account" in what] == [
         ("account long-form", "epsilon 1 of 1 in state 72")
     ]
+
+
+def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(tmp_path: Path) -> None:
+    declared = copy.deepcopy(BASE) | {"recodes": {"young": {"axis": "age", "starts": [0, 3]}}}
+    declared["axes"]["age"]["values"] = "0-9"
+    path = tmp_path / "small.json"
+    with open(tmp_path / "zones.csv", "w") as file:
+        csv.writer(file, lineterminator="\n").writerows([[*LEAVES], *zip(*LEAVES.values(), strict=True)])
+    path.write_text(json.dumps(declared))
+    domain = read_domain(path)
+    assert domain.factors == {
+        "zone": tuple(LEAVES["zone"]),
+        "DW": ("1", "2"),
+        "SEX": ("1", "2"),
+        "AGE": tuple(map(str, range(10))),
+    }
+    assert domain.grouping(("region",)).levels == (("1", "2"),)
+    assert domain.grouping(("district",)).levels == (("1/10", "1/9", "2/9"),)  # 9 names two districts
+    assert domain.grouping(("young",)).levels == (("0 to 2", "3 to 9"),)
+    assert domain.structural_zeros == ({"DW": "2", "AGE": "0"}, {"DW": "2", "AGE": "1"})
+    for words, change in {
+        "unit: accounts": {"records": "household"},
+        "age: 5 shares a cell": {"axes": BASE["axes"]},
+        "budget: it is missing": {"budget": None},
+        "leaves.file": {"leaves": {"file": "nowhere.csv", "key": "zone"}},
+    }.items():
+        changed = {key: value for key, value in (declared | change).items() if value is not None}
+        path.write_text(json.dumps(changed))
+        with pytest.raises(Refused, match=words):
+            read_domain(path)
+
+
+def test_a_domain_without_codes_has_the_digest_that_it_had() -> None:
+    domain = Domain.model_validate({"factors": {"A": ["11", "12"]}, "groups": {"S": {"of": "A", "first": 1}}})
+    content = domain.model_dump(mode="json") | {"groups": {"S": {"of": "A", "first": 1}}}
+    assert domain.digest() == sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -29,6 +29,7 @@ from spine.declaration.declaration import read_declaration
 from spine.production import allocation
 from spine.redistricting import PERSON_AXES, UNIT_AXES
 from spine.top_down import PASSES, PERSONS, query_group
+from tasks.inputs.declarations import read_raw
 from tasks.inputs.findings import read_findings
 from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.errors import Refused
@@ -42,7 +43,7 @@ from tasks.top_down.declared.estimate import open_measurements, write_estimate
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
-from tasks.top_down.declared.public_tables import find_faults, read_declared, read_raw
+from tasks.top_down.declared.public_tables import find_faults, read_declared
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.spend import planned_spend

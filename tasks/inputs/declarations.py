@@ -1,0 +1,59 @@
+"""Read the file of a declaration and its public tables (docs/declarations.md)."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.inputs.files import open_file, read_text, why
+from tasks.inputs.findings import Finding
+from tasks.inputs.tables import LINE, read_table
+from tasks.lifecycle.errors import Refused
+
+
+def read_raw(path: str) -> dict[str, Any]:
+    """Return what a declaration's file says; numbers with a point are kept as text. Raises Refused."""
+    try:
+        text = read_text(path)
+        raw = json.loads(text, parse_float=str) if path.endswith(".json") else tomllib.loads(text, parse_float=str)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{path}: {error}") from None
+    if not isinstance(raw, dict):
+        raise Refused(f"{path} is no declaration: it must be an object")
+    return raw
+
+
+def beside(path: str, file: str) -> str:
+    """Return the path of a file that a declaration names, relative to it."""
+    if "://" in file or file.startswith("/"):
+        return file
+    folder, slash, _ = path.rpartition("/")
+    return f"{folder}{slash}{file}"
+
+
+def read_columns(
+    path: str, names: Sequence[str], delimiter: str, *, more: bool = True
+) -> tuple[dict[str, tuple[str, ...]] | None, list[Finding]]:
+    """Return columns of a public table, text or Parquet, as text."""
+    file = path.rsplit("/", 1)[-1]
+    if not path.endswith(".parquet"):
+        table, findings = read_table(path, file, list(names), more=more, delimiter=delimiter)
+        if table is None or findings:
+            return None, findings
+        return {name: tuple(table[name].to_pylist()) for name in table.column_names if name != LINE}, []
+    try:
+        with open_file(path) as stream:
+            read = pq.read_table(stream)
+    except (OSError, pa.ArrowException) as error:
+        reason = why(error) if isinstance(error, OSError) else "it is no Parquet file"
+        return None, [Finding(file, f"the file cannot be read: {reason}")]
+    if missing := [name for name in names if name not in read.column_names]:
+        return None, [Finding(file, f"Missing columns: {missing}")]
+    return {name: tuple("" if value is None else str(value) for value in read[name].to_pylist()) for name in names}, []
