@@ -52,11 +52,32 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     assert len(listed) == 11 + 9 + 3 + 8
     table = open_release(release).view({"view": "table/ph7-ph7", "by_REGION_ID": "44", "by_ITERATION_CODE": "*"})
     assert table.sum.margin is not None
+    check_states_side_by_side(release)
     averages = pd.read_parquet(release / "averages/PH1.parquet")
     assert averages["ESTIMATE"].notna().any()
     assert "one housing unit is rewritten" in (release / "report.html").read_text()
     of_release, of_file = (json.loads(das("tune", source, "--json")[1]) for source in (release, config))
     assert of_release | {"source": str(config)} == of_file
+
+
+def check_states_side_by_side(release: Path) -> None:
+    """A state next to another: the rows of either for the same code and cell are neighbours, sums are of both."""
+    pages = open_release(release)
+    asked = {"view": "table/averages-ph1", "by_REGION_ID": "Rhode Island", "next_to": "09"}
+    found = pages.view(asked)
+    names, rows = found.table()
+    assert "NUMERATOR" not in {column.name for column in found.columns if column.filtered}
+    where = {name: at for at, name in enumerate(names)}
+    assert len(rows) == 2 * 10 * 3
+    for one, other in zip(rows[::2], rows[1::2], strict=True):
+        assert {one[where["REGION_ID"]], other[where["REGION_ID"]]} == {"09", "44"}
+        for name in ("ITERATION_CODE", "PH1_DATA_CELL"):
+            assert one[where[name]] == other[where[name]]
+    of = {name: value for name, value in asked.items() if name != "next_to"} | {"view": "table/ph7-ph7"}
+    single, both = (pages.view({**of, "by_ITERATION_CODE": "*", **more}) for more in ({}, {"next_to": "09"}))
+    assert both.sum.rows == 2 * single.sum.rows
+    (column,) = [column for column in both.columns if column.next_to is not None]
+    assert (column.name, column.chosen, column.next_to) == ("REGION_ID", "Rhode Island", "09")
 
 
 def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:

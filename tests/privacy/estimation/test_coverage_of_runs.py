@@ -31,10 +31,10 @@ def test_sets_of_ratios(law: Law, units: int) -> None:
     above, below = density_of_sum(law, 2), density(law)
     numerators = RNG.choice(values(above), RUNS, p=above / above.sum()) + int(2.5 * units)
     denominators = RNG.choice(values(below), RUNS, p=below / below.sum()) + units
-    held = 0
+    true, held = Fraction(int(2.5 * units), units) if units else Fraction(5, 2), 0
     for n, d in zip(numerators.tolist(), denominators.tolist(), strict=True):
         found = NoisyRatio(n, d, above, below, 0, 10).interval(Fraction(1, 20))
-        held += found.low <= Fraction(int(2.5 * units), units or 1) <= found.high or (not units and found.high >= 2.5)
+        held += found.low <= true <= found.high
     print(f"{law.name}, {units} units: {held / RUNS:.3f}")
     assert held / RUNS >= 0.95 - ALLOWED * sqrt(0.95 * 0.05 / RUNS)
 

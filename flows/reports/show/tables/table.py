@@ -29,11 +29,15 @@ DEPENDENT = "the errors of these rows depend on each other: no law gives the mar
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows of a table: a condition, the values of its question marks, and the columns of which one code was chosen."""
+    """Rows of a table: a condition, the values of its question marks, and the columns of which one code was chosen.
+
+    several: columns of which several codes were chosen, whose rows are shown next to each other.
+    """
 
     where: str = "true"
     given: tuple[Any, ...] = ()
     only: frozenset[str] = frozenset()
+    several: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,9 @@ class ReleaseTable:
     @property
     def keys(self) -> list[Column]:
         """The columns to filter by: those of codes, names and whole numbers that are not measured."""
-        return [one for one in self.columns if not one.role and one.type in ("string", "integer", "boolean")]
+        own = self.resource.key
+        kinds = ("string", "boolean") if own else ("string", "integer", "boolean")
+        return [one for one in self.columns if not one.role and (one.type in kinds or one.name in own)]
 
     def words(self, column: Column) -> Mapping[str, str]:
         """Return the words of a column's codes: of its categories, of regions, or of what a foreign key names."""
@@ -164,9 +170,9 @@ class ReleaseTable:
     def select(self, by: Mapping[str, str], text: str = "") -> Selection:
         """Return the rows with these codes, or words, by column, and with each word of a text in one of its columns.
 
-        A code with `*` behind it stands for all that begin with it, as `44*`.
+        A code with `*` behind it stands for all that begin with it, as `44*`. Several codes have commas between them.
         """
-        where, only = ["true"], set()
+        where, only, several = ["true"], set(), set()
         given: list[Any] = []
         for column in self.keys:
             if wanted := by.get(column.name):
@@ -177,8 +183,11 @@ class ReleaseTable:
                     given.append(wanted[:-1])
                     continue
                 where.append(f"list_contains(?, {name})")
-                given.append([wanted, *(code for code, said in words if said.casefold() == wanted.strip().casefold())])
-                only.add(column.name)
+                whole = any(said.casefold() == wanted.strip().casefold() for _, said in words)
+                parts = [wanted] if whole else wanted.split(",")
+                named = {part.strip().casefold() for part in parts}
+                given.append([*parts, *(code for code, said in words if said.casefold() in named)])
+                (several if len(parts) > 1 else only).add(column.name)
         for word in words_of(text):
             found = []
             for column in self.keys:
@@ -187,7 +196,7 @@ class ReleaseTable:
                 found.append(f"list_contains(?, {name}) OR starts_with(lower({name}), ?)")
                 given += [codes, word]
             where.append(f"({' OR '.join(found) or 'false'})")
-        return Selection(" AND ".join(where), tuple(given), frozenset(only))
+        return Selection(" AND ".join(where), tuple(given), frozenset(only), frozenset(several))
 
     def number(self, selection: Selection) -> int:
         """Return how many rows a selection has."""
@@ -196,11 +205,18 @@ class ReleaseTable:
         return int(number)
 
     def rows(self, selection: Selection, sort: str, shown: slice) -> list[Any]:
-        """Return rows of a selection, sorted by a column, downwards with `-` before its name; else largest first."""
+        """Return rows of a selection, sorted by a column, downwards with `-` before its name; else largest first.
+
+        Where several codes of a column were chosen, rows that differ in it alone are neighbours.
+        """
         name = sort.removeprefix("-")
         by = [column.name for column in self.columns if column.name == name]
         first = [f"{name_of(one)}{' DESC NULLS LAST' * sort.startswith('-')}" for one in by]
-        if not first and self.count:
+        if not first and selection.several:
+            types = {f"{{{one.name}}}" for one in self.keys} & {one.region for one in self.columns}
+            apart = {*selection.several, *(name[1:-1] for name in types)}
+            first = [name_of(one.name) for one in self.keys if one.name not in apart]
+        elif not first and self.count:
             first = [f"{name_of(self.count.name)} DESC"]
         order = ", ".join([*first, *(name_of(one.name) for one in self.keys)]) or "ALL"
         query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {limit(shown)}"

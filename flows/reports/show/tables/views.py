@@ -56,7 +56,7 @@ class TableList(View):
 class ColumnView:
     """A column: its name in the file, heading, unit, meaning and role; choices: its codes, if it has few.
 
-    chosen: the code or words that it is filtered by; filtered: whether it can be.
+    chosen: the code or words that it is filtered by; filtered: whether it can be; next_to: a second code, of a region.
     """
 
     name: str
@@ -68,6 +68,7 @@ class ColumnView:
     filtered: bool
     choices: Sequence[tuple[str, str]]
     chosen: str
+    next_to: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +137,11 @@ def table_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the codes or words by which an address filters columns."""
-    return {column.name: asked[f"by_{column.name}"] for column in table.keys if asked.get(f"by_{column.name}")}
+    """Return the codes or words by which an address filters columns; of regions one may be next to another."""
+    by = {column.name: asked[f"by_{column.name}"] for column in table.keys if asked.get(f"by_{column.name}")}
+    if table.place and (other := asked.get("next_to")) and (name := table.place.name) in by:
+        by[name] = f"{by[name]},{other}"
+    return by
 
 
 def region_of(table: ReleaseTable, places: Places) -> Column | None:
@@ -202,7 +206,9 @@ def _column_view(table: ReleaseTable, column: Column, words: Mapping[str, str], 
     choices = [(code, words.get(code, "")) for code in table.choices(column)] if filtered else []
     numeric = not filtered and column.type in ("integer", "number")
     about = column.name, column.title, column.unit, column.meaning, column.role
-    return ColumnView(*about, numeric, filtered, choices, by.get(column.name, ""))
+    code, _, other = by.get(column.name, "").partition(",") if choices else (by.get(column.name, ""), "", "")
+    next_to = other if column == table.place and len(choices) > 1 else None
+    return ColumnView(*about, numeric, filtered, choices, code, next_to)
 
 
 def _in_words(total: Sum, why: str) -> str:
