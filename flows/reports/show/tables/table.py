@@ -172,7 +172,9 @@ class ReleaseTable:
 
         A code with `*` behind it stands for all that begin with it, as `44*`. Several codes have commas between them.
         """
-        where, only, several = ["true"], set(), set()
+        where = ["true"]
+        only: set[str] = set()
+        several: set[str] = set()
         given: list[Any] = []
         for column in self.keys:
             if wanted := by.get(column.name):
