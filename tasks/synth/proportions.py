@@ -19,6 +19,11 @@ def shares(weights: FloatArray) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
+def fraction(numbers: FloatArray) -> FloatArray:
+    """Return numbers modulo 1; several times as fast as numpy's remainder."""
+    return np.asarray(numbers - np.floor(numbers))
+
+
 @dataclass(frozen=True)
 class Laws:
     """Laws over the same outcomes, drawn by inverse CDF: law i is on [i, i + 1), so that one search serves them all.

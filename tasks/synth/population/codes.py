@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
 from tasks.synth.population.model import RELATIVES, Codes, Households, IntArray
-from tasks.synth.proportions import Laws, make_laws, shares
+from tasks.synth.proportions import Laws, fraction, make_laws, shares
 
 # White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and Pacific Islander, Some Other Race
 MAJOR_RACES = 6
@@ -144,9 +144,9 @@ def draw_codes(
     further, rest = origins.counts.split(cell + number)
     several = np.flatnonzero(further)
     step, many, size = np.arange(8), further[several, None], SIZES[races[several, None]]
-    turn, rest = np.divmod(rest[several, None] * size, 1.0)  # which of the races comes first
-    spread = np.floor(rest * SPREADS) / SPREADS / 5
-    at = (point[several, None] + (step - spread * (step > 0)) / (many + 1)) % 1.0
+    turn = rest[several, None] * size  # which of the races comes first
+    spread = np.floor(fraction(turn) * SPREADS) / SPREADS / 5
+    at = fraction(point[several, None] + (step - spread * (step > 0)) / (many + 1))
     major = MEMBERS[races[several, None], (step + turn.astype(np.int64)) % size]
     at += hispanic[several, None] * MAJOR_RACES + major
     every = origins.codes.draw(at.ravel()).reshape(at.shape)

@@ -16,6 +16,7 @@ from spine.compiled import compiled
 from tasks.synth.population.codes import SETS, Origins
 from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
 from tasks.synth.population.model import Households, IntArray, Tracts
+from tasks.synth.proportions import fraction
 
 SCATTERED = 0.30  # share of persons whose origin has nothing to do with where they live
 ONE_HOME = 0.25  # share that lives near the one home of their group; the others near one of its settlements
@@ -48,7 +49,7 @@ def draw_races(
         _share_out(ends, homes.head_of, homes.minor, bodies, follows, chosen, cell)
         follows &= cell == cell[homes.head_of]
     near = draws.uniform(Purpose.NEIGHBOUR, homes.tract) * NEARBY
-    return cell, np.where(follows, (point[homes.head_of] + near) % 1.0, point)
+    return cell, np.where(follows, fraction(point[homes.head_of] + near), point)
 
 
 def _circle(tracts: Tracts, homes: Households, leads: NDArray[np.bool_], draws: Draws) -> FloatArray:
@@ -62,12 +63,12 @@ def _circle(tracts: Tracts, homes: Households, leads: NDArray[np.bool_], draws: 
     start = np.searchsorted(homes.tract, np.arange(len(tracts.codes)))[homes.tract]  # of each person's tract
     number = leads.cumsum() - leads
     number -= number[start]
-    kind = np.where(leads, (kind[start] + number * GOLDEN_KINDS) % 1.0, kind)
-    away = np.where(leads, (away[start] + number * GOLDEN) % 1.0, away)
+    kind = np.where(leads, fraction(kind[start] + number * GOLDEN_KINDS), kind)
+    away = np.where(leads, fraction(away[start] + number * GOLDEN), away)
     settlements = max(FEWEST_SETTLEMENTS, round(country / PERSONS_PER_SETTLEMENT))
     sweeps = np.where(kind < SCATTERED + ONE_HOME, 1, settlements)
     width = np.where(kind < SCATTERED, 1.0, np.where(kind < SCATTERED + ONE_HOME, HOME_WIDTH, SETTLEMENT_WIDTH))
-    return np.asarray((position * sweeps + away * width) % 1.0)
+    return fraction(position * sweeps + away * width)
 
 
 @compiled

@@ -1,0 +1,40 @@
+"""How fast `das synth` makes a state, and in how much memory: persons alone as text, and every system as Parquet.
+
+    python benchmarks/synth.py FOLDER [--state 39] [--params PARAMS]
+
+Start-up included, with kernels that are compiled already. Files go to FOLDER and are deleted again. A state is made by
+itself, one at a time, so the nation takes as long as its persons, and the memory of its largest state.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from measure import DATA, arguments, machine, measure_das
+
+FORMS = {"persons alone, text": (), "every system, Parquet": ("--for", "all", "--format", "parquet")}
+
+
+def main() -> None:
+    """Measure both and print a table."""
+    parser = arguments(__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--state", default="39")
+    parser.add_argument("--params", type=Path, default=DATA / "params-2020-production")
+    given = parser.parse_args()
+    print(machine())
+    for name, form in FORMS.items():
+        out = given.folder / "synth"
+        words = ("synth", "nation", out, "--states", given.state, "--params", given.params, *form)
+        measured, made = measure_das(*words)
+        held = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+        shutil.rmtree(out)
+        print(
+            f"{name}: {made['persons']:,} persons in {measured['seconds']:.1f} s, {measured['processor_seconds']:.1f} "
+            f"processor seconds, {measured['peak_bytes'] / 2**30:.2f} GiB, {held / 1e9:.2f} GB written"
+        )
+
+
+if __name__ == "__main__":
+    main()
