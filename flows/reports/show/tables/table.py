@@ -258,6 +258,8 @@ class ReleaseTable:
 
     def overlap(self, selection: Selection) -> str:
         """Return why the counts of a selection may not be summed, as a record may be in several; "" if they may."""
+        if selection.several:  # one may be within the other, or have its very noise
+            return "regions are shown next to each other"
         several = [one.title for one in self.columns if one.overlap and one.name not in selection.only]
         return f"a record counts in several rows: choose one {' and one '.join(several)}" if several else ""
 

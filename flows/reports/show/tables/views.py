@@ -132,7 +132,9 @@ def table_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[
         interval=[names.index(name) for name in interval] if len(interval) == 2 else [],
         sum=None if why else total,
         summed=_in_words(total, why) if total else "",
-        map=link(f"table-map/{resource.name}", **_as_options(by, query)) if region_of(table, places) else "",
+        map=link(f"table-map/{resource.name}", **_as_options(by, query))
+        if region_of(table, places) and not selection.several
+        else "",
     )
 
 
