@@ -4,66 +4,44 @@
     B   counts of several partitions, of whose parts any two are nested or disjoint
     C   else
 
-Rows of the parent and a laminar family of each child make a network: its rounding is a minimum-cost flow.
+Rows of the parent and a laminar family of each child make a network: its rounding is a minimum-cost flow. Counts that
+only close parts (none is least, most or equal) bound no sum, so they may cross and leave the network as it is.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from spine.declaration.declaration import Declaration
+from spine.declaration.declaration import Declaration, first_crossing
 from spine.top_down.histogram import Product
-from spine.top_down.queries import query_group
 
-OWN, FLOW = "own kernel", "minimum-cost flow"
+OWN, FLOW, GENERAL = "own kernel", "minimum-cost flow", "HiGHS"
 
 
 class Class(NamedTuple):
-    """kind: A, B or C. why: a sentence. refused: why it cannot be solved, empty where it can."""
+    """kind: A, B or C. why: a sentence. crossing: whether bounded sums cross, so that integers need HiGHS."""
 
     kind: Literal["A", "B", "C"]
     why: str
-    refused: str = ""
+    crossing: bool = False
 
 
 def classify(declaration: Declaration) -> Class:
     """Return the class of the constraints that a declaration puts on every child."""
-    form, product = declaration.form, declaration.product
-    partitions = list(dict.fromkeys(count.partition for count in form.counts))
-    limited = [count.partition for count in form.counts if any(isinstance(most, int) for most in count.most)]
-    if len(partitions) < len(form.counts):
-        return Class("C", f"{partitions[0]} has two sets of counts", "counts: give each partition's counts once")
+    form, product, partitions = declaration.form, declaration.product, declaration.form.partitions
     if len(partitions) <= 1:
-        what = f"counts of {partitions[0]}, and the whole" if partitions else "the whole alone"
-        refused = ""
-        if limited and not form.counts_are_totals:
-            refused = f"counts: a limit on the records of each counted of {limited[0]} is not solved: leave `most` out"
-        return Class("A", f"one partition: {what}", refused)
-    names = ", ".join(partitions)
+        return Class(
+            "A", f"one partition: counts of {partitions[0]}, and the whole" if partitions else "the whole alone"
+        )
     pair = first_crossing(product, partitions)
-    remedy = "; declare the counts of one of them"
     if pair is None:
-        why = f"any two parts of {names} are nested or disjoint"
-        return Class("B", why, f"counts: bounds of two partitions, {names}, are not solved{remedy}")
-    why = f"counts of {pair[0]} and {pair[1]} cross: of their parts around the cell ({pair[2]}) neither holds the other"
-    return Class("C", why, f"counts: {why}{remedy}")
-
-
-def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, str] | None:
-    """Return two partitions with parts that cross, and a cell that is in both; None where all parts are laminar."""
-    for one, other in combinations(partitions, 2):
-        fine, coarse = query_group(product, one), query_group(product, other)
-        pairs = np.unique((fine.coordinate * coarse.width + coarse.coordinate)[product.possible])
-        meets = np.bincount(pairs // coarse.width, minlength=fine.width), np.bincount(pairs % coarse.width)
-        crossing = (meets[0][pairs // coarse.width] > 1) & (meets[1][pairs % coarse.width] > 1)
-        if crossing.any():
-            first = pairs[np.flatnonzero(crossing)[0]]
-            inside = (fine.coordinate * coarse.width + coarse.coordinate == first) & product.possible
-            return one, other, cell_name(product, int(np.flatnonzero(inside)[0]))
-    return None
+        return Class("B", f"any two parts of {', '.join(partitions)} are nested or disjoint")
+    where = f"of their parts around the cell ({cell_name(product, pair[2])}) neither holds the other"
+    if bound := first_crossing(product, form.binding):
+        return Class("C", f"counts of {bound[0]} and {bound[1]} cross: {where}", crossing=True)
+    return Class("C", f"counts of {pair[0]} and {pair[1]} cross: {where}; one of them only closes parts that count 0")
 
 
 def cell_name(product: Product, cell: int) -> str:

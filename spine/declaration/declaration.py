@@ -5,23 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
+
+import numpy as np
 
 from spine.allocations import Allocation
 from spine.declaration.form import Fault, Form, Level, PassForm, read_form
 from spine.declaration.product import COLUMNS, read_product
 from spine.settings import AS_READ, Definition
 from spine.top_down.histogram import DETAILED, TOTAL, Product
-from spine.top_down.plan import MOST_PARTS, Passes
+from spine.top_down.plan import Passes
 from spine.top_down.queries import query_group
 
 REST = "rest"
 TWO_PASSES = (("total",), ("rest",))
 ONE_PASS = ((("rest",),), (("total", "rest"),))
+Split = dict[str, tuple[tuple[str, ...], ...]]  # by level the passes between the total's and the last
 TAKEN = ("solves", "dictionary", "datapackage", "manifest", "report", *COLUMNS)  # names in releases and runs
 MOST_QUERIES = 100  # of a level: numbers of a byte in the files of measurements
 LONGEST_GROUPS = 150  # characters of the names in the sentence of a neighbour relation
@@ -72,7 +75,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     faults += _totals(form)
     faults += _counts(form, product)
     chain = _chain(form, product, queries, faults)
-    first = _total_first(form, queries, faults)
+    first, earlier = _passes(form, product, queries, faults)
     given = form.passes or (PassForm(levels=("",)),)
     if len({each.band for each in given}) > 1 or not 0 < given[0].band < Fraction(1, 2):
         faults.append(Fault("passes.band", "levels have one band, above 0 and below 1/2"))
@@ -81,7 +84,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     if faults:
         return None, faults
     allocation = Allocation(AS_READ[form.mechanism], form.budget, shares, queries, form.name)
-    passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells)
+    passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells, earlier)
     return Declaration(form, product, allocation, passes), []
 
 
@@ -195,10 +198,11 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
             given = getattr(count, name)
             if (given or name == "columns") and len(given) != width:
                 yield Fault(f"{key}.{name}", f"it has {len(given)} entries for the {width} parts of {count.partition}")
-        if width > MOST_PARTS:
-            yield Fault(f"{key}.partition", f"{count.partition} has {width} parts, more than {MOST_PARTS}")
-        if len(form.counts) > 1:
-            break
+    for at, equal in enumerate(form.equal):
+        yield from _partition_faults(product, {f"equal.{at}.partition": equal.partition})
+    names = [each.partition for each in (*form.counts, *form.equal)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        yield Fault("counts", f"{twice} has two sets of counts: give each partition's once")
 
 
 def _chain(
@@ -212,7 +216,9 @@ def _chain(
     }
     if len(given) > 1:
         faults.append(Fault("passes.round", "levels have one chain: give the same in every pass"))
-    bounded = [form.counts[0].partition] if form.counts and any(form.counts[0].least) else []
+    bounded = form.binding
+    if not form.one_partition:
+        return _chain_of_sets(form, product, queries, given, faults)
     if not given:
         return _longest_chain(product, bounded, queries[form.levels[-1].name])
     chain = next(iter(given))
@@ -231,7 +237,45 @@ def _chain(
     return chain
 
 
-def _longest_chain(product: Product, bounded: list[str], asked: Mapping[str, Fraction]) -> tuple[str, ...]:
+def _chain_of_sets(
+    form: Form,
+    product: Product,
+    queries: Mapping[str, Mapping[str, Fraction]],
+    given: set[tuple[str, ...]],
+    faults: list[Fault],
+) -> tuple[str, ...]:
+    """Return the chain where bounds stand on several partitions: it nests with them, unless they cross themselves."""
+    try:
+        with_bounds = [] if first_crossing(product, form.binding) else form.binding
+        asked = [name for name in queries[form.levels[-1].name] if name not in (TOTAL, DETAILED)]
+        if given:
+            (chain,) = list(given)[:1]
+        else:
+            nested = {name: None for name in asked if not first_crossing(product, [*with_bounds, name])}
+            chain = _longest_chain(product, [], nested)
+        if wrong := first_crossing(product, [*with_bounds, *chain]):
+            faults.append(Fault("passes.round", f"{wrong[0]} and {wrong[1]} cross: round sums that nest"))
+    except ValueError as error:
+        faults.append(Fault("passes.round", str(error)))
+        return ()
+    return tuple(sorted(chain, key=lambda name: query_group(product, name).width))
+
+
+def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, int] | None:
+    """Return two partitions with parts that cross, and a cell that is in both; None where all parts are laminar."""
+    for one, other in combinations(partitions, 2):
+        fine, coarse = query_group(product, one), query_group(product, other)
+        together = fine.coordinate * coarse.width + coarse.coordinate
+        pairs = np.unique(together[product.possible])
+        meets = np.bincount(pairs // coarse.width, minlength=fine.width), np.bincount(pairs % coarse.width)
+        crossing = (meets[0][pairs // coarse.width] > 1) & (meets[1][pairs % coarse.width] > 1)
+        if crossing.any():
+            inside = (together == pairs[np.flatnonzero(crossing)[0]]) & product.possible
+            return one, other, int(np.flatnonzero(inside)[0])
+    return None
+
+
+def _longest_chain(product: Product, bounded: list[str], asked: Iterable[str]) -> tuple[str, ...]:
     """Return the longest chain of asked query groups, of which each refines the one before, from `bounded` on."""
     try:
         groups = sorted((query_group(product, name).width, name) for name in asked if name not in (TOTAL, DETAILED))
@@ -252,8 +296,13 @@ def refines(product: Product, fine: str, coarse: str) -> bool:
     return len(set(pairs.tolist())) == one.width
 
 
-def _total_first(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]) -> Iterator[str]:
-    """Return the levels whose totals are estimated first; by default all but the last, and the top where it is free."""
+def _passes(
+    form: Form, product: Product, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]
+) -> tuple[set[str], Split]:
+    """Return the levels whose totals are estimated first, and the passes of a level between that and the last.
+
+    By default the totals come first on all levels but the last, and at the top where it is free.
+    """
     names = [level.name for level in form.levels]
     given: dict[str, tuple[tuple[str, ...], ...]] = {}
     for at, each in enumerate(form.passes):
@@ -262,24 +311,41 @@ def _total_first(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faul
                 faults.append(Fault(f"passes.{at}.levels", f"there is no level {name}"))
             elif name in given:
                 faults.append(Fault(f"passes.{at}.levels", f"the level {name} has passes already"))
+            else:
+                faults += _pass_faults(product, f"passes.{at}.least_squares", each.least_squares, queries[name])
             given[name] = each.least_squares
-        if each.least_squares != TWO_PASSES and each.least_squares not in ONE_PASS:
-            faults.append(
-                Fault(
-                    f"passes.{at}.least_squares",
-                    'bands of further passes would cross the bounds: write [["total"], ["rest"]] or [["rest"]]',
-                )
-            )
         if any(text.endswith("!") and text != "total!" for text in each.round):
             faults.append(Fault(f"passes.{at}.round", "only the total comes before all that follows"))
-    first = {name for name in names if given.get(name, TWO_PASSES if name != names[-1] else ONE_PASS[0]) == TWO_PASSES}
+    by_level = {name: given.get(name, TWO_PASSES if name != names[-1] else ONE_PASS[0]) for name in names}
+    first = {name for name, own in by_level.items() if own[0] == (TOTAL,)}
+    earlier = {name: own[name in first : -1] for name, own in by_level.items()}
     for name in sorted(first, key=names.index):
         if TOTAL not in queries[name] and not _is_known(form, names.index(name)):
             faults.append(Fault(f"queries.{name}", "the total is estimated first, so the level must ask it"))
     if not form.totals and not form.counts_are_totals and names[0] not in first:
         text = "no total is declared: estimate it first, or counts that cannot be negative would add records to it"
         faults.append(Fault("passes", f"{names[0]}: {text}"))
-    return iter(first)
+    return first, {name: own for name, own in earlier.items() if own}
+
+
+def _pass_faults(
+    product: Product, key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str, Fraction]
+) -> Iterator[Fault]:
+    """Yield what is wrong with the passes of a level."""
+    if passes in (TWO_PASSES, *ONE_PASS):
+        return
+    named = [name for each in passes for name in each]
+    if twice := next((name for name in named if named.count(name) > 1), None):
+        yield Fault(key, f"{twice} is in two passes")
+    for name in named:
+        if name not in asked and name not in (REST, TOTAL):
+            yield Fault(key, f"{name} is not asked on the level")
+    if not passes or passes[-1] not in ((REST,), (DETAILED,)) or REST in (name for own in passes[:-1] for name in own):
+        yield Fault(key, 'the last pass is ["rest"]: the cells, and all that no pass before has named')
+    elif passes[-1] == (DETAILED,) and (left := next((name for name in asked if name not in (*named, TOTAL)), None)):
+        yield Fault(key, f"{left} is in no pass")
+    if any(TOTAL in own and own != (TOTAL,) for own in passes) or TOTAL in named[1:]:
+        yield Fault(key, "the total has the first pass, or none")
 
 
 def _is_known(form: Form, level: int) -> bool:

@@ -2,45 +2,58 @@
 
 A parent's whole numbers that meet its own declared figures must always divide among its children. Counts alone always
 do (each part is a transportation problem with lower bounds that sum to at most the supply). Declared totals of children
-may not: a child without room for a part must still reach its total. What children with totals can take together of each
-set of parts is the sum of what each can take (integral generalized polymatroids add up, Frank 1984), so all sets are
-compared with what the parent's own figures admit.
+may not: a child without room for a part must still reach its total. What children can take together of each set of
+parts is the sum of what each can take (integral generalized polymatroids add up, Frank 1984), so all sets are compared
+with what the parent's own figures admit. Where they differ, or bounds cross, each parent is estimated together with a
+division among all leaves below it; a hierarchy too large for that is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spine.declaration.form import Fault
+from spine.declaration.declaration import first_crossing
+from spine.declaration.form import EqualForm, Fault
 from spine.declaration.hierarchy import Hierarchy
-from spine.geography import BoolArray, IntArray
-from spine.top_down.bounds import Bounds, Totals, sum_bounds
-from spine.top_down.histogram import TOTAL
+from spine.geography import BoolArray, FloatArray, IntArray
+from spine.top_down import reference
+from spine.top_down.bounds import NO_LIMIT, Bounds, Sets, Totals, sum_bounds
+from spine.top_down.histogram import TOTAL, Product
+from spine.top_down.parent_problem import Leaves
+from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 
 LARGEST_COUNT = 1 << 40
+MOST_INTEGERS = 10_000  # of one problem for HiGHS
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
 
 
 class Figures(NamedTuple):
     """Declared figures in spine order.
 
-    counts: for each partition (leaves, parts). totals: for each declared total the (leaves,) group of every leaf, from
-    0, the names of the groups and their values.
+    counts, equal: for each partition (leaves, parts). totals: for each declared total the (leaves,) group of every
+    leaf, from 0, the names of the groups and their values.
     """
 
     counts: Sequence[IntArray]
     totals: Sequence[tuple[IntArray, Sequence[str], IntArray]]
+    equal: Sequence[IntArray] = ()
 
 
 def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, list[Fault]]:
     """Return the bounds of the geounits, or None and every fault of the declared figures against each other."""
     declaration, faults = hierarchy.declaration, []
+    form, sets = declaration.form, None
     counts, least, fixed = _counts(hierarchy, figures)
+    if not form.one_partition:
+        counts, sets = _sets(hierarchy, figures)
+        least = np.zeros(counts.shape[1], np.int64)
+    needed = counts * least if sets is None else sets.low[0] * (sets.member.sum(axis=1) == 1)
     found: list[tuple[int, Totals]] = []
     for at, (group, names, values) in enumerate(figures.totals):
         placed = _placed(hierarchy, group, values)
@@ -53,9 +66,24 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
             if len(names) < len(hierarchy.spine.starts[placed[0]]) and TOTAL not in declaration.queries(level):
                 text = f"its groups are of several units of {level}, which must ask the total"
                 faults.append(Fault(f"totals.{at}.of", text))
-            faults += _room(hierarchy, at, group, names, values, counts * least, counts > 0)
-    if fixed:
-        found.append((len(declaration.levels) - 1, Totals(np.arange(len(counts)), counts.sum(axis=1))))
+            if sets is not None and len(values) < len(hierarchy.spine.starts[placed[0]]):
+                faults.append(
+                    Fault(
+                        f"totals.{at}.of",
+                        "next to counts of several partitions, or limits, totals are of "
+                        "single geounits: declare other groups",
+                    )
+                )
+            faults += _room(hierarchy, at, group, names, values, needed, counts > 0)
+    if fixed or (sets is not None and form.counts_are_totals) or figures.equal:
+        own = (
+            figures.equal[0]
+            if figures.equal
+            else counts
+            if fixed
+            else figures.counts[[each.partition for each in form.counts].index(TOTAL)]
+        )
+        found.append((len(declaration.levels) - 1, Totals(np.arange(len(counts)), own.sum(axis=1))))
     faults += _without_cells(hierarchy, counts, least)
     if faults:
         return None, faults
@@ -63,19 +91,129 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
     if len({low for low, _ in found}) < len(found):
         return None, [Fault("totals", "two totals are of groups of one level: declare those of the finer groups alone")]
     try:
-        bound = sum_bounds(hierarchy.spine, counts, least, *found[:1], fixed=fixed)  # the lowest imply all above
+        bound = sum_bounds(hierarchy.spine, counts, least, *found[:1], fixed=fixed, sets=sets)  # the lowest imply all
     except ValueError as error:
         return None, [Fault("totals", str(error))]
     faults += _contradicting(hierarchy, found)
     if not faults and (stuck := not_inherited(hierarchy, bound)):
-        faults.append(Fault("counts", stuck))
+        bound, faults = _with_division(hierarchy, bound, stuck)
+    elif not faults and sets is not None:
+        bound = replace(bound, root_range=_root_range(hierarchy, bound))
     return (None if faults else bound), faults
+
+
+def _with_division(hierarchy: Hierarchy, bound: Bounds, stuck: str) -> tuple[Bounds, list[Fault]]:
+    """Return the bounds of estimates that are found together with a division among the leaves, or why there is none.
+
+    stuck: why a parent's numbers may not divide otherwise.
+    """
+    spine, product, key = hierarchy.spine, hierarchy.declaration.product, "counts"
+    sets, lowest = bound.sets, len(spine.levels) - 1
+    if any(totals is not None and len(totals.values) < len(totals.group) for totals in bound.totals):
+        return bound, [Fault(key, f"{stuck}: declare totals of single geounits alone")]
+    if sets is None:
+        parts = len(bound.least)
+        low = tuple(bound.lower_bound(level) for level in range(len(spine.levels)))
+        high = tuple(np.full(own.shape, NO_LIMIT) for own in low)
+        sets = Sets(np.eye(parts, dtype=bool), {str(product.bounded): np.arange(parts)}, low, high)
+    families = [1, *(int(spine.children(level).max()) for level in range(lowest))]
+    below = [np.bincount(spine.geounit_of_block(max(0, level - 1))).max() for level in range(len(spine.levels))]
+    cells, parts = int(product.possible.sum()), len(bound.least)
+    numbers = [family * cells + int(leaves) * parts for family, leaves in zip(families, below, strict=True)]
+    if max(numbers) > MOST_INTEGERS:
+        level = spine.levels[int(np.argmax(numbers))]
+        text = (
+            f"{stuck}: whole numbers that divide would need {max(numbers):,} unknowns at once in {level}, more than "
+            f"{MOST_INTEGERS:,}: declare totals and counts of fewer levels or parts, or a smaller table"
+        )
+        return bound, [Fault(key, text)]
+    certified = replace(bound, least=bound.least * 0, sets=sets._replace(certified=True))
+    span = range_of_root(hierarchy, certified)
+    if span is None:
+        return bound, [Fault(key, "no whole numbers meet all declared figures together")]
+    return replace(certified, root_range=span), []
+
+
+def _root_range(hierarchy: Hierarchy, bound: Bounds) -> tuple[int, int]:
+    """Return the fewest and most records of the first root, by its own figures."""
+    if len(bound.least) <= MOST_PARTS:
+        least, most = border(level_figures(hierarchy, bound, 0).at(slice(0, 1)))
+        return int(least[0, -1]), int(min(most[0, -1], NO_LIMIT))
+    figures = level_figures(hierarchy, bound, 0)  # each part is bounded by itself
+    free = figures.allowed[0] & ~figures.member.any(axis=0)
+    return int(figures.low[0].sum()), NO_LIMIT if free.any() else int(min(figures.high[0].sum(), NO_LIMIT))
+
+
+def range_of_root(hierarchy: Hierarchy, bound: Bounds) -> tuple[int, int] | None:
+    """Return the fewest and most records of a division among the leaves; None where there is none, by HiGHS."""
+    spine, sets, lowest = hierarchy.spine, bound.sets, len(hierarchy.spine.levels) - 1
+    assert sets is not None
+    known = [
+        (totals.group[spine.geounit_of_block(level)], totals.values)
+        for level, totals in enumerate(bound.totals)
+        if totals is not None
+    ]
+    cells = (
+        np.bincount(hierarchy.declaration.product.types, hierarchy.declaration.product.possible, len(bound.least)) > 0
+    )
+    leaves = Leaves(
+        np.zeros(spine.blocks, np.int64),
+        bound.allowed(lowest) & cells,
+        sets.low[lowest],
+        sets.high[lowest],
+        tuple(group for group, _ in known),
+        tuple(values for _, values in known),
+    )
+    return reference.range_of_total(leaves, sets.member)
+
+
+def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
+    """Return (leaves, parts) whether a leaf may have records in a part, as 0 and 1, and the bounds of sets of parts."""
+    declaration, product = hierarchy.declaration, hierarchy.declaration.product
+    form, parts = declaration.form, int(product.types.max()) + 1
+    counts = np.ones((len(hierarchy.keys), parts), np.int64)
+    counts &= np.bincount(product.types, product.possible, parts) > 0
+    members: dict[bytes, int] = {}
+    rows, lows, highs, numbers = [], [], [], {}
+    binding, declared = form.binding, [*zip(form.counts, figures.counts, strict=True)]
+    for each, own in [*declared, *zip(form.equal, figures.equal, strict=True)]:
+        group = query_group(product, each.partition)
+        coordinate = np.zeros(parts, np.int64)
+        coordinate[product.types] = group.coordinate
+        columns = getattr(each, "columns", ("equal",) * group.width)
+        least = [1] * group.width if isinstance(each, EqualForm) else each.least or [0] * group.width
+        most = [1] * group.width if isinstance(each, EqualForm) else each.most or [""] * group.width
+        number = np.full(group.width, -1)
+        for at, column in enumerate(columns):
+            if not column:
+                continue
+            inside = (coordinate == at) & (np.bincount(product.types, product.possible, parts) > 0)
+            counts[:, inside] &= (own[:, at] > 0)[:, None]
+            if each.partition not in binding or (not inside.any() and not own[:, at].any()):
+                continue
+            low = own[:, at] * int(least[at])
+            high = own[:, at] * most[at] if isinstance(most[at], int) else np.where(own[:, at], NO_LIMIT, 0)
+            at_set = members.setdefault(inside.tobytes(), len(rows))
+            if at_set == len(rows):
+                rows.append(inside)
+                lows.append(low)
+                highs.append(high)
+            else:
+                lows[at_set], highs[at_set] = np.maximum(lows[at_set], low), np.minimum(highs[at_set], high)
+            number[at] = at_set
+        if each.partition in binding:
+            numbers[each.partition] = number
+    crossing = first_crossing(product, binding) is not None
+    stacked = (np.column_stack(each) if each else np.zeros((len(counts), 0), np.int64) for each in (lows, highs))
+    low, high = stacked
+    member = np.array(rows, bool).reshape(-1, parts)
+    return counts, Sets(member, numbers, (low,), (high,), crossing)
 
 
 def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray, bool]:
     """Return the (leaves, parts) counts, the (parts,) least, and whether each leaf's records are as many as counted."""
     form, leaves = hierarchy.declaration.form, len(hierarchy.keys)
-    if not form.counts:
+    if not form.counts or not form.one_partition:
         return np.ones((leaves, 1), np.int64), np.zeros(1, np.int64), False
     (declared, *_), counts = form.counts, figures.counts[0].copy()
     least = np.array(declared.least or [0] * len(declared.columns), np.int64)
@@ -132,9 +270,7 @@ def _without_cells(hierarchy: Hierarchy, counts: IntArray, least: IntArray) -> l
         return []
     leaf, part = np.argwhere(wrong)[0].tolist()
     name = hierarchy.keys[leaf]
-    return [
-        Fault("counts.0.least", f"the leaf {name} needs records in part {part} of {product.bounded}: all are zeros")
-    ]
+    return [Fault("counts.0.least", f"the leaf {name} needs records in part {part} of {named(product)}: all are zeros")]
 
 
 def _contradicting(hierarchy: Hierarchy, totals: Sequence[tuple[int, Totals]]) -> list[Fault]:
@@ -159,62 +295,150 @@ def subsets(parts: int) -> BoolArray:
     return held
 
 
-def most_of_sets(allowed: BoolArray, lower: IntArray, total: IntArray) -> IntArray:
-    """Return the (geounits, sets) most records of each set of parts where lower bounds and totals hold.
+class Range(NamedTuple):
+    """The least and most of records in a part of a set (inside), in the rest of it (outside), and in all of it."""
 
-    allowed, lower: (geounits, parts). total: (geounits,).
+    inside: tuple[FloatArray, FloatArray]
+    outside: tuple[FloatArray, FloatArray]
+    whole: tuple[FloatArray, FloatArray]
+
+    def limited(self, low: FloatArray, high: FloatArray) -> Range:
+        """Return the range where the whole is between these, (geounits,)."""
+        (a, b), (c, d) = self.inside, self.outside
+        least, most = np.maximum(self.whole[0], low[:, None]), np.minimum(self.whole[1], high[:, None])
+        inside = np.maximum(a, least - d), np.minimum(b, most - c)
+        return Range(inside, (np.maximum(c, least - b), np.minimum(d, most - a)), (least, most))
+
+
+def border(figures: LevelFigures) -> tuple[FloatArray, FloatArray]:
+    """Return the (geounits, sets of parts) least and most records in each set of parts; least > most for none at all.
+
+    Figures that nest: each bounded set is the sum of the ranges inside it, limited; the sums are exact for whole
+    numbers, as a laminar family bounds an integral generalized polymatroid.
     """
-    sets = subsets(allowed.shape[1])
-    most: IntArray = np.where(allowed @ sets.T, total[:, None] - lower @ ~sets.T, 0)
-    return most
+    parts = figures.allowed.shape[1]
+    held, zero = subsets(parts).T, np.zeros((len(figures.allowed), 1 << parts))
+    ranges = {}
+    for part in range(parts):
+        most = np.where(figures.allowed[:, part], np.inf, 0.0)[:, None] + zero
+        inside, outside = np.where(held[part], most, 0.0), np.where(held[part], 0.0, most)
+        ranges[frozenset((part,))] = Range((zero, inside), (zero, outside), (zero, most))
+    everything = np.ones(parts, bool), *(np.full(len(zero), end) for end in (0.0, np.inf))
+    bounds = [*zip(figures.member, figures.low.T, figures.high.T, strict=True), everything]
+    if figures.total is not None:
+        bounds.append((everything[0], figures.total, figures.total))
+    for member, low, high in sorted(bounds, key=lambda each: each[0].sum()):
+        own = frozenset(np.flatnonzero(member).tolist())
+        below = [ranges.pop(each) for each in [*ranges] if each <= own]
+        sums = (tuple(sum(each[kind][end] for each in below) for end in (0, 1)) for kind in range(3))
+        if below:
+            ranges[own] = Range(*sums).limited(low, high)  # type: ignore[arg-type]
+    (all_parts,) = ranges.values()
+    empty = (all_parts.whole[0] > all_parts.whole[1])[:, :1]
+    least, most = all_parts.inside
+    return np.where(empty, np.inf, least), np.where(empty, -np.inf, most)
+
+
+class LevelFigures(NamedTuple):
+    """The figures of a level's geounits: allowed parts, bounded sets, and totals where they are known.
+
+    parent: (geounits,) on the level above.
+    """
+
+    allowed: BoolArray
+    member: BoolArray
+    low: FloatArray
+    high: FloatArray
+    total: FloatArray | None
+    parent: IntArray
+
+    def at(self, rows: slice) -> LevelFigures:
+        """Return the figures of some geounits."""
+        total = None if self.total is None else self.total[rows]
+        return LevelFigures(self.allowed[rows], self.member, self.low[rows], self.high[rows], total, self.parent[rows])
+
+
+def level_figures(hierarchy: Hierarchy, bound: Bounds, level: int) -> LevelFigures:
+    """Return the figures of a level; geounits that have a total together are one."""
+    product, totals = hierarchy.declaration.product, bound.totals[level]
+    first = np.arange(len(hierarchy.spine.starts[level]))
+    if totals is not None:
+        first = np.searchsorted(totals.group, np.arange(len(totals.values)))
+    cells = np.bincount(product.types, product.possible, len(bound.least)) > 0
+    member, low = np.eye(len(bound.least), dtype=bool), bound.lower_bound(level)
+    high = np.full(low.shape, NO_LIMIT)
+    if bound.sets is not None:
+        member, low, high = bound.sets.member, bound.sets.low[level], bound.sets.high[level]
+    limited = np.add.reduceat(high.astype(float), first)
+    return LevelFigures(
+        np.logical_or.reduceat(bound.allowed(level) & cells, first),
+        member,
+        np.add.reduceat(low, first).astype(float),
+        np.where(limited >= NO_LIMIT, np.inf, limited),
+        None if totals is None else totals.values.astype(float),
+        hierarchy.spine.parents[level][first] if level else first * 0,
+    )
 
 
 def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
     """Return which geounit's own figures admit numbers that its children cannot divide; an empty text for none.
 
-    Exact: a parent's numbers of parts divide if and only if they are at most, for every set of parts, what the children
-    can take of it together; the cells of a part divide like the part.
+    Exact where figures nest: a parent's numbers of parts divide if and only if of every set of parts they are at least
+    and at most what the children can have of it together; the cells of a part divide like the part. Where figures
+    cross, or parts are many, only what is plain is found to be inherited.
     """
-    spine, product = hierarchy.spine, hierarchy.declaration.product
-    cells = np.bincount(product.types, product.possible, len(bound.least)) > 0
+    spine, product, sets = hierarchy.spine, hierarchy.declaration.product, bound.sets
     known = [level for level, totals in enumerate(bound.totals) if totals is not None]
-    if not known or not max(known) or len(bound.least) == 1:
+    low = len(spine.levels) - 1 if sets is not None else max(known, default=0)
+    if not low or len(bound.least) == 1:
         return ""
-    low = max(known)
-    totals = bound.totals[low]
-    assert totals is not None
-    first = np.searchsorted(totals.group, np.arange(len(totals.values)))
-    allowed = np.logical_or.reduceat(bound.allowed(low) & cells, first)
-    lower = np.add.reduceat(bound.lower_bound(low), first)
-    parent, most = spine.parents[low][first], None
-    for level in range(low - 1, -1, -1):
-        geounits = len(spine.starts[level])
-        if most is None:
-            most = _summed(allowed, lower, totals.values, parent, geounits)
-        else:
-            most = np.add.reduceat(most, np.searchsorted(spine.parents[level + 1], np.arange(geounits)))
-        above = bound.totals[level]
-        assert above is not None
-        own = most_of_sets(bound.allowed(level) & cells, bound.lower_bound(level), above.values)
-        if (wrong := np.argwhere(most < own)).size:
-            at, chosen = wrong[0].tolist()
-            inside = [str(part) for part in np.flatnonzero(subsets(len(bound.least))[chosen]).tolist()]
-            return (
-                f"{hierarchy.names(level)[at]} may have {own[at, chosen]} records in parts {', '.join(inside)} of "
-                f"{product.bounded}, but the geounits below it, with their declared totals, only {most[at, chosen]}: "
-                f"declare totals of {spine.levels[level]} and above alone"
-            )
+    apart = sets is None or bool((sets.member.sum(axis=1) == 1).all())  # each part is bounded by itself
+    possible = np.bincount(product.types, product.possible, len(bound.least)) > 0
+    fixed = sets is not None and np.array_equal(sets.low[-1], sets.high[-1]) and sets.member[:, possible].any(0).all()
+    if apart and (fixed or max(known, default=0) == 0):
+        return ""
+    if sets is not None and sets.crossing:
+        return f"bounds of {' and '.join(sets.numbers)} cross, so what divides is not known beforehand"
+    if len(bound.least) > MOST_PARTS:
+        return f"the {len(bound.least)} parts of {named(product)} have more sets than can be compared"
+    found = None
+    for level in range(low, -1, -1):
+        figures = level_figures(hierarchy, bound, level)
+        own = _borders(figures)
+        if (none := np.flatnonzero(own[0][:, 0] > own[1][:, 0])).size:
+            return f"{hierarchy.names(level)[int(none[0])]} can meet no division of its declared figures"
+        if found is not None:
+            less, more = found[1] < own[1], found[0] > own[0]
+            if (wrong := np.argwhere(less | more)).size:
+                at, chosen = wrong[0].tolist()
+                inside = [str(part) for part in np.flatnonzero(subsets(len(bound.least))[chosen]).tolist()]
+                end = int(less[at, chosen])
+                return (
+                    f"{hierarchy.names(level)[at]} may have {own[end][at, chosen]:.0f} records in parts "
+                    f"{', '.join(inside)} of {named(product)}, but the geounits below it, with their declared figures, "
+                    f"only {'from ' * (1 - end)}{found[end][at, chosen]:.0f}"
+                )
+        parents = len(spine.starts[level - 1]) if level else 1
+        ends = np.zeros((parents, own[0].shape[1])), np.zeros((parents, own[0].shape[1]))
+        for sums, values in zip(ends, own, strict=True):
+            np.add.at(sums, figures.parent, values)
+        if level and (above := bound.totals[level - 1]) is not None:
+            first = np.searchsorted(above.group, np.arange(len(above.values)))
+            ends = np.add.reduceat(ends[0], first), np.add.reduceat(ends[1], first)
+        found = ends
     return ""
 
 
-def _summed(allowed: BoolArray, lower: IntArray, total: IntArray, parent: IntArray, parents: int) -> IntArray:
-    """Return the (parents, sets) sums of `most_of_sets` over the children of each parent, some children at a time."""
-    sets = 1 << allowed.shape[1]
-    most, step = np.zeros((parents, sets), np.int64), max(1, SETS_AT_ONCE // sets)
-    for at in range(0, len(total), step):
-        part = slice(at, at + step)
-        np.add.at(most, parent[part], most_of_sets(allowed[part], lower[part], total[part]))
-    return most
+def _borders(figures: LevelFigures) -> tuple[FloatArray, FloatArray]:
+    """Return `border`, some geounits at a time."""
+    step = max(1, SETS_AT_ONCE // (1 << figures.allowed.shape[1]) // 16)
+    found = [border(figures.at(slice(at, at + step))) for at in range(0, len(figures.allowed), step)]
+    return np.concatenate([least for least, _ in found]), np.concatenate([most for _, most in found])
+
+
+def named(product: Product) -> str:
+    """Return the names of what a product's parts are by."""
+    return product.bounded if isinstance(product.bounded, str) else " and ".join(product.bounded)
 
 
 def part_counts(hierarchy: Hierarchy, partition: str, cell: IntArray, row: IntArray, count: IntArray) -> IntArray:

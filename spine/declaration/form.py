@@ -131,6 +131,16 @@ class CountForm(_Part):
     most: tuple[int | Literal[""], ...] = ()
 
 
+class EqualForm(_Part):
+    """Equality of a partition's counts in every leaf with those of a published release, a folder.
+
+    The estimates have these counts, whatever the records have: the release is public, and read instead of them.
+    """
+
+    partition: str
+    release: str
+
+
 class PassForm(_Part):
     """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells."""
 
@@ -160,6 +170,7 @@ class Form(_Part):
     zeros: tuple[Zero, ...] = ()
     totals: tuple[TotalForm, ...] = ()
     counts: tuple[CountForm, ...] = ()
+    equal: tuple[EqualForm, ...] = ()
     passes: tuple[PassForm, ...] = ()
     histograms: Texts | None = None
 
@@ -167,6 +178,25 @@ class Form(_Part):
     def counts_are_totals(self) -> bool:
         """Return whether the counts are of whole leaves, one record each: totals."""
         return any(count.partition == "total" and count.least == count.most == (1,) for count in self.counts)
+
+    @property
+    def partitions(self) -> list[str]:
+        """Return the partitions that have declared counts."""
+        return list(dict.fromkeys(each.partition for each in (*self.counts, *self.equal)))
+
+    @property
+    def binding(self) -> list[str]:
+        """Return the partitions whose counts do more than close the parts that count 0."""
+        bound = [
+            each.partition for each in self.counts if any(each.least) or any(isinstance(n, int) for n in each.most)
+        ]
+        return list(dict.fromkeys([*bound, *(each.partition for each in self.equal)]))
+
+    @property
+    def one_partition(self) -> bool:
+        """Return whether declared are fewest records of the parts of one partition, or none: no sets, no limits."""
+        limited = any(isinstance(most, int) for count in self.counts for most in count.most)
+        return len(self.counts) + len(self.equal) <= 1 and not self.equal and (not limited or self.counts_are_totals)
 
 
 def read_form(raw: Mapping[str, Any]) -> tuple[Form | None, list[Fault]]:

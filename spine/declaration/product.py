@@ -106,7 +106,7 @@ def read_product(form: Form) -> tuple[Product | None, list[Fault]]:
         tuple(axes.values()),
         (Count("total", f"{form.records}s"),),
         recodes=tuple(recodes.values()),
-        bounded=form.counts[0].partition if form.counts else TOTAL,
+        bounded=(form.partitions or [TOTAL])[0] if form.one_partition else tuple(form.partitions),
         zeros=zeros,
     )
     if not faults and not product.possible.any():

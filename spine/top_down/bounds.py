@@ -7,12 +7,16 @@ data: states' populations, and living quarters by type, of which every group-qua
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
+
+NO_LIMIT = 1 << 50  # records: as an upper bound none
 
 
 @dataclass(frozen=True)
@@ -26,19 +30,39 @@ class Totals:
     values: IntArray
 
 
+class Sets(NamedTuple):
+    """Bounds of sets of parts, where bounds stand on more than one partition, or have upper limits.
+
+    member: (sets, parts). numbers: of each bounded query group the (coordinates,) set of each, -1 where it has no
+    bound. low, high: for each level (geounits, sets) fewest and most records. crossing: whether two sets overlap and
+    neither holds the other. certified: whether a parent's numbers may not divide among the leaves below it unless a
+    division is found together with them.
+    """
+
+    member: BoolArray
+    numbers: Mapping[str, IntArray]
+    low: tuple[IntArray, ...]
+    high: tuple[IntArray, ...]
+    crossing: bool = False
+    certified: bool = False
+
+
 @dataclass(frozen=True)
 class Bounds:
     """What is declared on every level of a spine.
 
     counts: for each level (geounits, parts). least: (parts,) fewest records for each counted. totals: for each level
     those of its geounits, None where none are declared. fixed: whether the count of the first part is the number of
-    records of a geounit itself, as of housing units.
+    records of a geounit itself, as of housing units. sets: bounds of sets of parts.
+    root_range: fewest and most records of the only root, where `sets` has bounds.
     """
 
     counts: tuple[IntArray, ...]
     least: IntArray
     totals: tuple[Totals | None, ...]
     fixed: bool = False
+    sets: Sets | None = None
+    root_range: tuple[int, int] | None = None
 
     def allowed(self, level: int) -> BoolArray:
         """Return (geounits, parts) whether a geounit may have records in a part."""
@@ -52,6 +76,11 @@ class Bounds:
         """Return the (geounits,) numbers of records where they are fixed."""
         return self.counts[level][:, 0]
 
+    def nearest_total(self, noisy: int) -> int:
+        """Return the number of records of the only root that its bounds admit, next to a noisy one."""
+        low, high = self.root_range or (int(self.lower_bound(0).sum()), NO_LIMIT)
+        return min(max(noisy, low), high)
+
     @property
     def lowest_totals(self) -> Totals:
         """Return the totals of the lowest level that has some; ValueError where none are declared."""
@@ -62,11 +91,17 @@ class Bounds:
 
 
 def sum_bounds(
-    spine: Spine, counts: IntArray, least: IntArray, *totals: tuple[int, Totals], fixed: bool = False
+    spine: Spine,
+    counts: IntArray,
+    least: IntArray,
+    *totals: tuple[int, Totals],
+    fixed: bool = False,
+    sets: Sets | None = None,
 ) -> Bounds:
     """Sum what is declared of leaves up a spine; a total of groups is known on all levels above, as their sum.
 
-    counts: (leaves, parts) in spine order. totals: with the index of their level. ValueError for counts of another
+    counts: (leaves, parts) in spine order. totals: with the index of their level. sets: with the bounds of the leaves
+    alone. ValueError for counts of another
     shape, or a group of geounits that has no one parent.
     """
     if counts.shape != (spine.blocks, len(least)) or (counts < 0).any():
@@ -82,4 +117,17 @@ def sum_bounds(
             sums = np.bincount(of_group, declared.values, len(spine.starts[upper])).astype(np.int64)
             declared = Totals(np.arange(len(spine.starts[upper])), sums)
             found[upper] = found[upper] or declared
-    return Bounds(tuple(np.add.reduceat(counts, starts, axis=0) for starts in spine.starts), least, tuple(found), fixed)
+    summed = tuple(np.add.reduceat(counts, starts, axis=0) for starts in spine.starts)
+    return Bounds(summed, least, tuple(found), fixed, sets and _summed_sets(spine, sets))
+
+
+def _summed_sets(spine: Spine, sets: Sets) -> Sets:
+    """Return the bounds of sets on all levels: a sum with a leaf without a limit has none."""
+    (low,), (high,) = sets.low, sets.high
+    free = high >= NO_LIMIT
+    lows, highs = [], []
+    for starts in spine.starts:
+        lows.append(np.add.reduceat(low, starts))
+        limit = np.add.reduceat(np.where(free, 0, high), starts)
+        highs.append(np.where(np.logical_or.reduceat(free, starts), NO_LIMIT, limit))
+    return sets._replace(low=tuple(lows), high=tuple(highs))

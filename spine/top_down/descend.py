@@ -5,20 +5,21 @@ It reads `OwnAnswers`: the program's, or those of another estimator.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import process_time
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from spine.geography import IntArray
 from spine.top_down import totals, units
-from spine.top_down.bounds import Totals
+from spine.top_down.bounds import NO_LIMIT, Totals
 from spine.top_down.histogram import Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.own_answers import OwnAnswers, Siblings
-from spine.top_down.parent_problem import ParentProblem
-from spine.top_down.plan import Plan
-from spine.top_down.solve_parent import EstimationError, Solver, solve, to_integers
+from spine.top_down.parent_problem import Leaves, ParentProblem
+from spine.top_down.plan import MOST_PARTS, Plan
+from spine.top_down.solve_parent import By, EstimationError, Solver, solve, to_integers
 
 
 class Solve(NamedTuple):
@@ -26,7 +27,8 @@ class Solve(NamedTuple):
 
     level: index of the children's level. parent: number of the parent on the level above (at the roots: of the state).
     children, cells: the size of the problem. iterations: of least squares. solver: what gave the result. violation:
-    the most by which that misses a band or bound. rounding: "flow", or "highs" where the flow failed.
+    the most by which that misses a band or bound. rounding: "flow", "highs" where the flow failed, or "general"
+    where bounds cross and HiGHS is the first method.
     least_squares_seconds, rounding_seconds: processor time.
     """
 
@@ -37,14 +39,14 @@ class Solve(NamedTuple):
     iterations: int
     solver: Solver
     violation: float
-    rounding: Literal["flow", "highs"]
+    rounding: By
     least_squares_seconds: float
     rounding_seconds: float
 
     @property
     def failed(self) -> bool:
         """Return whether the first attempt was not good enough."""
-        return self.solver != "own" or self.rounding != "flow"
+        return self.solver != "own" or self.rounding == "highs"
 
 
 def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
@@ -65,8 +67,7 @@ def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Sol
             )
         if plan.spine.levels[0] not in plan.passes.total_first or not len(siblings.total):
             return _root(plan, 0, None, 0, siblings)
-        noisy = int(np.rint(siblings.total[0]))
-        return _root(plan, 0, max(noisy, int(plan.bounds.lower_bound(0).sum())), 0, siblings)
+        return _root(plan, 0, plan.bounds.nearest_total(int(np.rint(siblings.total[0]))), 0, siblings)
     total = np.zeros(number, np.int64)
     for at, value in enumerate(declared.values.tolist()):
         parts = np.flatnonzero(declared.group == at)
@@ -98,7 +99,10 @@ def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblin
         return _estimates(0, root, np.zeros((0, 1), np.int64), cells[:0]), []
     problem = _problem(plan, 0, (root, root + 1), siblings, cells, NO_INTEGERS)
     if total is not None:
-        problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
+        # Where bounds cross, not every total between the fewest and the most records may be one of whole numbers.
+        free = problem.general and plan.bounds.totals[0] is None
+        known = {} if free else {"total": np.array([total])}
+        problem = problem.with_totals(np.array([float(total)]), **known)
     x, made = _solve(plan, 0, group, problem)
     return _estimates(0, root, x, cells), [made]
 
@@ -144,18 +148,28 @@ def _parent(
         groups, group = np.unique(declared.group[slice(*children)], return_inverse=True)
         declared = Totals(group, declared.values[groups])
         if len(groups) == len(group) and not len(siblings.total):
-            return _solve(plan, level, parent, problem.with_totals(declared.values.astype(float)))
+            return _solve(plan, level, parent, _with_declared(problem, declared))
     if not len(siblings.total):
         raise ValueError(f"the level {plan.spine.levels[level]} must ask the total, which is estimated first")
     by_type = np.bincount(problem.parent.quarters_type, problem.parent.counts).astype(float)
     at = slice(children[0] - siblings.first, children[1] - siblings.first)
     total, weight = siblings.total[at], siblings.total_weight[at]
+    if len(problem.parent.sets) or len(by_type) > MOST_PARTS:
+        if declared is not None:
+            return _solve(plan, level, parent, _with_declared(problem, declared))
+        nearest = totals.totals_in_sets(total, weight / weight.max(), problem.parent, by_type)
+        return _solve(plan, level, parent, problem.with_totals(nearest, plan.passes.band))
     pass_0 = total, weight / weight.max(), problem.parent.allowed, problem.parent.lower_bound.astype(float), by_type
     if declared is None:
         return _solve(plan, level, parent, problem.with_totals(totals.totals(*pass_0), plan.passes.band))
     by_group = totals.totals_in_groups(*pass_0, declared.group, declared.values)
     problem = problem.with_totals(by_group, state=declared.group, state_totals=declared.values)
     return _solve(plan, level, parent, problem)
+
+
+def _with_declared(problem: ParentProblem, declared: Totals) -> ParentProblem:
+    """Return the problem of children whose totals are declared, one by one."""
+    return problem.with_totals(declared.values.astype(float), state=declared.group, state_totals=declared.values)
 
 
 def _problem(
@@ -165,8 +179,9 @@ def _problem(
 
     counts: the parent's, empty at a root.
     """
-    types, quarters_type = np.unique(plan.product.types[cells], return_inverse=True)
-    of_children, by_type = slice(*children), np.argsort(quarters_type, kind="stable")
+    part_of_cell, part_of = plan.parts[level]
+    types, quarters_type = np.unique(part_of_cell[cells], return_inverse=True)
+    of_children, by_type, types = slice(*children), np.argsort(quarters_type, kind="stable"), part_of[types]
     # Copies: what was read from a file may be read-only, another type to numba.
     cells, counts = np.array(cells[by_type], np.int64), np.array(counts[by_type[: len(counts)]], np.int64)
     constraints = Parent(
@@ -175,24 +190,84 @@ def _problem(
         counts=counts,
         allowed=np.ascontiguousarray(plan.bounds.allowed(level)[of_children, types].T),
         lower_bound=np.ascontiguousarray(plan.bounds.lower_bound(level)[of_children, types].T),
-        nested=np.ascontiguousarray(plan.nested[:, cells]),
+        nested=np.ascontiguousarray(plan.nested[0][:, cells]),
         cell_weight=plan.passes.cell_weight,
     )
-    return ParentProblem(siblings.objective(*children, cells), constraints)
+    problem = ParentProblem(siblings.objective(*children, cells), constraints)
+    sets, earlier = plan.bounds.sets, plan.passes.earlier.get(plan.spine.levels[level], ())
+    if sets is None and not earlier:
+        return problem
+    sums = (np.ascontiguousarray(plan.coordinates(each)[:, cells]) for each in earlier)
+    return replace(
+        problem,
+        parent=_with_sets(plan, level, of_children, types, constraints),
+        earlier=tuple((make(*children, cells), own) for make, own in zip(siblings.earlier, sums, strict=True)),
+        leaves=_leaves(plan, level, children, types) if sets and sets.certified else None,
+        general=sets is not None and (sets.crossing or sets.certified),
+    )
+
+
+def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, parent: Parent) -> Parent:
+    """Return the constraints with the bounds of sets; the parts' own are among these where passes divide the parts.
+
+    types: (types,) the declared part of each type.
+    """
+    sets, nested_set = plan.bounds.sets, plan.nested[1][:, parent.cells]
+    if sets is not None:
+        member, low, high = sets.member[:, types], sets.low[level][of_children].T, sets.high[level][of_children].T
+    else:
+        parts = np.unique(types)
+        member, low = parts[:, None] == types, plan.bounds.lower_bound(level)[of_children, parts].T
+        high = np.full(low.shape, NO_LIMIT)
+        if plan.bounds.least.any():  # the first nested sums are the parts
+            nested_set[0] = np.searchsorted(parts, types[parent.quarters_type])
+    return parent._replace(
+        lower_bound=np.zeros(parent.lower_bound.shape, np.int64),
+        sets=np.ascontiguousarray(member),
+        low_of=np.ascontiguousarray(low, float),
+        high_of=np.ascontiguousarray(high, float),
+        nested_set=np.ascontiguousarray(nested_set),
+    )
+
+
+def _leaves(plan: Plan, level: int, children: tuple[int, int], types: IntArray) -> Leaves | None:
+    """Return the leaves below these children; None where they are leaves themselves."""
+    spine, sets, lowest = plan.spine, plan.bounds.sets, len(plan.spine.levels) - 1
+    assert sets is not None
+    if level == lowest:
+        return None
+    own = spine.geounit_of_block(level)
+    rows = np.flatnonzero((own >= children[0]) & (own < children[1]))
+    groups, values = [], []
+    for below in range(level + 1, lowest + 1):
+        if (declared := plan.bounds.totals[below]) is not None:
+            chosen, group = np.unique(declared.group[spine.geounit_of_block(below)[rows]], return_inverse=True)
+            groups.append(group)
+            values.append(declared.values[chosen])
+    allowed = plan.bounds.allowed(lowest)[rows][:, types]
+    low, high = sets.low[lowest][rows], sets.high[lowest][rows]
+    return Leaves(own[rows] - children[0], allowed, low, high, tuple(groups), tuple(values))
 
 
 def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:
     """Solve the least squares of one parent and round it; the counts are in the order of ascending cells."""
     start = process_time()
-    x, iterations, solver, violation = solve(problem)
+    limited, before = problem, 0
+    for objective, sums in problem.earlier:
+        x, more, *_ = solve(replace(limited, objective=objective))
+        before, limited = before + more, limited.banded(x, sums, plan.passes.band)
+    x, iterations, solver, violation = solve(limited)
     middle = process_time()
-    if not len(problem.parent.counts) and not len(problem.parent.total):  # a root without a declared total
-        total = max(np.rint(x.sum()), problem.parent.lower_bound.sum())
-        problem = problem.with_totals(np.array([total]), total=np.array([int(total)]))
+    known = len(problem.parent.counts) or len(problem.parent.total)
+    if not known and not problem.general:  # a root without a declared total
+        total = plan.bounds.nearest_total(int(np.rint(x.sum())))
+        problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
     whole, by = to_integers(problem, x, plan.has_total_pass(level), plan.rounding == "l1")
     end = process_time()
     cells, children = x.shape
-    made = Solve(level, parent, children, cells, iterations, solver, violation, by, middle - start, end - middle)
+    made = Solve(
+        level, parent, children, cells, before + iterations, solver, violation, by, middle - start, end - middle
+    )
     return whole[np.argsort(problem.parent.cells)], made
 
 

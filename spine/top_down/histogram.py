@@ -21,8 +21,8 @@ DETAILED, TOTAL = "detailed", "total"  # query groups that every histogram has
 class Product:
     """The schema of a histogram: its axes and their groups, which queries ask, and what is counted of its cells.
 
-    counts: those that have a name. tables: the cells of the published tables, by table. bounded: the query whose
-    coordinates part the cells by what is declared of a geounit (`bounds.Bounds`); by default all cells are one part.
+    counts: those that have a name. tables: the cells of the published tables, by table. bounded: the queries whose
+    coordinates together part the cells by what is declared of a geounit (`bounds.Bounds`); by default one part.
     zeros: structural zeros, the conditions that no record meets.
     """
 
@@ -31,7 +31,7 @@ class Product:
     counts: tuple[Count, ...]
     tables: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
     recodes: tuple[Recode, ...] = ()
-    bounded: str = TOTAL
+    bounded: str | tuple[str, ...] = TOTAL
     zeros: tuple[Condition, ...] = ()
 
     @property
@@ -85,7 +85,11 @@ class Product:
     @cached_property
     def types(self) -> IntArray:
         """Return the (cells,) part of every cell by what is declared: its type of living quarters."""
-        return self.partition(self.bounded)[0]
+        if isinstance(self.bounded, str):
+            return self.partition(self.bounded)[0]
+        together = np.stack([self.partition(name)[0] for name in self.bounded])
+        parts: IntArray = np.unique(together, axis=1, return_inverse=True)[1].reshape(-1)
+        return parts
 
     @cached_property
     def possible(self) -> BoolArray:

@@ -31,7 +31,9 @@ STEP = 1e-7  # persons: the largest change in one iteration at which it stops
 MAX_ITERATIONS = 5000
 BOUND = 1e-7  # persons by which a lower bound may be missed before it is imposed
 MISSED = 1e-6  # persons by which a group may miss its band: more is a failure
-NO_FLOATS, NO_INTEGERS = np.zeros(0), np.zeros(0, np.int64)
+NARROW = 1.0  # records between the bounds of a set that is imposed from the start
+NO_FLOATS, NO_INTEGERS, NO_SETS = np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0), np.bool_)
+NO_BOUNDS, NO_ROWS = np.zeros((0, 0)), np.zeros((0, 0), np.int64)
 
 
 def gradient(objective: Any, out: FloatArray) -> None:
@@ -251,6 +253,8 @@ class Parent(NamedTuple):
     of each cell in the nested query groups whose sums the integers keep close to, coarse to fine. low, high:
     (children,) bands of the totals. total: (1,) of all children at a root. state, state_totals: (children,) and
     (states,), where the children's totals are declared for groups of them. cell_weight: of the cells in the rounding.
+    sets: (sets, types) of bounded sets of types, low_of, high_of: (sets, children) their bounds. nested_set:
+    (groups, n) the set that each nested sum is, -1 for none; lower bounds of types are the first nested group's.
     """
 
     cells: IntArray
@@ -265,6 +269,10 @@ class Parent(NamedTuple):
     state: IntArray = NO_INTEGERS
     state_totals: IntArray = NO_INTEGERS
     cell_weight: int = 1
+    sets: BoolArray = NO_SETS
+    low_of: FloatArray = NO_BOUNDS
+    high_of: FloatArray = NO_BOUNDS
+    nested_set: IntArray = NO_ROWS
 
 
 class Solution(NamedTuple):
@@ -293,6 +301,9 @@ def least_squares(
     scale, weight = 0.0, np.empty(w.shape)
     for c in range(children):
         scale = max(scale, w[0, c])
+    for q in range(1, len(w) if scale == 0.0 else 0):  # a pass that does not ask the cells
+        for c in range(children):
+            scale = max(scale, w[q, c])
     for q in range(len(w)):
         for c in range(children):
             weight[q, c] = w[q, c] / scale
@@ -305,19 +316,24 @@ def least_squares(
 def minimum(objective: Any, a: FloatArray, initial: FloatArray, parent: Parent, careful: bool, stop: float) -> Solution:
     """Return the minimum of an objective under the parent's constraints.
 
-    a: (cells, children) 1 / majorizer. initial: where to start (its first rows are the cells). Lower bounds of types
-    are imposed when the solution without them misses them; at most types + 1 times.
+    a: (cells, children) 1 / majorizer. initial: where to start (its first rows are the cells). Lower bounds of types,
+    and bounds of sets that are not narrow, are imposed when the solution without them misses them.
     """
     n, children = a.shape
     lower_bound, types = parent.lower_bound, len(parent.lower_bound)
-    onto = polytope(a, parent.counts, parent.quarters_type, types, parent.low, parent.high)
-    point = start(n, children, types)
+    onto = polytope(a, parent.counts, parent.quarters_type, types, parent.low, parent.high, parent.sets)
+    for s in range(len(parent.sets)):
+        for c in range(children):
+            if parent.high_of[s, c] - parent.low_of[s, c] <= NARROW:
+                impose(onto, parent, s, c)
+    point = start(n, children, len(onto.active))
     v = np.empty((n, children))
     for i in range(n):
         for c in range(children):
             v[i, c] = max(initial[i, c], 0.0) if a[i, c] > 0.0 else 0.0
     for c in range(children):
-        point.levels[types, c] = max(onto.lo[types, c], 0.0)
+        for g in range(types, len(onto.active)):
+            point.levels[g, c] = max(onto.lo[g, c], 0.0)
     project(onto, v, point.levels.copy(), 1e-4, point)
     iterations = 0
     while True:
@@ -329,30 +345,64 @@ def minimum(objective: Any, a: FloatArray, initial: FloatArray, parent: Parent, 
                 if not onto.active[t, c] and point.sums[t, c] < lower_bound[t, c] - BOUND:
                     onto.active[t, c], imposed = True, True
                     onto.lo[t, c] = point.levels[t, c] = lower_bound[t, c]
+        for s in range(len(parent.sets)):
+            g = types + 1 + s
+            for c in range(children):
+                low, high = parent.low_of[s, c], parent.high_of[s, c]
+                if not onto.active[g, c] and not low - BOUND <= point.sums[g, c] <= high + BOUND:
+                    impose(onto, parent, s, c)
+                    imposed = imposed or onto.active[g, c]
+                    point.levels[g, c] = min(high, max(low, point.sums[g, c]))
         if not imposed:
             break
     return Solution(point.x, iterations, step, missed)
 
 
 @compiled
+def impose(onto: Polytope, parent: Parent, s: int, c: int) -> None:
+    """Impose the bounds of a set on a child that may have records in it."""
+    g = len(parent.lower_bound) + 1 + s
+    onto.active[g, c] = onto.mu[g, c] > 0.0
+    onto.lo[g, c], onto.hi[g, c] = parent.low_of[s, c], parent.high_of[s, c]
+
+
+@compiled
 def polytope(
-    a: FloatArray, counts: IntArray, quarters_type: IntArray, types: int, low: FloatArray, high: FloatArray
+    a: FloatArray,
+    counts: IntArray,
+    quarters_type: IntArray,
+    types: int,
+    low: FloatArray,
+    high: FloatArray,
+    sets: BoolArray,
 ) -> Polytope:
     """Return the polytope with the bands of the totals, where there are some, and no other group yet."""
-    children = a.shape[1]
-    active = np.zeros((types + 1, children), np.bool_)
-    lo, hi, mu = np.zeros((types + 1, children)), np.empty((types + 1, children)), np.zeros((types + 1, children))
-    first = np.zeros(types + 1, np.int64)
+    children, groups = a.shape[1], types + 1 + len(sets)
+    active = np.zeros((groups, children), np.bool_)
+    lo, hi, mu = np.zeros((groups, children)), np.empty((groups, children)), np.zeros((groups, children))
+    first, first_set = np.zeros(types + 1, np.int64), np.zeros(types + 1, np.int64)
+    for t in range(types if len(sets) else 0):
+        first_set[t + 1] = first_set[t] + sets[:, t].sum()
+    set_groups, at = np.empty(first_set[types], np.int64), 0
+    for t in range(types if len(sets) else 0):
+        for s in range(len(sets)):
+            if sets[s, t]:
+                set_groups[at] = types + 1 + s
+                at += 1
     for i in range(len(quarters_type)):
         first[quarters_type[i] + 1] = i + 1
         for c in range(children):
             mu[quarters_type[i], c] += a[i, c]
             mu[types, c] += a[i, c]
-    for g in range(types + 1):
+    for k in range(len(set_groups)):
+        t = np.searchsorted(first_set, k, side="right") - 1
+        for c in range(children):
+            mu[set_groups[k], c] += mu[t, c]
+    for g in range(groups):
         for c in range(children):
             hi[g, c] = np.inf
             mu[g, c] = 1.0 / mu[g, c] if mu[g, c] > 0.0 else 0.0
     for c in range(len(low)):
         active[types, c] = mu[types, c] > 0.0
         lo[types, c], hi[types, c] = low[c], high[c]
-    return Polytope(a, counts.astype(np.float64), first, active, lo, hi, mu)
+    return Polytope(a, counts.astype(np.float64), first, active, lo, hi, mu, first_set, set_groups)

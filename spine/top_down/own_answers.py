@@ -41,13 +41,15 @@ class Siblings:
     """What a range of geounits of one level is estimated from.
 
     first: its first geounit. total, total_weight: (geounits,) targets of their totals and the inverse variances of
-    these; empty if the total is not asked. objective: of the geounits first, ..., last - 1 over these cells.
+    these; empty if the total is not asked. objective: of the geounits first, ..., last - 1 over these cells. earlier:
+    the objectives of the passes before the last.
     """
 
     first: int
     total: FloatArray
     total_weight: FloatArray
     objective: Callable[[int, int, IntArray], Objective]
+    earlier: tuple[Callable[[int, int, IntArray], Objective], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class ChildAnswers:
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `Objective`."""
-        n, children, scale = len(cells), len(self.answers), self.weights[0].max()
+        n, children, scale = len(cells), len(self.answers), self.weights[0].max() or self.weights.max()
         hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
         for weight, at in zip(self.weights / scale, coordinates_of(self.queries, cells), strict=True):
             sums = sp.csc_array((np.ones(n), (at - at.min(), np.arange(n))))
@@ -92,19 +94,25 @@ class OwnAnswers:
         plan, name = self.plan, self.plan.spine.levels[level]
         given = self.measure(level, first, last).answers
         shares = plan.spine.shares[level][first:last]
-        names, queries = plan.last_pass[level]
 
         def weigh(names: list[str]) -> FloatArray:
             return weights(plan.allocation, name, names, shares, plan.spine.denominator)
 
-        def objective(start: int, end: int, cells: IntArray) -> ChildAnswers:
-            at = slice(start - first, end - first)
-            return ChildAnswers(queries, answers[at], np.ascontiguousarray(weight[:, at]))
+        def objectives(names: list[str], queries: QueryHierarchy, last: bool) -> Callable[..., ChildAnswers]:
+            answers, weight = np.concatenate([np.asarray(given[query], float) for query in names], axis=1), weigh(names)
+            weight[0] *= last  # an earlier pass does not ask the cells
 
-        answers, weight = np.concatenate([np.asarray(given[query], float) for query in names], axis=1), weigh(names)
+            def objective(start: int, end: int, cells: IntArray) -> ChildAnswers:
+                at = slice(start - first, end - first)
+                return ChildAnswers(queries, answers[at], np.ascontiguousarray(weight[:, at]))
+
+            return objective
+
+        last_pass = objectives(*plan.last_pass[level], last=True)
+        earlier = tuple(objectives(*each, last=False) for each in plan.earlier_passes[level])
         if TOTAL not in plan.allocation.queries[name]:
-            return Siblings(first, np.zeros(0), np.zeros(0), objective)
-        return Siblings(first, np.asarray(given[TOTAL], float)[:, 0], weigh([TOTAL])[0], objective)
+            return Siblings(first, np.zeros(0), np.zeros(0), last_pass, earlier)
+        return Siblings(first, np.asarray(given[TOTAL], float)[:, 0], weigh([TOTAL])[0], last_pass, earlier)
 
     def second(self, level: int, first: int, last: int) -> tuple[FloatArray, FloatArray]:
         """Return the targets of the second of two cells (occupied units) of some geounits, and their weights."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -17,7 +17,7 @@ from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, query_group, query_hierarchy
 
 Rounding = Literal["program", "l1"]
-MOST_PARTS = 12  # of the bounded partition: pass 0 looks at every set of them
+MOST_PARTS = 12  # of the bounded partition, up to which every set of them is looked at
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,14 @@ class Passes:
     total_first: the levels whose totals have a pass of their own (pass 0): the other query groups are then estimated
     within `band` records around them (last pass), and rounding keeps them before all else. rounded: the nested query
     groups whose rounded sums the rounding keeps close to, coarse to fine; the cells themselves come last, with their
-    weight.
+    weight. earlier: by level the query groups of passes between the total's and the last, each kept within the band.
     """
 
     total_first: frozenset[str] = frozenset()
     rounded: tuple[str, ...] = ()
     band: float = 0.1
     cell_weight: int = 1
+    earlier: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,6 @@ class Plan:
         for name in self.spine.levels:
             if DETAILED not in self.allocation.queries[name]:
                 raise ValueError(f"level {name} does not ask the detailed query: its cells would not be determined")
-        if not self.closed_form and len(self.bounds.least) > MOST_PARTS:
-            raise ValueError(f"{self.product.bounded} has {len(self.bounds.least)} parts, more than {MOST_PARTS}")
         if not self.closed_form and self.bounds.least.any() and self.passes.rounded[:1] != (self.product.bounded,):
             raise ValueError(f"counts of {self.product.bounded} are declared: it must be the first that is rounded")
 
@@ -78,11 +77,51 @@ class Plan:
         """Return whether the totals of a level's geounits have a pass of their own; those of roots never have."""
         return level > 0 and self.spine.levels[level] in self.passes.total_first
 
+    def coordinates(self, names: Iterable[str]) -> IntArray:
+        """Return the (names, cells) coordinates of query groups."""
+        found = [query_group(self.product, name).coordinate for name in names]
+        return np.array(found, np.int64).reshape(-1, self.product.cells)
+
     @cached_property
-    def nested(self) -> IntArray:
-        """Return the (sums, cells) coordinates of the sums that rounding keeps close to, coarse to fine."""
-        sums = [query_group(self.product, name).coordinate for name in self.passes.rounded]
-        return np.array(sums, np.int64).reshape(-1, self.product.cells)
+    def nested(self) -> tuple[IntArray, IntArray]:
+        """Return the (sums, cells) sums that rounding keeps close to, coarse to fine, and the bounded set of each.
+
+        -1 for none. Where sets are bounded and do not cross, they are among the sums: of each cell the largest first.
+        """
+        sets, rounded = self.bounds.sets, self.passes.rounded
+        if sets is None or sets.crossing:
+            nested = self.coordinates(rounded)
+            return nested, np.full(nested.shape, -1)
+        names = [*sets.numbers, *(name for name in rounded if name not in sets.numbers)]
+        nested = self.coordinates(names)
+        bounded = np.array(
+            [
+                sets.numbers[name][own] if name in sets.numbers else own * 0 - 1
+                for name, own in zip(names, nested, strict=True)
+            ]
+        )
+        size = np.array([np.bincount(own, self.product.possible)[own] for own in nested])
+        order = np.argsort(-size, axis=0, kind="stable")
+        nested += np.arange(len(names))[:, None] * self.product.cells  # a sum of its own for each partition
+        layers = [np.unique(own, return_inverse=True)[1] for own in np.take_along_axis(nested, order, axis=0)]
+        return np.array(layers, np.int64), np.take_along_axis(bounded, order, axis=0)
+
+    @cached_property
+    def parts(self) -> tuple[tuple[IntArray, IntArray], ...]:
+        """Return for each level the (cells,) part of every cell, and the declared part of each of these parts.
+
+        Where a level has earlier passes, their sums divide the declared parts further.
+        """
+        found = []
+        for name in self.spine.levels:
+            names = [query for each in self.passes.earlier.get(name, ()) for query in each]
+            together = np.concatenate([self.product.types[None], self.coordinates(names)])
+            if names:
+                rows, part = np.unique(together, axis=1, return_inverse=True)
+                found.append((part.reshape(-1), rows[0]))
+            else:
+                found.append((self.product.types, np.arange(len(self.bounds.least))))
+        return tuple(found)
 
     @cached_property
     def first_child(self) -> tuple[IntArray, ...]:
@@ -97,20 +136,38 @@ class Plan:
     def last_pass(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
         """Return for each level the query groups of the last pass, widest first, and their hierarchy.
 
-        The total is not among them where it is declared or has its own pass.
+        The total is not among them where it is declared or has its own pass, nor what an earlier pass asks.
         """
         return tuple(
-            self._hierarchy(name, without_total=self.has_total_pass(level) or self.bounds.totals[level] is not None)
+            self._hierarchy(
+                name,
+                [query for each in self.passes.earlier.get(name, ()) for query in each]
+                + [TOTAL] * (self.has_total_pass(level) or self.bounds.totals[level] is not None),
+            )
             for level, name in enumerate(self.spine.levels)
         )
 
     @cached_property
+    def earlier_passes(self) -> tuple[list[tuple[list[str], QueryHierarchy]], ...]:
+        """Return for each level the query groups of each pass before the last, after `detailed`, of no weight there."""
+        found = []
+        for name in self.spine.levels:
+            asked = self.allocation.queries[name]
+            found.append(
+                [
+                    self._hierarchy(name, [query for query in asked if query not in (DETAILED, *each)])
+                    for each in self.passes.earlier.get(name, ())
+                ]
+            )
+        return tuple(found)
+
+    @cached_property
     def all_queries(self) -> tuple[tuple[list[str], QueryHierarchy], ...]:
         """Return for each level all its query groups, widest first, and their hierarchy."""
-        return tuple(self._hierarchy(name, without_total=False) for name in self.spine.levels)
+        return tuple(self._hierarchy(name, ()) for name in self.spine.levels)
 
-    def _hierarchy(self, level: str, without_total: bool) -> tuple[list[str], QueryHierarchy]:
-        names = (name for name in self.allocation.queries[level] if not (without_total and name == TOTAL))
+    def _hierarchy(self, level: str, without: Sequence[str]) -> tuple[list[str], QueryHierarchy]:
+        names = (name for name in self.allocation.queries[level] if name not in without)
         groups = sorted((query_group(self.product, name) for name in names), key=lambda group: -group.width)
         return [group.name for group in groups], query_hierarchy(groups)
 

@@ -1,7 +1,8 @@
 """The projection onto the constraints of one parent, in a diagonal metric.
 
 Onto: x >= 0 with x[i, c] = 0 where child c has no quarters of cell i's type; sum over children = the parent's count,
-cell by cell; and for some pairs of a child and a group of cells (all cells, or the cells of one type), lo <= sum <= hi.
+cell by cell; and for some pairs of a child and a group of cells (all cells, the cells of one type, or those of a set of
+types), lo <= sum <= hi.
 Each group has a variable S in [lo, hi] of its own with S = sum of x over the group, so that the dual is smooth:
 
     x[i, c] = max(0, v[i, c] + (lambda_i - sum of tau_g over groups of (i, c)) a[i, c])
@@ -11,7 +12,7 @@ for multipliers lambda (cells) and tau (groups), with a = 1 / metric. Given tau,
 maximizes the concave, piecewise quadratic dual by semismooth Newton with conjugate gradients.
 
 Arrays are (cells, children), a child's siblings next to each other in memory. Cells are sorted by type: `types` holds
-the first cell of each type and the end. Group arrays are (types + 1, children), the last row the whole child's.
+the first cell of each type and the end. Group arrays are (groups, children): the types, the whole child, the sets.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Polytope(NamedTuple):
 
     a: (cells, children) 1 / metric, 0 where the child has no quarters of the cell's type. counts: (cells,) of the
     parent; empty at a root, which has none. types: (types + 1,) first cell of each. active, lo, hi, mu: the groups.
+    set_groups: the groups of the sets that hold a type, from first_set[type] on, (types + 1,).
     """
 
     a: FloatArray
@@ -42,6 +44,8 @@ class Polytope(NamedTuple):
     lo: FloatArray
     hi: FloatArray
     mu: FloatArray
+    first_set: IntArray
+    set_groups: IntArray
 
 
 class Point(NamedTuple):
@@ -60,15 +64,15 @@ class Point(NamedTuple):
 
 
 @compiled
-def start(cells: int, children: int, n_types: int) -> Point:
+def start(cells: int, children: int, groups: int) -> Point:
     """Return a point of zeros."""
     return Point(
         np.zeros((cells, children)),
-        np.zeros((n_types + 1, children)),
-        np.zeros((n_types + 1, children)),
+        np.zeros((groups, children)),
+        np.zeros((groups, children)),
         np.zeros(cells),
-        np.zeros((n_types + 1, children)),
-        np.zeros((n_types + 1, children)),
+        np.zeros((groups, children)),
+        np.zeros((groups, children)),
         np.zeros((cells, children)),
     )
 
@@ -128,6 +132,27 @@ def balance(
 
 
 @compiled
+def add_to_sets(onto: Polytope, values: FloatArray) -> None:
+    """Write into the sets' rows of a group array the sums of their types' rows."""
+    n_types, children = len(onto.types) - 1, values.shape[1]
+    for g in range(n_types + 1, len(values)):
+        for c in range(children):
+            values[g, c] = 0.0
+    for t in range(n_types):
+        for k in range(onto.first_set[t], onto.first_set[t + 1]):
+            for c in range(children):
+                values[onto.set_groups[k], c] += values[t, c]
+
+
+@compiled
+def add_from_sets(onto: Polytope, t: int, values: FloatArray, out: FloatArray) -> None:
+    """Add to `out`, (children,), the rows of a group array of all sets that hold a type."""
+    for k in range(onto.first_set[t], onto.first_set[t + 1]):
+        for c in range(len(out)):
+            out[c] += values[onto.set_groups[k], c]
+
+
+@compiled
 def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) -> float:
     """Write the x and S of the point's tau into it; return max |sum - S|."""
     n_types, children = len(onto.types) - 1, v.shape[1]
@@ -139,6 +164,7 @@ def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) ->
         for c in range(children):
             sums[t, c] = 0.0
             potential[c] = tau[t, c] + tau[n_types, c]
+        add_from_sets(onto, t, tau, potential)
         here = sums[t]
         for i in range(onto.types[t], onto.types[t + 1]):
             row = point.x[i]
@@ -154,7 +180,8 @@ def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) ->
     for t in range(n_types):
         for c in range(children):
             sums[n_types, c] += sums[t, c]
-    for g in range(n_types + 1):
+    add_to_sets(onto, sums)
+    for g in range(len(sums)):
         for c in range(children):
             if onto.active[g, c]:
                 level = anchor[g, c] + tau[g, c] / onto.mu[g, c]
@@ -198,6 +225,7 @@ def free_metric(onto: Polytope, point: Point, mean: FloatArray, diagonal: FloatA
                 diagonal[t, c] += row[c] * (1.0 - row[c] * mean[i])
         for c in range(children):
             diagonal[n_types, c] += diagonal[t, c]
+    add_to_sets(onto, diagonal)
 
 
 @compiled
@@ -214,6 +242,7 @@ def hessian_times(
         for c in range(children):
             image[t, c] = 0.0
             shift[c] = direction[t, c] + direction[n_types, c]
+        add_from_sets(onto, t, direction, shift)
         here = image[t]
         for i in range(onto.types[t], onto.types[t + 1]):
             row, common = free[i], 0.0
@@ -232,7 +261,8 @@ def hessian_times(
     for t in range(n_types):
         for c in range(children):
             image[n_types, c] += image[t, c]
-    for g in range(n_types + 1):
+    add_to_sets(onto, image)
+    for g in range(len(image)):
         for c in range(children):
             image[g, c] = image[g, c] + ridge[g, c] * direction[g, c] if onto.active[g, c] else 0.0
 

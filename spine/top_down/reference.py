@@ -12,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from spine.geography import FloatArray, IntArray
-from spine.top_down.parent_problem import ParentProblem
+from spine.geography import BoolArray, FloatArray, IntArray
+from spine.top_down.bounds import NO_LIMIT
+from spine.top_down.parent_problem import Leaves, ParentProblem
 from spine.top_down.rounding import floors
 
 QPSolver = Literal["piqp", "clarabel"]
@@ -28,7 +29,7 @@ def installed() -> list[QPSolver]:
 
 
 def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]:
-    """Return (A, low, high) of low <= A x <= high: the parent's counts, bands of totals, lower bounds of types."""
+    """Return (A, low, high) of low <= A x <= high: the parent's counts, bands of totals, bounds of types and sets."""
     p, n, children = problem.parent, len(problem.parent.cells), problem.children
     each = sp.eye_array(children)
     rows: list[tuple[Any, Any, Any]] = []
@@ -38,7 +39,10 @@ def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]
         rows.append((sp.kron(np.ones((1, n)), each), p.low, p.high))
     bounded = np.flatnonzero(p.lower_bound.ravel() > 0)
     lower = p.lower_bound.ravel()[bounded]
-    rows.append((sp.csr_array(sp.kron(_sums(p.quarters_type), each))[bounded], lower, np.full(len(bounded), np.inf)))
+    types = _sums(p.quarters_type)
+    rows.append((sp.csr_array(sp.kron(types, each))[bounded], lower, np.full(len(bounded), np.inf)))
+    if len(p.sets):
+        rows.append((sp.kron(_inside(p.sets, types), each), p.low_of.ravel(), _unlimited(p.high_of)))
     parts, low, high = zip(*rows, strict=True)
     return sp.csc_array(sp.vstack(parts)), np.concatenate(low).astype(float), np.concatenate(high).astype(float)
 
@@ -46,6 +50,16 @@ def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]
 def _sums(coordinate: IntArray) -> Sparse:
     """Return the (sums, n) matrix that adds up cells by their coordinates, 0 to the last."""
     return sp.csc_array((np.ones(len(coordinate)), (coordinate, np.arange(len(coordinate)))))
+
+
+def _inside(sets: BoolArray, types: Sparse) -> Sparse:
+    """Return the (sets, n) matrix that adds up the cells of sets of types."""
+    return sp.csr_array(sets.astype(float)) @ types
+
+
+def _unlimited(high: FloatArray) -> FloatArray:
+    """Return upper bounds in C order, infinite where there is none."""
+    return np.where(high > NO_LIMIT / 2, np.inf, high).ravel()
 
 
 def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e-9) -> FloatArray | None:
@@ -99,7 +113,8 @@ def rounding_program(
 ) -> tuple[FloatArray, LinearConstraint, Bounds, IntArray]:
     """Return the program's rounding as a linear program: costs, constraints, bounds, and the integers below x.
 
-    Variables: b, (n, K) in C order, then a distance for every child's sum that has a target.
+    Variables: b, (n, K) in C order, then a distance for every child's sum that has a target. In a general problem b is
+    any whole number above -x's own, with a distance for every cell, and the numbers of the leaves below come last.
     """
     p, n, children = problem.parent, len(problem.parent.cells), problem.children
     whole, fraction = floors(x, p.allowed, p.quarters_type)
@@ -110,9 +125,15 @@ def rounding_program(
     amount = int(p.total[0] - whole.sum()) if len(p.total) else int(counts.sum())
     first_weight = 1 + 2 * (len(p.nested) + p.cell_weight) * amount if total_first else 1
     sums = [np.ones((1, n)), *(_sums(np.unique(nested, return_inverse=True)[1]) for nested in p.nested)]
+    if problem.general:
+        sums.append(sp.eye_array(n))
     matrix = sp.csr_array(sp.vstack([sp.kron(part, each) for part in sums]))
     target = np.rint(np.concatenate([(part @ fraction).ravel() for part in sums]))
     weight = np.where(np.arange(len(target)) < children, first_weight, 1)
+    lowest, most = np.zeros(n * children), live.astype(float)
+    if problem.general:
+        cell_cost, weight[-n * children :] = np.zeros(n * children), p.cell_weight
+        lowest, most = -whole.ravel().astype(float), np.where(problem.allowed_cells.ravel(), np.inf, 0.0)
     rows: list[tuple[Any, Any, Any]] = []  # matrices of b, bounds
     if len(p.counts):
         rows.append((sp.kron(sp.eye_array(n), np.ones((1, children))), counts, counts))
@@ -125,13 +146,61 @@ def rounding_program(
     types = _sums(p.quarters_type)
     needed = (p.lower_bound - types @ whole).ravel()
     rows.append((sp.kron(types, each), needed, np.full(len(needed), np.inf)))
+    if len(p.sets):
+        inside = _inside(p.sets, types)
+        held = inside @ whole
+        rows.append((sp.kron(inside, each), (p.low_of - held).ravel(), _unlimited(p.high_of) - held.ravel()))
     parts, low, high = zip(*rows, strict=True)
     distance, unbounded = sp.eye_array(len(target)), np.full(len(target), np.inf)
-    program = sp.block_array([[matrix, -distance], [matrix, distance], [sp.vstack(parts), None]], format="csc")
-    bounds = np.concatenate([-unbounded, target, *low]), np.concatenate([target, unbounded, *high])
-    cost = np.concatenate([cell_cost, weight]).astype(float)
-    upper = np.concatenate([live.astype(float), unbounded])
-    return cost, LinearConstraint(program, *bounds), Bounds(np.zeros(len(cost)), upper), whole
+    blocks = [[matrix, -distance], [matrix, distance], [sp.vstack(parts), None]]
+    lows, highs = [-unbounded, target, *low], [target, unbounded, *high]
+    cost, lowest = np.concatenate([cell_cost, weight]).astype(float), np.append(lowest, target * 0)
+    upper = np.append(most, unbounded)
+    if (leaves := problem.leaves) is not None:
+        together, own, own_low, own_high = leaf_rows(leaves, p.sets, children)
+        held = types @ whole
+        blocks = [[*row, None] for row in blocks]
+        blocks += [[sp.kron(types, each), None, -together], [None, None, own]]
+        lows, highs = [*lows, -held.ravel(), own_low], [*highs, -held.ravel(), own_high]
+        cost, lowest = (np.append(values, np.zeros(leaves.allowed.size)) for values in (cost, lowest))
+        upper = np.append(upper, np.where(leaves.allowed.T.ravel(), np.inf, 0.0))
+    program = sp.block_array(blocks, format="csc")
+    bounds = np.concatenate(lows), np.concatenate(highs)
+    return cost, LinearConstraint(program, *bounds), Bounds(lowest, upper), whole
+
+
+def leaf_rows(leaves: Leaves, sets: BoolArray, children: int) -> tuple[Sparse, Sparse, FloatArray, FloatArray]:
+    """Return the sums by type and child of the leaves' (types, leaves) numbers, and (A, low, high) of their bounds."""
+    number, types = leaves.allowed.shape
+    by_child = sp.csr_array((np.ones(number), (leaves.child, np.arange(number))), shape=(children, number))
+    each, bounded = sp.eye_array(number), sp.csr_array(sets.astype(float))
+    rows = [(sp.kron(bounded, each), leaves.low.T.ravel(), _unlimited(leaves.high.T))]
+    for group, totals in zip(leaves.groups, leaves.totals, strict=True):
+        rows.append((sp.kron(np.ones((1, types)), _sums(group)), totals, totals))
+    parts, low, high = zip(*rows, strict=True)
+    together = sp.kron(sp.eye_array(types), by_child)
+    return together, sp.vstack(parts), np.concatenate(low).astype(float), np.concatenate(high).astype(float)
+
+
+def range_of_total(leaves: Leaves, sets: BoolArray) -> tuple[int, int] | None:
+    """Return the fewest and most records of leaves that meet their bounds and totals; None where nothing does."""
+    _, rows, low, high = leaf_rows(leaves, sets, 1)
+    upper = np.where(leaves.allowed.T.ravel(), np.inf, 0.0)
+    found = []
+    for sign in (1.0, -1.0):
+        solution = milp(
+            np.full(len(upper), sign),
+            integrality=np.ones(len(upper)),
+            bounds=Bounds(np.zeros(len(upper)), upper),
+            constraints=LinearConstraint(rows, low, high),
+        )
+        if solution.success:
+            found.append(round(sign * solution.fun))
+        elif not found:
+            return None
+        else:  # some part has no limit
+            found.append(NO_LIMIT)
+    return found[0], found[1]
 
 
 def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArray | None:
@@ -139,7 +208,10 @@ def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArr
     cost, together, bounds, whole = rounding_program(problem, x, total_first)
     integral = np.zeros(len(cost), np.int64)
     integral[: x.size] = 1
-    solution = milp(cost, integrality=integral, bounds=bounds, constraints=together)
+    if problem.leaves is not None:
+        integral[len(integral) - problem.leaves.allowed.size :] = 1
+    options = {"mip_rel_gap": 0.0} if problem.general else {}
+    solution = milp(cost, integrality=integral, bounds=bounds, constraints=together, options=options)
     if not solution.success:
         return None
     return whole + np.rint(solution.x[: x.size]).astype(np.int64).reshape(x.shape)

@@ -204,6 +204,14 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
     allowed, quarters_type, whole = parent.allowed, parent.quarters_type, rest.whole
     cells, children = whole.shape
     target, most, example = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells, np.int64)
+    held = np.zeros((len(allowed) + len(parent.sets), children), np.int64)  # of types, then of sets
+    for i in range(cells):
+        for c in range(children):
+            held[quarters_type[i], c] += whole[i, c]
+    for s in range(len(parent.sets)):
+        for t in range(len(allowed)):
+            for c in range(children):
+                held[len(allowed) + s, c] += held[t, c] if parent.sets[s, t] else 0
     for g in range(len(nodes.sums)):
         number = nodes.number[g]
         for c in range(children):
@@ -218,17 +226,28 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
             for k in range(nodes.sums[g]):
                 if most[k]:
                     i = example[k]
-                    above, lower_bound = nodes.children + c, 0
+                    above, lower_bound, upper = nodes.children + c, 0, most[k]
                     if g == 0:
-                        lower_bound = parent.lower_bound[quarters_type[i], c]
-                        for j in range(cells):
-                            if quarters_type[j] == quarters_type[i]:
-                                lower_bound -= whole[j, c]
+                        t = quarters_type[i]
+                        lower_bound = parent.lower_bound[t, c] - held[t, c]
                     else:
                         above = nodes.first[g - 1] + nodes.number[g - 1, i] * children + c
+                    if len(parent.nested_set) and parent.nested_set[g, i] >= 0:
+                        s = parent.nested_set[g, i]
+                        lower_bound = int(parent.low_of[s, c]) - held[len(allowed) + s, c]
+                        upper = min(upper, int(parent.high_of[s, c]) - held[len(allowed) + s, c])
                     here = nodes.first[g] + k * children + c
                     at = convex_arcs(
-                        arcs, at, above, here, max(0, lower_bound), target[k], most[k], 1, costs.reward, costs.exact
+                        arcs,
+                        at,
+                        above,
+                        here,
+                        max(0, lower_bound),
+                        target[k],
+                        max(0, upper),
+                        1,
+                        costs.reward,
+                        costs.exact,
                     )
     return at
 

@@ -19,6 +19,7 @@ from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.rounding import rounded
 
 Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
+By = Literal["flow", "highs", "general"]
 SOUND = 0.5  # persons by which all sums together may be missed for rounding to be sound
 
 
@@ -40,27 +41,26 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
         if x is not None and problem.violation(x) <= MISSED:
             return x, iterations, solver, problem.violation(x)
     violation = problem.violation(solution.x)
-    if violation * problem.children >= SOUND:
+    if violation * problem.children >= SOUND and not problem.general:  # HiGHS needs no point within the bounds
         raise EstimationError("least squares: no solver met the bands and bounds of a parent to half a person")
     return solution.x, iterations, "best iterate", violation
 
 
-def to_integers(
-    problem: ParentProblem, x: FloatArray, total_first: bool, exact: bool
-) -> tuple[IntArray, Literal["flow", "highs"]]:
+def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool, exact: bool) -> tuple[IntArray, By]:
     """Round x, (n, K), and return what rounded it; EstimationError if the integers break a sum, a zero or a bound.
 
     total_first: a child's total outweighs all else. exact: the rounding `l1`.
     """
-    whole, missing = rounded(x, problem.parent, total_first, exact)
-    if not missing and not broken_rule(problem, whole):
-        return whole, "flow"
+    if not problem.general:
+        whole, missing = rounded(x, problem.parent, total_first, exact)
+        if not missing and not broken_rule(problem, whole):
+            return whole, "flow"
     solution = reference.rounding(problem, x, total_first)
     if solution is None:
         raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")
     if rule := broken_rule(problem, solution):
         raise EstimationError(f"rounding: {rule}")
-    return solution, "highs"
+    return solution, "general" if problem.general else "highs"
 
 
 def broken_rule(problem: ParentProblem, x: IntArray) -> str:
@@ -79,6 +79,11 @@ def broken_rule(problem: ParentProblem, x: IntArray) -> str:
         if not np.array_equal(sums, parent.state_totals):
             return "the parts of a state do not have its declared total"
     types = np.searchsorted(parent.quarters_type, np.arange(len(parent.allowed)))
-    if (np.add.reduceat(x, types, axis=0) < parent.lower_bound).any():
+    by_type = np.add.reduceat(x, types, axis=0)
+    if (by_type < parent.lower_bound).any():
         return "a group-quarters facility is empty"
+    if len(parent.sets):
+        by_set = parent.sets @ by_type
+        if (by_set < parent.low_of).any() or (by_set > parent.high_of).any():
+            return "a declared count has fewer or more records than it allows"
     return ""

@@ -13,6 +13,7 @@ import numpy as np
 
 from spine.compiled import compiled
 from spine.geography import BoolArray, FloatArray, IntArray
+from spine.top_down.least_squares import STEP, Misfit, Parent, Sums, inverse_row_sums, minimum
 
 TOLERANCE = 1e-12  # of a total, by which a set may be short of room: rounding errors are no violation
 DYKSTRA_ROUNDS = 10_000
@@ -127,6 +128,23 @@ def totals_in_groups(
             break
         point = following
     return following
+
+
+def totals_in_sets(y: FloatArray, s: FloatArray, parent: Parent, counts: FloatArray) -> FloatArray:
+    """Return the (children,) totals nearest to y with weights s, where sets of types are bounded, or types are many.
+
+    The same least squares as of cells, of the parent's numbers by type. counts: (types,) of the parent.
+    """
+    n, children = parent.allowed.shape
+    at = np.arange(n)
+    up, none = np.full((n, 1), n), np.zeros(0, np.int64)
+    sums = Sums(np.append(at, n), np.append(at * 0, 1), up, none, none)
+    w, wanted = np.stack([s * 0.0, s]), np.concatenate([np.zeros((n, children)), y[None]])
+    reduced = parent._replace(cells=at, quarters_type=at, counts=counts.astype(np.int64))
+    a = inverse_row_sums(sums, w, parent.allowed, at)
+    objective = Misfit(np.zeros(wanted.shape), sums, w, wanted)
+    found: FloatArray = minimum(objective, a, np.zeros((n, children)), reduced, False, STEP).x.sum(axis=0)
+    return found
 
 
 def to_integers(totals: FloatArray, lower_bound: IntArray, total: int) -> IntArray:

@@ -13,7 +13,6 @@ from hashlib import sha256
 
 import numpy as np
 
-from spine.declaration.classes import classify
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.form import Fault
@@ -76,9 +75,6 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
     declaration, faults = read_declaration(raw)
     if declaration is None:
         return None, as_findings(path, faults)
-    if refused := classify(declaration).refused:
-        key, _, text = refused.partition(": ")
-        return None, as_findings(path, [Fault(key, text)])
     form = declaration.form
     names = list(dict.fromkeys([form.leaves.key, *leaf_columns(declaration)]))
     leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from spine.declaration.figures import named
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
 from tasks.inputs.marks import mark_table
@@ -104,7 +105,7 @@ def _draw_cells(
             continue
         weight = chance[inside]
         if not weight.sum() > 0:
-            raise Refused(f"the shares leave no cell for part {part} of {product.bounded}, where records are declared")
+            raise Refused(f"the shares leave no cell for part {part} of {named(product)}, where records are declared")
         cells.append(rng.choice(inside, total, p=weight / weight.sum()))
         leaves.append(np.repeat(np.arange(len(numbers)), numbers[:, part]))
     leaf = np.concatenate([*leaves, np.zeros(0, np.int64)])
@@ -118,9 +119,10 @@ def _leaf_columns(declared: Declared, leaf: IntArray) -> dict[str, Any]:
     key = form.records_file.key if form.records_file else (form.leaves.key,)
     if len(key) == 1:
         return {key[0]: pa.array(hierarchy.keys[leaf])}
-    if unknown := [name for name in key if name not in hierarchy.columns]:
+    columns = {name.casefold(): values for name, values in hierarchy.columns.items()}
+    if unknown := [name for name in key if name.casefold() not in columns]:
         raise Refused(f"records_file.key: {unknown[0]} is no column of a level, so its values are not known")
-    return {name: pa.array(hierarchy.columns[name][leaf]) for name in key}
+    return {name: pa.array(columns[name.casefold()][leaf]) for name in key}
 
 
 def _axis_columns(declared: Declared, rng: np.random.Generator, cell: IntArray) -> dict[str, Any]:

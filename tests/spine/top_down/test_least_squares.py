@@ -9,6 +9,7 @@ import piqp
 import pytest
 
 from spine.top_down import reference
+from spine.top_down.least_squares import NO_SETS
 from spine.top_down.least_squares import polytope as polytope_of
 from spine.top_down.own_answers import ChildAnswers
 from spine.top_down.parent_problem import ParentProblem
@@ -128,13 +129,13 @@ def polytope(rng: np.random.Generator, slack: float) -> tuple[Polytope, np.ndarr
     inside = rng.integers(0, 6, (n, children)).astype(float)
     a = rng.uniform(0.2, 2, (n, children))
     totals = inside.sum(axis=0)
-    onto = polytope_of(a, inside.sum(axis=1), kind, int(kind[-1]) + 1, totals - slack, totals + slack)
+    onto = polytope_of(a, inside.sum(axis=1), kind, int(kind[-1]) + 1, totals - slack, totals + slack, NO_SETS)
     return onto, rng.normal(2, 4, (n, children))
 
 
 def projected(onto: Polytope, v: np.ndarray, repeat: int) -> Point:
     """The plain projection of v: with the groups' own variables following it, repeated until they do not move it."""
-    point = start(*v.shape, len(onto.types) - 1)
+    point = start(*v.shape, len(onto.active))
     anchor = np.zeros(point.levels.shape)
     for _ in range(repeat):
         project(onto, v, anchor, 1e-11, point)
@@ -150,7 +151,7 @@ def test_projection_meets_every_constraint_and_is_the_nearest_point(seed: int, s
     n, children = v.shape
     anchor = np.zeros((len(onto.types), children))
     anchor[-1] = np.random.default_rng(seed + 1).normal(8, 3, children)
-    point = start(n, children, len(onto.types) - 1)
+    point = start(n, children, len(onto.active))
     assert project(onto, v, anchor, 1e-10, point) < 1e-9
     size = v.size + children
     metric = np.concatenate([1 / onto.a.ravel(), onto.mu[-1]])
