@@ -200,7 +200,7 @@ def _counts(form: Form, product: Product) -> Iterator[Fault]:
                 yield Fault(f"{key}.{name}", f"it has {len(given)} entries for the {width} parts of {count.partition}")
     for at, equal in enumerate(form.equal):
         yield from _partition_faults(product, {f"equal.{at}.partition": equal.partition})
-    names = [each.partition for each in (*form.counts, *form.equal)]
+    names = [each.partition for each in form.counts] + [each.partition for each in form.equal]
     if twice := next((name for name in names if names.count(name) > 1), None):
         yield Fault("counts", f"{twice} has two sets of counts: give each partition's once")
 

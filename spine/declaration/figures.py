@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spine.declaration.declaration import first_crossing
-from spine.declaration.form import EqualForm, Fault
+from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import reference
@@ -127,8 +127,8 @@ def _with_division(hierarchy: Hierarchy, bound: Bounds, stuck: str) -> tuple[Bou
             f"{MOST_INTEGERS:,}: declare totals and counts of fewer levels or parts, or a smaller table"
         )
         return bound, [Fault(key, text)]
-    certified = replace(bound, least=bound.least * 0, sets=sets._replace(certified=True))
-    span = range_of_root(hierarchy, certified)
+    certified = replace(bound, least=bound.least * 0, sets=sets._replace(certified=stuck))
+    span = reference.range_of_total(all_leaves(hierarchy, certified), sets.member)
     if span is None:
         return bound, [Fault(key, "no whole numbers meet all declared figures together")]
     return replace(certified, root_range=span), []
@@ -144,27 +144,23 @@ def _root_range(hierarchy: Hierarchy, bound: Bounds) -> tuple[int, int]:
     return int(figures.low[0].sum()), NO_LIMIT if free.any() else int(min(figures.high[0].sum(), NO_LIMIT))
 
 
-def range_of_root(hierarchy: Hierarchy, bound: Bounds) -> tuple[int, int] | None:
-    """Return the fewest and most records of a division among the leaves; None where there is none, by HiGHS."""
-    spine, sets, lowest = hierarchy.spine, bound.sets, len(hierarchy.spine.levels) - 1
+def all_leaves(hierarchy: Hierarchy, bound: Bounds) -> Leaves:
+    """Return all leaves with their bounds and all declared totals."""
+    spine, product, sets = hierarchy.spine, hierarchy.declaration.product, bound.sets
     assert sets is not None
     known = [
         (totals.group[spine.geounit_of_block(level)], totals.values)
         for level, totals in enumerate(bound.totals)
         if totals is not None
     ]
-    cells = (
-        np.bincount(hierarchy.declaration.product.types, hierarchy.declaration.product.possible, len(bound.least)) > 0
-    )
-    leaves = Leaves(
+    return Leaves(
         np.zeros(spine.blocks, np.int64),
-        bound.allowed(lowest) & cells,
-        sets.low[lowest],
-        sets.high[lowest],
+        bound.allowed(len(spine.levels) - 1) & (np.bincount(product.types, product.possible, len(bound.least)) > 0),
+        sets.low[-1],
+        sets.high[-1],
         tuple(group for group, _ in known),
         tuple(values for _, values in known),
     )
-    return reference.range_of_total(leaves, sets.member)
 
 
 def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
@@ -174,25 +170,35 @@ def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
     counts = np.ones((len(hierarchy.keys), parts), np.int64)
     counts &= np.bincount(product.types, product.possible, parts) > 0
     members: dict[bytes, int] = {}
-    rows, lows, highs, numbers = [], [], [], {}
-    binding, declared = form.binding, [*zip(form.counts, figures.counts, strict=True)]
-    for each, own in [*declared, *zip(form.equal, figures.equal, strict=True)]:
+    rows: list[BoolArray] = []
+    lows: list[IntArray] = []
+    highs: list[IntArray] = []
+    numbers: dict[str, IntArray] = {}
+    equal = [
+        CountForm(
+            partition=each.partition,
+            columns=("equal",) * own.shape[1],
+            least=(1,) * own.shape[1],
+            most=(1,) * own.shape[1],
+        )
+        for each, own in zip(form.equal, figures.equal, strict=True)
+    ]
+    binding = form.binding
+    for each, own in zip([*form.counts, *equal], [*figures.counts, *figures.equal], strict=True):
         group = query_group(product, each.partition)
         coordinate = np.zeros(parts, np.int64)
         coordinate[product.types] = group.coordinate
-        columns = getattr(each, "columns", ("equal",) * group.width)
-        least = [1] * group.width if isinstance(each, EqualForm) else each.least or [0] * group.width
-        most = [1] * group.width if isinstance(each, EqualForm) else each.most or [""] * group.width
+        least, most = each.least or (0,) * group.width, each.most or ("",) * group.width
         number = np.full(group.width, -1)
-        for at, column in enumerate(columns):
+        for at, column in enumerate(each.columns):
             if not column:
                 continue
             inside = (coordinate == at) & (np.bincount(product.types, product.possible, parts) > 0)
             counts[:, inside] &= (own[:, at] > 0)[:, None]
             if each.partition not in binding or (not inside.any() and not own[:, at].any()):
                 continue
-            low = own[:, at] * int(least[at])
-            high = own[:, at] * most[at] if isinstance(most[at], int) else np.where(own[:, at], NO_LIMIT, 0)
+            limit, low = most[at], own[:, at] * least[at]
+            high = own[:, at] * limit if isinstance(limit, int) else np.where(own[:, at], NO_LIMIT, 0)
             at_set = members.setdefault(inside.tobytes(), len(rows))
             if at_set == len(rows):
                 rows.append(inside)
@@ -331,10 +337,11 @@ def border(figures: LevelFigures) -> tuple[FloatArray, FloatArray]:
         own = frozenset(np.flatnonzero(member).tolist())
         below = [ranges.pop(each) for each in [*ranges] if each <= own]
         sums = (tuple(sum(each[kind][end] for each in below) for end in (0, 1)) for kind in range(3))
-        if below:
+        if own:
             ranges[own] = Range(*sums).limited(low, high)  # type: ignore[arg-type]
     (all_parts,) = ranges.values()
-    empty = (all_parts.whole[0] > all_parts.whole[1])[:, :1]
+    needless = ~figures.member.any(axis=1)  # sets all of whose cells are zeros
+    empty = (all_parts.whole[0] > all_parts.whole[1])[:, :1] | (figures.low[:, needless] > 0).any(axis=1)[:, None]
     least, most = all_parts.inside
     return np.where(empty, np.inf, least), np.where(empty, -np.inf, most)
 
@@ -396,7 +403,7 @@ def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
     possible = np.bincount(product.types, product.possible, len(bound.least)) > 0
     fixed = sets is not None and np.array_equal(sets.low[-1], sets.high[-1]) and sets.member[:, possible].any(0).all()
     if apart and (fixed or max(known, default=0) == 0):
-        return ""
+        return "" if sets is None else _without_division(hierarchy, bound)
     if sets is not None and sets.crossing:
         return f"bounds of {' and '.join(sets.numbers)} cross, so what divides is not known beforehand"
     if len(bound.least) > MOST_PARTS:
@@ -426,6 +433,21 @@ def not_inherited(hierarchy: Hierarchy, bound: Bounds) -> str:
             first = np.searchsorted(above.group, np.arange(len(above.values)))
             ends = np.add.reduceat(ends[0], first), np.add.reduceat(ends[1], first)
         found = ends
+    return ""
+
+
+def _without_division(hierarchy: Hierarchy, bound: Bounds) -> str:
+    """Return which leaf or root can meet no figures, where each part is bounded by itself; an empty text for none."""
+    for level in (0, len(hierarchy.spine.levels) - 1):
+        figures = level_figures(hierarchy, bound, level)
+        wrong = (figures.low > figures.high) | ((figures.low > 0) & (figures.allowed @ figures.member.T == 0))
+        bad = wrong.any(axis=1)
+        if figures.total is not None:
+            free = figures.allowed & ~figures.member.any(axis=0)
+            most = np.where(free.any(axis=1), np.inf, figures.high.sum(axis=1))
+            bad |= (figures.total < figures.low.sum(axis=1)) | (figures.total > most)
+        if bad.any():
+            return f"{hierarchy.names(level)[int(np.flatnonzero(bad)[0])]} can meet no division of its declared figures"
     return ""
 
 

@@ -182,7 +182,7 @@ class Form(_Part):
     @property
     def partitions(self) -> list[str]:
         """Return the partitions that have declared counts."""
-        return list(dict.fromkeys(each.partition for each in (*self.counts, *self.equal)))
+        return list(dict.fromkeys([each.partition for each in self.counts] + [each.partition for each in self.equal]))
 
     @property
     def binding(self) -> list[str]:

@@ -35,8 +35,8 @@ class Sets(NamedTuple):
 
     member: (sets, parts). numbers: of each bounded query group the (coordinates,) set of each, -1 where it has no
     bound. low, high: for each level (geounits, sets) fewest and most records. crossing: whether two sets overlap and
-    neither holds the other. certified: whether a parent's numbers may not divide among the leaves below it unless a
-    division is found together with them.
+    neither holds the other. certified: why a parent's numbers may not divide among the leaves below it, so that a
+    division is found together with them; empty where they do.
     """
 
     member: BoolArray
@@ -44,7 +44,7 @@ class Sets(NamedTuple):
     low: tuple[IntArray, ...]
     high: tuple[IntArray, ...]
     crossing: bool = False
-    certified: bool = False
+    certified: str = ""
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,7 @@ def _root(plan: Plan, root: int, total: int | None, group: int, siblings: Siblin
     if total is not None:
         # Where bounds cross, not every total between the fewest and the most records may be one of whole numbers.
         free = problem.general and plan.bounds.totals[0] is None
-        known = {} if free else {"total": np.array([total])}
-        problem = problem.with_totals(np.array([float(total)]), **known)
+        problem = problem.with_totals(np.array([float(total)]), total=np.array([] if free else [total], np.int64))
     x, made = _solve(plan, 0, group, problem)
     return _estimates(0, root, x, cells), [made]
 
@@ -203,7 +202,7 @@ def _problem(
         parent=_with_sets(plan, level, of_children, types, constraints),
         earlier=tuple((make(*children, cells), own) for make, own in zip(siblings.earlier, sums, strict=True)),
         leaves=_leaves(plan, level, children, types) if sets and sets.certified else None,
-        general=sets is not None and (sets.crossing or sets.certified),
+        general=sets is not None and (sets.crossing or bool(sets.certified)),
     )
 
 

@@ -383,7 +383,7 @@ def polytope(
     first, first_set = np.zeros(types + 1, np.int64), np.zeros(types + 1, np.int64)
     for t in range(types if len(sets) else 0):
         first_set[t + 1] = first_set[t] + sets[:, t].sum()
-    set_groups, at = np.empty(first_set[types], np.int64), 0
+    set_groups, at = np.empty(int(first_set[types]), np.int64), 0
     for t in range(types if len(sets) else 0):
         for s in range(len(sets)):
             if sets[s, t]:
@@ -395,7 +395,7 @@ def polytope(
             mu[quarters_type[i], c] += a[i, c]
             mu[types, c] += a[i, c]
     for k in range(len(set_groups)):
-        t = np.searchsorted(first_set, k, side="right") - 1
+        t = int(np.searchsorted(first_set, k, side="right")) - 1
         for c in range(children):
             mu[set_groups[k], c] += mu[t, c]
     for g in range(groups):

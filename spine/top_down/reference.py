@@ -57,7 +57,7 @@ def _inside(sets: BoolArray, types: Sparse) -> Sparse:
     return sp.csr_array(sets.astype(float)) @ types
 
 
-def _unlimited(high: FloatArray) -> FloatArray:
+def _unlimited(high: FloatArray | IntArray) -> FloatArray:
     """Return upper bounds in C order, infinite where there is none."""
     return np.where(high > NO_LIMIT / 2, np.inf, high).ravel()
 
@@ -174,7 +174,7 @@ def leaf_rows(leaves: Leaves, sets: BoolArray, children: int) -> tuple[Sparse, S
     number, types = leaves.allowed.shape
     by_child = sp.csr_array((np.ones(number), (leaves.child, np.arange(number))), shape=(children, number))
     each, bounded = sp.eye_array(number), sp.csr_array(sets.astype(float))
-    rows = [(sp.kron(bounded, each), leaves.low.T.ravel(), _unlimited(leaves.high.T))]
+    rows: list[tuple[Any, Any, Any]] = [(sp.kron(bounded, each), leaves.low.T.ravel(), _unlimited(leaves.high.T))]
     for group, totals in zip(leaves.groups, leaves.totals, strict=True):
         rows.append((sp.kron(np.ones((1, types)), _sums(group)), totals, totals))
     parts, low, high = zip(*rows, strict=True)
@@ -190,7 +190,7 @@ def range_of_total(leaves: Leaves, sets: BoolArray) -> tuple[int, int] | None:
     for sign in (1.0, -1.0):
         solution = milp(
             np.full(len(upper), sign),
-            integrality=np.ones(len(upper)),
+            integrality=np.ones(len(upper), np.int64),
             bounds=Bounds(np.zeros(len(upper)), upper),
             constraints=LinearConstraint(rows, low, high),
         )
@@ -203,6 +203,25 @@ def range_of_total(leaves: Leaves, sets: BoolArray) -> tuple[int, int] | None:
     return found[0], found[1]
 
 
+def nearest_division(leaves: Leaves, sets: BoolArray, wanted: IntArray) -> IntArray | None:
+    """Return the (leaves, parts) records that meet all bounds and totals, nearest to those that are wanted."""
+    _, rows, low, high = leaf_rows(leaves, sets, 1)
+    target, each = wanted.T.ravel(), sp.eye_array(wanted.size)
+    program = sp.block_array([[rows, None], [each, -each], [each, each]], format="csc")
+    free = np.full(len(target), np.inf)
+    solution = milp(
+        np.repeat([0.0, 1.0], len(target)),
+        integrality=np.repeat([1, 0], len(target)),
+        bounds=Bounds(0.0, np.append(np.where(leaves.allowed.T.ravel(), np.inf, 0.0), free)),
+        constraints=LinearConstraint(
+            program, np.concatenate([low, -free, target]), np.concatenate([high, target, free])
+        ),
+    )
+    if not solution.success:
+        return None
+    return np.rint(solution.x[: len(target)]).astype(np.int64).reshape(wanted.T.shape).T
+
+
 def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArray | None:
     """Return (n, K) integers by HiGHS's branch and bound, or None if there are none."""
     cost, together, bounds, whole = rounding_program(problem, x, total_first)
@@ -210,8 +229,8 @@ def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArr
     integral[: x.size] = 1
     if problem.leaves is not None:
         integral[len(integral) - problem.leaves.allowed.size :] = 1
-    options = {"mip_rel_gap": 0.0} if problem.general else {}
-    solution = milp(cost, integrality=integral, bounds=bounds, constraints=together, options=options)
+    gap = 0.0 if problem.general else 1e-4  # 1e-4 is HiGHS's own
+    solution = milp(cost, integrality=integral, bounds=bounds, constraints=together, options={"mip_rel_gap": gap})
     if not solution.success:
         return None
     return whole + np.rint(solution.x[: x.size]).astype(np.int64).reshape(x.shape)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from privacy.noise.margins import margin_of_error
-from spine.declaration.classes import FLOW, OWN, classify
+from spine.declaration.classes import FLOW, GENERAL, OWN, classify
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
 from spine.top_down.queries import query_group
@@ -75,6 +75,16 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
         said.append(
             f"the counts {', '.join(columns)} of every {declaration.levels[-1].name}: no {form.records} is in a part "
             f"of {count.partition} whose count is 0{least}"
+            + (
+                ", and none has more than the declared most"
+                if any(isinstance(most, int) for most in count.most)
+                else ""
+            )
+        )
+    for equal in form.equal:
+        said.append(
+            f"the counts of {equal.partition} in every {declaration.levels[-1].name} that {equal.release} has "
+            "published: the estimates have them, whatever the records have"
         )
     for zero in form.zeros:
         where = " and ".join(f"{name} {'/'.join(texts)}" for name, texts in zero.where.items())
@@ -135,10 +145,20 @@ def _level(declared: Declared, number: int) -> LevelFacts:
         largest_family=int(families.max()),
         unknowns=int(families.max()) * int(declaration.product.possible.sum()),
         passes=f"total {first}",
-        solver=f"{OWN}, {FLOW}" if not plan.closed_form else "closed form",
+        solver=_solver(declared, name),
         share=str(share),
         margins=margins,
     )
+
+
+def _solver(declared: Declared, level: str) -> str:
+    """Return what solves the least squares of a level, in how many passes, and what its rounding."""
+    plan = declared.plan
+    if plan.closed_form:
+        return "closed form"
+    sets, earlier = plan.bounds.sets, plan.passes.earlier.get(level, ())
+    passes = f" in {len(earlier) + 1} passes" if earlier else ""
+    return f"{OWN}{passes}, {GENERAL if sets is not None and (sets.crossing or sets.certified) else FLOW}"
 
 
 def _unknowns(declared: Declared, level: int) -> int:
@@ -152,6 +172,14 @@ def _feasibility(declared: Declared) -> str:
     """Return why a parent's whole numbers always divide among its children."""
     plan, form = declared.plan, declared.declaration.form
     known = [level for level, totals in enumerate(plan.bounds.totals) if totals is not None]
+    if (sets := plan.bounds.sets) is not None:
+        if sets.certified:
+            return (
+                f"found together with a division among all leaves, by {GENERAL} and not by the flow: {sets.certified}"
+            )
+        if (sets.member.sum(axis=1) == 1).all():
+            return "inherited: each part of the counts divides by itself"
+        return "inherited: compared for every set of parts with what the geounits below can take"
     if not form.counts:
         return "inherited: only totals are declared, and each is the sum of those below it"
     if not known or max(known) == 0:
@@ -172,5 +200,10 @@ def _remarks(declared: Declared, answers: int) -> Iterator[str]:
             yield f"queries: the totals of {level.name} are declared, so the share of total buys nothing there"
     if declaration.product.cells > 1 << 16 or answers > 10**9:
         yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"
+    if plan.passes.earlier:
+        yield (
+            "passes: sums of further passes are kept within the band in least squares and dropped before rounding; two "
+            'passes, [["total"], ["rest"]], are faster'
+        )
     if len(plan.passes.rounded) == 0 and len(declaration.product.axes) > 1:
         yield "passes.round: no sums are rounded besides the cells; ask a coarser query, and round it first"

@@ -21,12 +21,14 @@ from spine.geography import IntArray
 from spine.noise import distinct_shares
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
+from spine.top_down.queries import query_group
 from tasks.inputs.declarations import beside, read_columns, read_raw
 from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import undrawable
 
@@ -40,13 +42,15 @@ class PublicTables:
     """What the public files hold, as a run keeps it.
 
     text: the declaration as JSON. leaves: the columns that it names of its table of leaves. totals: of each declared
-    total the value by group, whose codes are joined. digests: of the tables, by their names in the declaration.
+    total the value by group, whose codes are joined. digests: of the tables and releases, by their names in the
+    declaration. equal: of each equality the release's counts.
     """
 
     text: str
     leaves: dict[str, tuple[str, ...]]
     totals: tuple[dict[str, int], ...]
     digests: dict[str, str]
+    equal: tuple[Counts, ...] = ()
 
     def digest(self) -> str:
         """Return the digest of all that shapes a release besides the records."""
@@ -94,9 +98,17 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
         findings += wrong_values
     if findings:
         return None, findings
+    equal, digests = [], {}
+    for at, each in enumerate(form.equal):
+        counts, digest, faults = read_equal(declaration, at, beside(path, each.release), leaves)
+        equal.append(counts)
+        digests[each.release] = digest
+        findings += as_findings(path, faults)
+    if findings:
+        return None, findings
     named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
-    digests = {file: digest_file(beside(path, file)) for file in named}
-    return PublicTables(json.dumps(raw), leaves, tuple(values), digests), []
+    digests |= {file: digest_file(beside(path, file)) for file in named}
+    return PublicTables(json.dumps(raw), leaves, tuple(values), digests, tuple(equal)), []
 
 
 def leaf_columns(declaration: Declaration) -> Iterator[str]:
@@ -153,7 +165,13 @@ def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, lis
     totals = [_grouped(declaration, hierarchy, at, total, faults) for at, total in enumerate(public.totals)]
     if faults:
         return None, as_findings(path, faults)
-    figures = Figures(tuple(counts), tuple(totals))
+    equal = []
+    for each, found in zip(declaration.form.equal, public.equal, strict=True):
+        own = np.zeros((len(order), query_group(declaration.product, each.partition).width), np.int64)
+        for row, coordinate, number in found:
+            own[row, coordinate] = number
+        equal.append(own[order])
+    figures = Figures(tuple(counts), tuple(totals), tuple(equal))
     bounds, faults = read_bounds(hierarchy, figures)
     undrawn = undrawable(declaration.allocation, distinct_shares(hierarchy.spine))
     faults += [

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from spine.declaration.figures import named
+from spine.declaration.figures import all_leaves, named
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
+from spine.top_down.reference import nearest_division
 from tasks.inputs.marks import mark_table
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
@@ -63,6 +64,11 @@ def _numbers(declared: Declared, rng: np.random.Generator, records: int | None) 
         chance, left = weight[inside], total - int(numbers[inside].sum())
         if left > 0 and chance.sum() > 0:
             numbers[inside] += rng.multinomial(left, chance.ravel() / chance.sum()).reshape(chance.shape)
+    if bounds.sets is not None:
+        found = nearest_division(all_leaves(declared.hierarchy, bounds), bounds.sets.member, numbers)
+        if found is None:
+            raise Refused("no whole numbers meet all declared figures together")
+        return found
     return numbers
 
 

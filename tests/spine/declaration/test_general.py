@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from declarations import changed, hierarchy_of
+from declarations import LEAVES, changed, hierarchy_of, keys
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import Bounds as Box
-from scipy.optimize import LinearConstraint, milp
 from top_down_cases import everything, measuring, problems_of, same
 
-from spine.declaration.classes import classify
+from spine.declaration import figures
 from spine.declaration.declaration import first_crossing
-from spine.declaration.figures import Figures, border, level_figures, read_bounds, subsets
+from spine.declaration.figures import Figures, LevelFigures, border, read_bounds, subsets
 from spine.top_down import Plan, TrueHistograms, reference, summed
 from spine.top_down.histogram import from_entries
 from spine.top_down.queries import query_group
@@ -39,7 +37,7 @@ def of_counts(chosen: dict[str, tuple[list[int], list[Any]]], **more: Any) -> di
     return changed(change)
 
 
-def case(raw: dict[str, Any], seed: int, limits: bool = True) -> tuple[Plan, TrueHistograms] | None:
+def case(raw: dict[str, Any], seed: int, refused: bool = False) -> tuple[Plan, TrueHistograms] | None:
     """A country of six zones with records, and counts that are true of them; None where these are refused."""
     rng = np.random.default_rng(seed)
     leaves = {
@@ -67,7 +65,7 @@ def case(raw: dict[str, Any], seed: int, limits: bool = True) -> tuple[Plan, Tru
         own[:] = own // np.maximum(np.array(count.least or [1] * group.width), 1)
     bounds, faults = read_bounds(hierarchy, Figures(counts, []))
     if bounds is None:
-        assert faults
+        assert not refused, f"{faults[0].key}: {faults[0].text}"
         return None
     row, cell = np.nonzero(dense)
     truth = from_entries(TrueHistograms, len(hierarchy.spine.levels) - 1, 0, row, cell, dense[row, cell], 6)
@@ -100,7 +98,7 @@ def several(draw: st.DrawFn, names: list[str], number: int = 2) -> dict[str, tup
     }
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(several(["dwelling", "sex", "young", "dwelling*sex", "total", "sex*young"]), st.integers(0, 2**32))
 def test_declared_figures_hold_and_without_noise_the_estimate_is_the_truth(
     counts: dict[str, tuple[list[int], list[Any]]], seed: int
@@ -117,6 +115,7 @@ def test_declared_figures_hold_and_without_noise_the_estimate_is_the_truth(
     assert {solve.rounding for solve in solves} <= ({"general"} if sets.crossing or sets.certified else {"flow"})
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(several(["sex", "young", "dwelling"]), st.integers(0, 2**32))
 def test_crossing_declarations_are_solved_as_by_clarabel_and_highs(
@@ -131,12 +130,88 @@ def test_crossing_declarations_are_solved_as_by_clarabel_and_highs(
     assert classify_of(plan, counts)
     problems = problems_of(lambda: everything(plan, measuring(plan, truth, seed % 1000)))
     for _, problem, x, _ in problems:
-        other = reference.least_squares(problem, "clarabel")
-        assert other is not None
+        assert problem.violation(x) < 1e-6
+        tried = (reference.least_squares(problem, "clarabel", accuracy) for accuracy in (1e-9, 1e-7, 1e-5))
+        if (other := next((found for found in tried if found is not None), None)) is None:
+            continue  # bounds that leave a single point: Clarabel has no interior to start from
         hessian, linear = problem.objective.quadratic(problem.parent.cells)
         ours, theirs = (each.ravel() @ (hessian @ each.ravel()) / 2 - linear @ each.ravel() for each in (x, other))
-        assert ours <= theirs + 1e-6 * (1 + abs(theirs))
-        assert problem.violation(x) < 1e-6
+        slack = max(1e-6, problem.violation(other))  # of what the other misses, which makes its objective lower
+        assert ours <= theirs + slack * (1 + abs(theirs))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "passes",
+    [
+        [["total"], ["dwelling*young"], ["rest"]],
+        [["dwelling*young"], ["sex*young"], ["rest"]],
+        [["total"], ["dwelling*young", "sex*young"], ["detailed"]],
+    ],
+)
+def test_further_passes_keep_what_they_found(passes: list[list[str]], seed: int) -> None:
+    asked = {"total": "1/5", "dwelling*young": "1/5", "sex*young": "1/5", "detailed": "2/5"}
+    raw = of_counts({"dwelling": ([0, 1], [])}, queries=asked)
+    raw["passes"] = [{"levels": ["nation"]}, {"levels": ["region", "district", "zone"], "least_squares": passes}]
+    made = case(raw, seed)
+    assert made is not None
+    plan, truth = made
+    estimates, _ = everything(plan, measuring(plan, truth, None))
+    assert same(estimates, summed(truth, plan.spine))
+    kept = problems_of(lambda: holds(plan, everything(plan, measuring(plan, truth, seed))[0]))
+    assert all(problem.violation(x) < 1e-6 for _, problem, x, _ in kept)
+    assert any(len(problem.parent.sets) > 2 for _, problem, _, _ in kept)  # the bands of earlier passes
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.data())
+def test_the_most_and_least_of_every_set_are_those_of_all_numbers(data: st.DataObject) -> None:
+    """Three parts, two nested sets and a total, against all whole numbers up to 4."""
+    allowed = np.array([[data.draw(st.booleans()) for _ in range(3)]])
+    member = np.array([[True, True, False], [True, False, False]])
+    low = np.array([[data.draw(st.integers(0, 2)) for _ in member]], float)
+    high = low + np.array([[data.draw(st.integers(0, 2)) for _ in member]])
+    total = np.array([float(data.draw(st.integers(0, 4)))])
+    least, most = border(LevelFigures(allowed, member, low, high, total, np.zeros(1, int)))
+    numbers = np.array([each for each in pairs(*(range(5 if own else 1) for own in allowed[0])) if sum(each) == total])
+    numbers = numbers.reshape(-1, 3)
+    inside = numbers @ member.T
+    numbers = numbers[((inside >= low) & (inside <= high)).all(axis=1)]
+    if not len(numbers):
+        assert least[0, 0] > most[0, 0]
+        return
+    sums = numbers @ subsets(3).T
+    assert least[0].tolist() == sums.min(axis=0).tolist()
+    assert most[0].tolist() == sums.max(axis=0).tolist()
+
+
+@pytest.mark.parametrize("most", [[1, 1], [2, 2]])
+def test_a_total_above_all_limits_is_refused(most: list[int]) -> None:
+    raw = changed(lambda raw: raw.update(counts=[], totals=[{"of": "nation", "file": "n.csv"}], zeros=[]))
+    raw["counts"] = [{"partition": "sex", "columns": ["women", "men"], "most": most}]
+    leaves = {name: LEAVES[name] for name in ("zone", "region", "district", "zcode")}
+    hierarchy = hierarchy_of(raw, leaves)
+    counts, of_nation = np.full((5, 2), 3), np.zeros(5, int)
+    for total in (30 * most[0], 30 * most[0] + 1):
+        bounds, faults = read_bounds(hierarchy, Figures([counts], [(of_nation, ["nation"], np.array([total]))]))
+        assert (bounds is None) == (total > 30 * most[0]), faults
+        assert bounds is not None or keys(faults) == {"counts"}
+
+
+def test_equality_with_records_in_zeros_is_refused() -> None:
+    raw = changed(lambda raw: raw.update(counts=[], totals=[], equal=[{"partition": "sex", "release": "x"}]))
+    raw["zeros"] = [{"where": {"sex": "2"}}]
+    hierarchy = hierarchy_of(raw, {name: LEAVES[name] for name in ("zone", "region", "district", "zcode")})
+    for men in (0, 1):
+        bounds, faults = read_bounds(hierarchy, Figures([], [], [np.array([[4, men]] * 5)]))
+        assert (bounds is None) == bool(men), faults
+
+
+def test_a_hierarchy_too_large_for_a_division_is_refused_by_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "MOST_INTEGERS", 20)
+    crossing = {"sex": ([1, 0], []), "young": ([1, 0], [])}
+    with pytest.raises(AssertionError, match=r"counts: bounds of sex and young cross.* 40 unknowns at once in region"):
+        case(of_counts(crossing), 1, refused=True)
 
 
 def classify_of(plan: Plan, counts: dict[str, Any]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -263,12 +265,45 @@ def test_a_bad_table_is_refused_by_its_key(wrong: str, tmp_path: Path) -> None:
     assert key in {finding.column for finding in findings}
 
 
-def test_a_limit_on_the_records_counted_and_crossing_counts_are_refused(tmp_path: Path) -> None:
-    limited = changed(lambda raw: raw["counts"][0].update(most=["", 5]))
-    crossing = changed(lambda raw: raw["counts"].append({"partition": "sex", "columns": ["homes", "homes"]}))
-    for raw, words in ((limited, "a limit on the records"), (crossing, "cross")):
-        with pytest.raises(Refused, match=words):
-            read_declared(write(tmp_path, raw)[0])
+def test_explain_names_the_class_the_solver_and_why_none_is_faster(tmp_path: Path) -> None:
+    limited = changed(lambda raw: raw["counts"][0].update(most=["", 9]))
+    closing = changed(lambda raw: raw["counts"].append({"partition": "sex", "columns": ["homes", "homes"]}))
+    nested = changed(
+        lambda raw: raw["counts"].append({"partition": "dwelling*sex", "columns": ["homes"] * 2 + ["institutions"] * 2})
+    )
+    crossing = copy.deepcopy(closing)
+    crossing["counts"][1]["least"] = [1, 0]
+    for raw, kind, solver, why in (
+        (limited, "A", "minimum-cost flow", "inherited"),
+        (closing, "C", "minimum-cost flow", "one of them only closes parts"),
+        (nested, "B", "minimum-cost flow", "nested or disjoint"),
+        (crossing, "C", "HiGHS", "dwelling and sex cross"),
+    ):
+        found = explain(read_declared(write(tmp_path, raw | {"totals": []})[0])[1])
+        assert found.kind == kind
+        assert {each.solver for each in found.levels} == {f"own kernel, {solver}"}
+        assert why in found.why + found.feasibility
+
+
+def test_crossing_counts_run_from_files_to_a_release_that_meets_them(tmp_path: Path) -> None:
+    homes = [int(number) * 4 for number in LEAVES["homes"]]
+    raw = changed(
+        lambda raw: raw.update(
+            totals=[],
+            counts=[
+                {"partition": "dwelling", "columns": ["homes", "institutions"], "least": [0, 1]},
+                {"partition": "sex", "columns": ["homes", "homes"], "most": [8, 8]},
+            ],
+        )
+    )
+    _, staged = run_at(tmp_path, *write(tmp_path, raw))
+    zones = pd.read_parquet(staged / "parquet/zone.parquet")
+    most = zones.groupby(["region", "district", "zcode", "sex"])["COUNT"].sum()
+    assert len(most)
+    for codes, number in most.items():
+        zone = next(at for at in range(5) if tuple(LEAVES[name][at] for name in COLUMNS["zone"]) == codes[:3])
+        assert number <= 2 * homes[zone]
+    assert read_manifest(staged)["failed"] == []
 
 
 def test_explain_needs_no_records_and_shows_none(tmp_path: Path) -> None:
@@ -546,3 +581,38 @@ def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Pat
     assert zones.to_dict() == homes
     relations = {each.key: each.sentence for each in read_spend(read_manifest(staged)["spent"]).relations}
     assert relations["replaced_within"].startswith("a housing unit replaced by another of its zone")
+
+
+def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_truth(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir(mode=0o700)
+    _, staged = run_at(tmp_path / "a", *write(tmp_path / "a"))
+    first = tmp_path / "b" / "first"
+    shutil.copytree(staged, first)
+    raw = changed(lambda raw: raw.update(counts=[], totals=[], equal=[{"partition": "dwelling", "release": "first"}]))
+    declaration, data = write(tmp_path / "b", raw | {"name": "second"})
+    _, again = run_at(tmp_path / "b", declaration, data)
+    names = ["region", "district", "zcode", "dwelling"]
+    counts = [pd.read_parquet(each / "parquet/zone.parquet").groupby(names)["COUNT"].sum() for each in (staged, again)]
+    assert counts[0].equals(counts[1])
+    assert not pd.read_parquet(staged / "parquet/zone.parquet").equals(pd.read_parquet(again / "parquet/zone.parquet"))
+    assert "first" in read_manifest(again)["public_files"]
+    manifest = json.loads((first / "manifest.json").read_text())
+    (first / "manifest.json").write_text(json.dumps(manifest | {"NOT_PRIVATE": "exact"}))
+    findings = find_faults(declaration)[2]
+    assert [(each.column, "exact counts" in each.rule) for each in findings] == [("equal.0.release", True)]
+    (first / "manifest.json").write_text(json.dumps(manifest))
+    (first / "zone.csv").write_text("changed")
+    assert "not whole" in find_faults(declaration)[2][0].rule
+
+
+def test_synthetic_records_meet_counts_that_cross(tmp_path: Path) -> None:
+    counts = [
+        {"partition": "dwelling", "columns": ["homes", "institutions"], "least": [0, 1]},
+        {"partition": "sex", "columns": ["homes", "homes"], "least": [1, 0], "most": [9, 9]},
+    ]
+    declaration, _ = write(tmp_path, changed(lambda raw: raw.update(totals=[], counts=counts)))
+    synthesize_records(declaration, tmp_path / "made")
+    run = RunDirectory(tmp_path / "runs/r2")
+    run.create()
+    tabulate(run, HERE, str(tmp_path / "made/records.csv"), read_declared(declaration)[0])  # refuses what contradicts
