@@ -329,7 +329,7 @@ def border(figures: LevelFigures) -> tuple[FloatArray, FloatArray]:
         most = np.where(figures.allowed[:, part], np.inf, 0.0)[:, None] + zero
         inside, outside = np.where(held[part], most, 0.0), np.where(held[part], 0.0, most)
         ranges[frozenset((part,))] = Range((zero, inside), (zero, outside), (zero, most))
-    everything = np.ones(parts, bool), *(np.full(len(zero), end) for end in (0.0, np.inf))
+    everything = (np.ones(parts, bool), np.zeros(len(zero)), np.full(len(zero), np.inf))
     bounds = [*zip(figures.member, figures.low.T, figures.high.T, strict=True), everything]
     if figures.total is not None:
         bounds.append((everything[0], figures.total, figures.total))
