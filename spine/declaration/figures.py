@@ -341,7 +341,8 @@ def border(figures: LevelFigures) -> tuple[FloatArray, FloatArray]:
             ranges[own] = Range(*sums).limited(low, high)  # type: ignore[arg-type]
     (all_parts,) = ranges.values()
     needless = ~figures.member.any(axis=1)  # sets all of whose cells are zeros
-    empty = (all_parts.whole[0] > all_parts.whole[1])[:, :1] | (figures.low[:, needless] > 0).any(axis=1)[:, None]
+    empty = all_parts.whole[0][:, :1] > all_parts.whole[1][:, :1]
+    empty |= (figures.low[:, needless] > 0).any(axis=1)[:, None]
     least, most = all_parts.inside
     return np.where(empty, np.inf, least), np.where(empty, -np.inf, most)
 
