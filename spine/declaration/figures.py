@@ -342,7 +342,7 @@ def border(figures: LevelFigures) -> tuple[FloatArray, FloatArray]:
     (all_parts,) = ranges.values()
     needless = ~figures.member.any(axis=1)  # sets all of whose cells are zeros
     empty = all_parts.whole[0][:, :1] > all_parts.whole[1][:, :1]
-    empty |= (figures.low[:, needless] > 0).any(axis=1)[:, None]
+    empty |= np.any(figures.low[:, needless] > 0, axis=1, keepdims=True)
     least, most = all_parts.inside
     return np.where(empty, np.inf, least), np.where(empty, -np.inf, most)
 
