@@ -38,7 +38,7 @@ class BottomUpSettings(RunSettings):
 
     table: Annotated[Location, Argument("TABLE")] = Field(description="The table: text or Parquet (path or URL).")
     domain: Annotated[Location, Argument("DOMAIN", typed=Path)] = Field(
-        description="The declared domain (JSON): factors, levels, states."
+        description="The declared domain (JSON): factors, levels, states; or a declaration (see das tda explain)."
     )
     epsilon: Annotated[Exact, Option()] = Field(description="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
     totals: Annotated[Location | None, Option("--calibrate", typed=Path)] = Field(
