@@ -28,7 +28,7 @@ def compare(
     ] = None,
     gamma: Annotated[str | None, typer.Option(help="The share of step 1, between 0 and 1.  [default: 0.1]")] = None,
     stability: Annotated[
-        int | None, typer.Option(help="The most groups of a level that a record is in.  [default: 9]")
+        int | None, typer.Option(help="In how many groups of a level one record can be.  [default: 9]")
     ] = None,
     delta: Annotated[str, typer.Option(help="Strictly between 0 and 1.")] = "1e-10",
     form: FormatOption = Format.table,

@@ -6,7 +6,7 @@ levels. Geographies that calibration dropped are in no table and no sum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, noi
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, stage_in_one_piece
 from tasks.lifecycle.workers import Workers
+from tasks.pages.release_report import IN_WORDS, InShort, write_report
+from tasks.pages.text_table import TextTable
 
 ROWS_AT_ONCE = 1 << 20
 STATEMENTS_BOTTOM_UP = {
@@ -56,19 +58,23 @@ def write_release(run: RunDirectory, out: Path) -> None:
     count, reported = (np.asarray(open_array(run / FINAL, name)) for name in ("count", "reported"))
     names = {"histogram": design.domain.histogram.names}
     names |= {"by-" + "-".join(marginal).lower() if marginal else "total": marginal for marginal in design.marginals}
-    for table, columns in names.items():
-        _write(out, table, design, columns, count, reported)
+    rows = {table: _write(out, table, design, columns, count, reported) for table, columns in names.items()}
     if regions := design.domain.regions():
         write_regions(run, out, regions.__contains__)
     manifest = _manifest(run, design)
+    short = _short(design, manifest, names, rows)
+    write_report(None, out, manifest, design.mechanism.spend, "Bottom-up histogram", short)
     write_package(out, description(manifest), manifest, file_names(out))
     write_manifest(out, manifest)
 
 
 def _write(
     out: Path, table: str, design: Design, names: Sequence[str], count: NDArray[np.int64], reported: NDArray[np.bool_]
-) -> None:
-    """Write one table by the factors or groups named; the histogram is the one by all of them."""
+) -> tuple[int, int]:
+    """Write one table by the factors or groups named; the histogram is the one by all of them.
+
+    Return its rows and the most cells that one of them sums.
+    """
     whole = tuple(names) == design.domain.histogram.names
     cells = reported.astype(np.int64)
     sums = count if whole else design.domain.marginal(np.where(reported, count, 0), names)
@@ -86,6 +92,34 @@ def _write(
             batch = _table(design, names, rows[start : start + ROWS_AT_ONCE], sums, margins)
             as_text.write_table(batch.drop_columns(["MOE"]))
             as_parquet.write_table(batch)
+    return len(rows), int(summed.max(initial=0))
+
+
+def _short(
+    design: Design, manifest: dict[str, Any], names: Mapping[str, Sequence[str]], rows: dict[str, tuple[int, int]]
+) -> InShort:
+    """Return what was published, and by table the margin of the row that sums most cells."""
+    unit = "records" if design.domain.weight is None else "of the weighted total"
+    published = [
+        f"{sum(rows[table][0] for table in names):,} counts in {len(names)} tables, all sums of one histogram of "
+        f"{design.domain.histogram.cells:,} cells by {', '.join(design.domain.factors)}."
+    ]
+    dropped = sum(group["case"] == "inconsistent" for group in manifest["calibration"]["groups"])
+    if dropped:
+        published.append(f"{dropped:,} groups whose published total does not agree are left out of every table.")
+    shown = []
+    for table, columns in names.items():
+        number, cells = rows[table]
+        margin = margin_of_error(design.mechanism.law, cells) if cells else 0
+        shown.append(
+            [", ".join(columns) or "the total", f"{number:,}", f"{cells:,}", f"{float(margin * design.domain.grid):,g}"]
+        )
+    columns = ["by", "counts", "cells in one, at most", "±, at most"]
+    notes = [f"In {unit}. Every cell has noise, also an empty one, so a sum of more cells is less sure."]
+    sure = [IN_WORDS]
+    if design.clip or design.totals is not None:
+        sure.append("Calibration and the removal of negative counts change a count afterwards; ± does not cover that.")
+    return InShort(published, sure, TextTable("In short", columns, shown, notes))
 
 
 def _margins(design: Design, summed: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -39,7 +39,7 @@ STATEMENTS = {
     "guarantee": GUARANTEE,
     "margins": "Beside each count of the Parquet files stands its margin of error, the smallest m with "
     "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before suppression and clipping. It "
-    "is not conditional on publication: suppression biases the small counts that remain upwards.",
+    "is that of all noisy counts, published or not: of small groups those with high noise are published more often.",
     "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a T1 count "
     "may differ from the sum of its T2 cells.",
 }

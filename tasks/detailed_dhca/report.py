@@ -24,11 +24,12 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
 from tasks.inputs.regions import Region
 from tasks.lifecycle.manifest import spend_of
-from tasks.pages import render
 from tasks.pages.dots import Series, dots
+from tasks.pages.release_report import IN_WORDS, InShort
+from tasks.pages.release_report import write_report as write_page
+from tasks.pages.text_table import TextTable
 from tasks.population_groups.levels import Level
 
-REPORT = "report.html"
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
 MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
@@ -46,22 +47,58 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
         | {"estimates": manifest.get("estimates", {}).get(str(level))}
         for level in levels
     ]
-    (out / REPORT).write_text(
-        render(
-            "tasks.detailed_dhca",
-            REPORT,
-            manifest=manifest,
-            spend=spend,
-            states=states,
-            where=title_of_states(states),
-            rows=rows,
-            shapes=AGES_NAMES,
-            noise=None if truth else noise_chart(rows),
-            sizes=None if truth else size_chart(rows),
-            relative=[float(share) for share in RELATIVE],
-            examples=[] if truth else list(_examples(out, levels, run.parameters.iterations.names)),
-        )
+    where = title_of_states(states)
+    write_page(
+        "tasks.detailed_dhca",
+        out,
+        manifest,
+        spend,
+        f"Detailed DHC-A, {where}",
+        _short(rows, where, truth=truth),
+        states=states,
+        where=where,
+        rows=rows,
+        shapes=AGES_NAMES,
+        noise=None if truth else noise_chart(rows),
+        sizes=None if truth else size_chart(rows),
+        relative=[float(share) for share in RELATIVE],
+        examples=[] if truth else list(_examples(out, levels, run.parameters.iterations.names)),
     )
+
+
+def _short(rows: Sequence[Mapping[str, Any]], where: str, *, truth: bool) -> InShort:
+    """Return what was published, and by level the margin of a count and from which size a total is within a tenth."""
+    published = [
+        f"Persons of {where} by detailed race, ethnicity or tribe, and by sex and age where a group is large enough: "
+        f"{sum(row['published'] for row in rows):,} groups of {sum(row['groups'] for row in rows):,} possible ones.",
+        "No figure is published for a block.",
+    ]
+    if truth:
+        return InShort(published, ["The counts are exact."])
+    columns = [
+        "level",
+        "groups published",
+        "a count, ±",
+        "a total with 23 ages, ±",
+        "left out up to",
+        "within 10% from",
+    ]
+    shown = [
+        [
+            row["name"],
+            f"{row['published']:,}",
+            f"{row['margins']['total']:,}",
+            f"{row['margins']['age23']:,}",
+            "nothing" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}",
+            f"{row['sizes']['total'][RELATIVE.index(DRAWN)]:,}",
+        ]
+        for row in rows
+    ]
+    notes = [
+        "Left out: a group of counties and smaller areas whose noisy total is no larger. Within 10%: the size from "
+        "which the margin of a total that is published alone is at most a tenth of it."
+    ]
+    return InShort(published, [IN_WORDS, "All in persons:"], TextTable("In short", columns, shown, notes))
 
 
 def names_of_states(run: DetailedRun, jurisdiction: Jurisdiction) -> list[str]:

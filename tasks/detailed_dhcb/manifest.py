@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb.description import description
 from tasks.detailed_dhcb.run import HouseholdRun
@@ -22,7 +23,8 @@ from tasks.lifecycle.manifest import (
     spend_of,
     write_manifest,
 )
-from tasks.pages import render
+from tasks.pages.release_report import IN_WORDS, InShort, write_report
+from tasks.pages.text_table import TextTable
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level, named_level
 from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts
@@ -30,7 +32,6 @@ from tasks.population_groups.parameters import configuration_digest
 from tasks.population_groups.queries import load_queries
 from tasks.population_groups.reserve_budget import planned_spend
 
-REPORT = "report.html"
 DECLARED = "declared by the curator"
 STATEMENTS = {
     "guarantee": GUARANTEE,
@@ -105,13 +106,40 @@ def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str,
 
 def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
     states = [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
-    page = render(
+    where, spend = title_of_states(states), spend_of(manifest)
+    levels = {named_level(name).name: facts for name, facts in manifest["levels"].items()}
+    write_report(
         "tasks.detailed_dhcb",
-        REPORT,
-        manifest=manifest,
-        spend=spend_of(manifest),
-        where=title_of_states(states),
+        out,
+        manifest,
+        spend,
+        f"Detailed DHC-B, {where}: households",
+        _short(run, levels, where, truth=spend is None),
         tables=TABLES,
-        levels={named_level(name).name: facts for name, facts in manifest["levels"].items()},
+        levels=levels,
     )
-    (out / REPORT).write_text(page)
+
+
+def _short(run: HouseholdRun, levels: Mapping[str, Mapping[str, Any]], where: str, *, truth: bool) -> InShort:
+    """Return what was published, and by level and table the margins of a cell and of the finest table's total."""
+    published = [
+        f"Households of {where} by type (T3) and tenure (T4), by detailed race, ethnicity or tribe of the householder: "
+        + ", ".join(
+            f"{sum(sum(facts['groups_published'].get(name, {}).values()) for facts in levels.values()):,} groups in "
+            f"{name.upper()}"
+            for name in TABLES
+        )
+        + ". No figure is published for a block."
+    ]
+    if truth:
+        return InShort(published, ["The counts are exact."])
+    rows = []
+    for name, facts in levels.items():
+        queries = load_queries(run, named_level(name))
+        for table in (table for table in TABLES.values() if table.name in facts["groups_published"]):
+            cells = int(table.widths[-1])
+            margins = [margin_of_error(queries.law(table.name), number) for number in (1, cells)]
+            groups = sum(facts["groups_published"][table.name].values())
+            rows.append([f"{name}: {table.words}", f"{groups:,}", f"{margins[0]:,}", f"{cells}", f"{margins[1]:,}"])
+    columns = ["level, table", "groups published", "a count, ±", "cells at most", "their sum, ±"]
+    return InShort(published, [IN_WORDS, "All in households:"], TextTable("In short", columns, rows))

@@ -33,7 +33,9 @@ from tasks.lifecycle.manifest import (
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, stage_in_one_piece
 from tasks.lifecycle.workers import Workers
-from tasks.pages import render
+from tasks.pages import decimal
+from tasks.pages.release_report import IN_WORDS, InShort, write_report
+from tasks.pages.text_table import TextTable
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import PARQUET_ALONE, description
 from tasks.s_dhc.run import TABULATED, Plan, Tabulated, answers_of, plan_of
@@ -66,6 +68,9 @@ STATEMENTS_S_DHC = {
 }
 
 
+STABILITIES = {"program": "as the program of 2020 has it", "unit": "where whole housing units may change"}
+
+
 def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
     """Write the release into its staging folder, whole or not at all."""
     stage_in_one_piece(run, workers, staged, write_release)
@@ -87,9 +92,9 @@ def write_release(run: RunDirectory, out: Path) -> None:
         write_averages_and_estimates(run, out)
         write_posteriors(run, out)
     manifest = _manifest(run, plan, truth=truth)
-    (out / "report.html").write_text(
-        render("tasks.s_dhc", "report.html", manifest=manifest, spend=spend_of(manifest), where=manifest["where"])
-    )
+    heading = f"Supplemental DHC, {manifest['where']}"
+    tables = [] if truth else [_noise(manifest)]
+    write_report(None, out, manifest, spend_of(manifest), heading, _short(plan, manifest), tables=tables)
     write_package(out, description(manifest), manifest, file_names(out))
     write_manifest(out, manifest)
 
@@ -156,6 +161,53 @@ def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[
             "MOE90": of_each_cell([margin_of_error(law, cells, ALPHA_90) if law else 0 for cells in draws]),
         }
     )
+
+
+def _noise(manifest: dict[str, Any]) -> TextTable:
+    """Return the noise of every query."""
+    rows = [
+        [
+            name,
+            query["budget"],
+            str(query["tau"] or "–"),
+            decimal(query["variance"] ** 0.5),
+            f"± {query['margin']:,}",
+            f"± {query['margin_90']:,}",
+        ]
+        for name, query in manifest["queries"].items()
+    ]
+    columns = ["query", "budget", "tau", "standard deviation", "margin, 95%", "margin, 90%"]
+    charged, by = manifest["spent"]["charged"], STABILITIES[manifest["stability"]]
+    notes = [
+        "A query is a table for one type of region and one iteration level; its noise is added to each of its cells. "
+        f"tau: persons of a unit that are counted at most. The account is charged {charged['decimal']:.4g}, by what "
+        f"one record can change {by}."
+    ]
+    return TextTable("Noise", columns, rows, notes)
+
+
+def _short(plan: Plan, manifest: dict[str, Any]) -> InShort:
+    """Return what was published, and by table and region the margins of a count of the noisiest query."""
+    published = [
+        f"Counts of households, and of the persons in them, for {manifest['where']}: {', '.join(PUBLISHED)}. They are "
+        "for the nation and states alone; no figure is published for a county, a town or a block."
+    ]
+    if not manifest["queries"]:
+        return InShort(published, ["The counts are exact, of persons and units as they are counted here."])
+    found: dict[tuple[str, str], list[int]] = {}
+    for each in plan.configuration.queries():
+        margin = manifest["queries"][each.query.name.removeprefix("sdhc/")]["margin"]
+        found.setdefault((each.table.name, each.region_type), []).append(margin)
+    rows = [
+        [table, "nation" if kind == "USA" else "state", f"{min(margins):,}", f"{max(margins):,}"]
+        for (table, kind), margins in found.items()
+    ]
+    columns = ["table", "region", "a count, ±, at best", "at worst"]
+    sure = [IN_WORDS]
+    if manifest["truncation"]:
+        sure.append("Of a large unit at most tau persons are counted (below): ± does not cover that.")
+    notes = ["At best and at worst: among a table's groups of race and ethnicity. A row that adds up cells has more."]
+    return InShort(published, sure, TextTable("In short", columns, rows, notes, words=2))
 
 
 def variance_of(law: Law) -> float:

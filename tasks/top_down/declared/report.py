@@ -12,7 +12,10 @@ from spine.geography import IntArray
 from spine.top_down.histogram import Histograms
 from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, query_group
 from tasks.lifecycle.manifest import spend_of
-from tasks.pages import render
+from tasks.pages.release_report import InShort
+from tasks.pages.release_report import write_report as write_page
+from tasks.pages.text_table import TextTable
+from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measure import OfDeclaration
 from tasks.top_down.declared.tabulate import ALL
 from tasks.top_down.estimate.estimates import load_estimates
@@ -40,16 +43,40 @@ def write_report(run: OfDeclaration, staged: Path, manifest: dict[str, Any]) -> 
         query_words,
         dict(zip(queries, MARKS, strict=False)),
     )
-    html = render(
+    write_page(
         "tasks.top_down.release",
-        "declared_report.html",
-        manifest=manifest,
-        spend=spend,
+        staged,
+        manifest,
+        spend,
+        manifest["title"],
+        _short(run, manifest),
+        template="declared_report.html",
         parts=parts_of_levels([manifest]) if spend else [],
         sections=[section],
         counts=_counts(run),
+        divided=False,
     )
-    (staged / "report.html").write_text(html)
+
+
+def _short(run: OfDeclaration, manifest: dict[str, Any]) -> InShort:
+    """Return what was published, and by level the largest noise of what was asked there."""
+    declaration, facts = run.declared.declaration, explain(run.declared)
+    places = ", ".join(f"{level.geounits:,} {level.level}" for level in facts.levels)
+    published = [
+        f"{facts.records.capitalize()} by {facts.possible:,} cells, for {places}. Counts are whole and add up."
+    ]
+    if "NOT_PRIVATE" in manifest:
+        return InShort(published, ["The counts are exact."])
+    sure = [
+        "No formula gives the error of a count. The table has the noise of one answer, in 19 of 20 cases at most, by what "
+        "each level was asked itself; a published count draws on several answers."
+    ]
+    rows = [
+        [f"{level.level}: {query_title(declaration, query)}", f"{level.geounits:,}", f"{margin:,}"]
+        for level in facts.levels
+        for query, margin in level.margins.items()
+    ]
+    return InShort(published, sure, TextTable("In short", ["level, question", "units", "one answer, ±"], rows))
 
 
 def query_title(declaration: Declaration, query: str) -> str:

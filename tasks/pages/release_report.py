@@ -1,0 +1,76 @@
+"""report.html of a release: one frame for all systems, which opens with what it is in short.
+
+A system extends `release.html` by sections of its own, or gives them as tables; marks, the answer, the privacy-loss
+budget and the statements are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privacy.accounting.composition import Spend
+from tasks.pages import render
+from tasks.pages.text_table import TextTable
+
+REPORT = "report.html"
+NOT_CHARGED = {
+    "SYNTHETIC": "Nothing was charged: the data is synthetic and describes nobody.",
+    "PUBLIC": "Nothing was charged: the data was published before.",
+}
+LIKELY = 99.5  # right of 100 at which a bound hides nothing by itself
+IN_WORDS = "In 19 of 20 cases the noise in a count is no larger than its margin of error (±)."
+
+
+@dataclass(frozen=True)
+class InShort:
+    """The answer that a report opens with: what was published, and how sure a figure is, with a table by place."""
+
+    published: Sequence[str]
+    sure: Sequence[str]
+    table: TextTable | None = None
+
+
+def write_report(
+    package: str | None,
+    out: Path,
+    manifest: Mapping[str, Any],
+    spend: Spend | None,
+    heading: str,
+    short: InShort,
+    *,
+    template: str = REPORT,
+    **facts: Any,
+) -> None:
+    """Write OUT/report.html by a package's own template, which extends the frame; without a package by the frame alone.
+
+    facts: for the template; `tables` are sections of the frame.
+    """
+    spent = spent_in_short(spend, manifest)
+    where, name = (package, template) if package else ("tasks.pages", "release.html")
+    page = render(where, name, manifest=manifest, spend=spend, heading=heading, short=short, spent=spent, **facts)
+    (out / REPORT).write_text(page)
+
+
+def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str]:
+    """Return what was spent and what it means for one record, in sentences; none for exact counts."""
+    if spend is None:
+        return []
+    charged = [text for mark, text in NOT_CHARGED.items() if mark in manifest]
+    row = next(row for row in spend.rows() if row.figure is not None)
+    right, belief = row.attacker
+    said = [
+        *(charged or ["The budget was charged to the curator’s account."]),
+        f"The release spends {row.words}, for data sets that differ by one record: {row.sentence}.",
+        f"Whoever knows all other records, and accuses falsely in 5 of 100 cases, accuses rightly in at most {right} "
+        f"of 100; without the release, in 5. A suspicion of 1% becomes at most {belief}"
+        f"{' in 95 of 100 releases' if row.measure == 'rho' else ''}.",
+    ]
+    if float(right) >= LIKELY:
+        said.append(
+            "So the bound does not exclude that such a person finds out whether a whole record is there. One figure of "
+            "the release says less than all of them together: it costs a part of the budget."
+        )
+    return said
