@@ -35,6 +35,7 @@ from flows.commands.s_dhc.validate import validate as validate_s_dhc
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
+from flows.commands.tabulate import tabulate
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.compare_gls import compare_gls
@@ -95,7 +96,7 @@ def _start(
 ) -> None: ...
 
 
-for _command in (demo, validate, run, show, check, truth, accuracy, synth, spine, compare, tune):
+for _command in (demo, validate, run, show, check, tabulate, truth, accuracy, synth, spine, compare, tune):
     app.command()(with_local_paths(_command))
 
 

@@ -58,8 +58,9 @@ def tune(
     Of a config.json or a release of the S-DHC: the noise of every query and what a run spends, scaled by --total; with
     --margin the least budget of each query.
 
-    --solve answers with one number: `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
-    "TotalOnly total", "step 1 total" and "count of step 2".
+    --solve answers with one number, and says what else it moves: "count of 500 within 10%", "total of a county within
+    20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are "TotalOnly total", "step
+    1 total" and "count of step 2", which a count or total by itself is. Without a level each has this budget.
 
     --households answers for SafeTab-H instead, whose unit of privacy is a household; other options are not for it.
 
@@ -118,7 +119,7 @@ def _solve(plan: BudgetPlan, text: str, *, as_json: bool) -> None:
     """Print a number, and what it means to the side."""
     from flows.reports.tuning.solve import read_question, sentence, solve
 
-    solved = solve(plan, read_question(text))
+    solved = solve(plan, read_question(text, plan.jurisdiction))
     show(solved, lambda: solved["budget"], as_json=as_json)
     if not as_json:
         err.print(sentence(solved))

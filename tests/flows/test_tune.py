@@ -108,6 +108,32 @@ def test_solve_answers_with_the_least_budget(das, question, stage, cells, defini
         assert (margin_of_error(laws[stage], cells) <= target) is met
 
 
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        ("total of a county within 20", "County, Detailed: count of step 2 <= 20"),
+        ("count of 500 in a town within 5%", "Place, Detailed: count of step 2 <= 25"),
+        ("total of 23 ages in a county, regional ± 40", "County, Regional: total of 23 ages <= 40"),
+    ],
+)
+def test_a_question_in_words_is_the_same_question(das, words, question):
+    assert das("--solve", words, "--json") == das("--solve", question, "--json")
+
+
+def test_the_answer_says_what_else_the_budget_moves(das):
+    """Of every level, as none is named; the least size that is published is held against the exact law."""
+    solved = json.loads(das("--solve", "count of 500 within 10%", "--json")[1])
+    assert (solved["target"], solved["margin"], solved["level"]) == (50, 50, "each level")
+    assert Fraction(solved["release"]["then"]["budget"]) == 11 * Fraction(solved["budget"])
+    assert Fraction(solved["release"]["now"]["budget"]) == Fraction("4.944")
+    noise = level_laws("zcdp", LevelBudget(Fraction(solved["budget"]), 9), Fraction(1, 10))["stage_2"]
+    threshold, size = solved["suppressed_up_to"], solved["published_from"]
+    assert float(noise.cdf(threshold)) >= 0.9999 > float(noise.cdf(threshold - 1))
+    assert float(noise.cdf(threshold - size)) <= 0.05 < float(noise.cdf(threshold - size + 1))
+    _, _, said = das("--solve", "count of 500 within 10%")
+    assert f"from {size} persons on it is published in 19 of 20 cases" in " ".join(said.split())
+
+
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):
     data = json_of(das, "--margin", 6)
     nation, county = level(data, "Nation, Detailed"), level(data, "County, Detailed")
@@ -188,10 +214,12 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("--html", "/nowhere/tune.html"), "cannot be written"),
         (
             ("--solve", "County"),
-            "a question is LEVEL: STATISTIC <= COUNTS",
+            "a question is 'County, Detailed: total of 23 ages <= 20', 'count of 500 within 10%'",
         ),
         (("--solve", "County, Detailed: sex <= 3"), "unknown statistic 'sex': one of TotalOnly total;"),
         (("--solve", "Village, Detailed: total of 4 ages <= 3"), "unknown population group level"),
+        (("--solve", "count within 10%"), "a share needs the size that it is of"),
+        (("--solve", "total of a village within 10"), "unknown population group level"),
         (("--solve", "usa-1: step 1 total <= 0"), "from 1 to 1,000,000 counts, not 0"),
         (("--solve", "usa-1: step 1 total <= 999999"), "takes a budget near 10^"),
     ],

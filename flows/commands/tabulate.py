@@ -1,0 +1,41 @@
+"""`das tabulate`: a release of the Detailed DHC-A as a tabulation system would publish it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.reports.formats import Format, FormatOption, report
+from flows.reports.terminal import Json
+from tasks.pages.text_table import TextTable
+
+
+def tabulate(
+    release: Annotated[Path, typer.Argument(help="A release of the Detailed DHC-A.")],
+    out: Annotated[Path, typer.Argument(help="Where the tables go; a new or empty folder.")],
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """Write a release's tables as a tabulation system would publish them: post-processing, no budget is spent.
+
+    Negative counts become 0. A group is suppressed whose total alone is greater than its total alone or in any
+    combination (SafeTab-P, 5.3.4). Each change is counted, here and in changes.csv.
+
+    **Example:** `das tabulate release/us tables/`
+    """
+    from tasks.detailed_dhca.tabulate import WORDS
+    from tasks.detailed_dhca.tabulate import tabulate as write_tables
+
+    changes = write_tables(release, out)
+    columns = {name: name.replace("_", " ") for name in WORDS}
+    rows = [[row.level, *(f"{getattr(row, name):,}" for name in columns)] for row in changes]
+    notes = [f"{columns[name]}: {words}." for name, words in WORDS.items()]
+    title = f"What was changed on the way to {out}"
+    report(
+        [row._asdict() for row in changes],
+        [TextTable(title, ["level", *columns.values()], rows, notes)],
+        form,
+        as_json=as_json,
+    )

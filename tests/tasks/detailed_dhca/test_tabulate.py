@@ -1,0 +1,83 @@
+"""The rules of the tabulation system, on made-up tables and on a release."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dhca_inputs import Inputs, people, stage_here
+
+from tasks.detailed_dhca.tabulate import contradicted, partners, tabulate
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, read_manifest, write_manifest
+
+NAMES = {
+    "1": "Albanian alone",
+    "2": "Albanian alone or in any combination",
+    "3": "Other White alone, specified",
+    "4": "Other White alone or in any combination, specified",
+    "5": "Cuban",
+}
+
+
+@pytest.fixture
+def release_of_noise(tmp_path):
+    """A staged release, in which small groups are published, some of them negative."""
+    inputs = Inputs(persons=people(60))
+    inputs.config["thresholds_p"] = {level: [-(10**6), 20, 40] for level in inputs.config["thresholds_p"]}
+    del inputs.config["zero_suppression_chance"]
+    return stage_here(tmp_path, inputs)[1]
+
+
+def test_an_iteration_alone_has_the_one_in_any_combination_as_its_partner():
+    assert partners(NAMES) == {"1": "2", "3": "4"}
+
+
+def test_a_group_is_suppressed_whose_total_alone_exceeds_its_partner():
+    """44001: 9 > 8 goes, 5 = 5 stays. 44003: a partner was not published; that of another region does not count."""
+    rows = [
+        ("44001", "1", 9),
+        ("44001", "2", 8),
+        ("44001", "3", 5),
+        ("44001", "4", 5),
+        ("44003", "1", 99),
+        ("44001", "5", 1),
+    ]
+    table = pa.table(
+        dict(zip(("REGION_ID", "ITERATION_CODE", "COUNT"), map(list, zip(*rows, strict=True)), strict=True))
+    )
+    gone, not_compared = contradicted(table, partners(NAMES))
+    assert gone.to_pylist() == [{"REGION_ID": "44001", "ITERATION_CODE": "1"}]
+    assert not_compared == 1
+
+
+def test_a_release_is_written_anew_with_each_change_counted(release_of_noise, tmp_path):
+    """Against plain loops over the release's rows."""
+    out = tmp_path / "tables"
+    changes = tabulate(release_of_noise, out)
+    assert sum(row.negative_totals for row in changes) > 0
+    assert (out / "datapackage.json").exists()
+    assert len((out / "changes.csv").read_text().splitlines()) == len(changes) + 1
+    for path in sorted(release_of_noise.glob("parquet/t?/*.parquet")):
+        before, after = (
+            pq.read_table(each / path.relative_to(release_of_noise)).to_pylist() for each in (release_of_noise, out)
+        )
+        gone = {(row["REGION_ID"], row["ITERATION_CODE"]) for row in before} - {
+            (row["REGION_ID"], row["ITERATION_CODE"]) for row in after
+        }
+        kept = [row for row in before if (row["REGION_ID"], row["ITERATION_CODE"]) not in gone]
+        assert after == [row | {"COUNT": max(row["COUNT"], 0)} for row in kept]
+    with pytest.raises(Refused, match="not empty"):
+        tabulate(release_of_noise, out)
+
+
+def test_exact_counts_and_changed_releases_are_refused(release_of_noise, tmp_path):
+    text = next(release_of_noise.glob("t1/*.csv"))
+    whole = text.read_bytes()
+    text.write_bytes(whole + b"x")
+    with pytest.raises(Refused, match="not as it was released"):
+        tabulate(release_of_noise, tmp_path / "out")
+    text.write_bytes(whole)
+    manifest = read_manifest(release_of_noise)
+    (release_of_noise / MANIFEST).unlink()
+    write_manifest(release_of_noise, {**manifest, "NOT_PRIVATE": "exact"})
+    with pytest.raises(Refused, match="exact counts"):
+        tabulate(release_of_noise, tmp_path / "out")
