@@ -68,8 +68,8 @@ def _short(run: OfDeclaration, manifest: dict[str, Any]) -> InShort:
     if "NOT_PRIVATE" in manifest:
         return InShort(published, ["The counts are exact."])
     sure = [
-        "No formula gives the error of a count. The table has the noise of one answer, in 19 of 20 cases at most, by what "
-        "each level was asked itself; a published count draws on several answers."
+        "No formula gives the error of a count. The table has the noise of one answer, in 19 of 20 cases at most, by "
+        "what each level was asked itself; a published count draws on several answers."
     ]
     rows = [
         [f"{level.level}: {query_title(declaration, query)}", f"{level.geounits:,}", f"{margin:,}"]
