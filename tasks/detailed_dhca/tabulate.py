@@ -135,7 +135,7 @@ def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -
             path.parent.mkdir(parents=True, exist_ok=True)
         pa.csv.write_csv(table.drop_columns(["MOE"]), text, PIPES)
         pq.write_table(table, columns, compression="zstd")
-    return Changes(level.name, len(t1), *negative, len(gone), suppressed, alone)
+    return Changes(level.name, len(t1), negative[0], negative[1], len(gone), suppressed, alone)
 
 
 def _is_kept(table: pa.Table, gone: pa.Table) -> pa.Array:
