@@ -14,14 +14,15 @@ from typing import Any
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
-from tasks.detailed_dhca.coterminous import equate_coterminous
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
+from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import suppress
 from tasks.detailed_dhca.totals import measure_totals
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.population_groups.coterminous import equate_coterminous
 from tasks.spine.optimize import build_spine
 
 
@@ -55,7 +56,8 @@ def stages(run: Runner[DetailedDhcaSettings]) -> Path | None:
             run.submit(f"estimates ({level.name})", estimate, *published, workers=workers, level=level)
             for level in levels
         ]
-    equated = run.submit("coterminous", equate_coterminous, *published, **here, estimates=estimates)
+    kinds = (PublishedGroups, EstimatedGroups) if estimates else (PublishedGroups,)
+    equated = run.submit("coterminous", equate_coterminous, *published, **here, kinds=kinds)
     run.wait()  # a run that fails does not wait for its spine
 
     line = (spine.result() or "not built: its stage failed") if settings.spine else "not asked for"

@@ -1,7 +1,7 @@
 """The stages of the Detailed DHC-B: SafeTab-H from files to release, for the US or Puerto Rico.
 
-validate -> population groups -> reserve budget -> household type and tenure, per level -> coterminous -> release
-(households, totals)                    (gate)
+validate -> population groups -> reserve budget -> household type and tenure -> coterminous -> estimates -> release
+(households, totals)                    (gate)     \\___ per level ________/                  \\_ per level
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from pathlib import Path
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
-from tasks.detailed_dhcb.coterminous import equate_coterminous
 from tasks.detailed_dhcb.estimates import estimate, has_both
 from tasks.detailed_dhcb.measure import measure
+from tasks.detailed_dhcb.published import KINDS
 from tasks.detailed_dhcb.release import stage_release
+from tasks.population_groups.coterminous import equate_coterminous
 
 
 def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
@@ -32,12 +33,13 @@ def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
         run.submit(f"household type and tenure ({level.name})", measure, gate, workers=workers, level=level)
         for level in levels
     ]
+    ready = [run.submit("coterminous", equate_coterminous, *measured, **here, kinds=tuple(KINDS.values()))]
     if settings.estimates:
-        both = [level for level in levels if has_both(settings.directory, level)]
-        measured += [
-            run.submit(f"estimates ({level.name})", estimate, *measured, workers=workers, level=level) for level in both
+        ready += [
+            run.submit(f"estimates ({level.name})", estimate, *ready[:1], workers=workers, level=level)
+            for level in levels
+            if has_both(settings.directory, level)
         ]
-    equated = run.submit("coterminous", equate_coterminous, *measured, **here, estimates=settings.estimates)
     run.wait()
-    staged = run.submit("release", stage_release, equated, **here, out=run.out, options=options)
+    staged = run.submit("release", stage_release, *ready, **here, out=run.out, options=options)
     return run.commit(staged)

@@ -11,7 +11,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.equality import find_equalities
 from privacy.estimation.estimator import Estimator, critical_value, make_estimator
 from privacy.estimation.pooling import Answers
 from spine.settings import Jurisdiction
@@ -22,7 +21,6 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.configuration import NEVER
-from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level
 
 STATE_DIGITS, COUNTY_DIGITS = 2, 5  # of a region id, which begins with its state's, and a tract's with its county's
@@ -96,25 +94,6 @@ def variances(run: DetailedRun, level: Level) -> NDArray[np.float64]:
     for detail, estimator in load_estimators(run, level).items():
         by_width[detail] = estimator.variance
     return by_width
-
-
-def equalities(run: DetailedRun, level: Level) -> dict[int, tuple[int, ...]]:
-    """Return the level's iterations that are sums of Detailed ones, each by its place in its level's domain.
-
-    Found in the maps of single-valued attributes: ethnicity, and race where a record has one code.
-    """
-    parameters = run.parameters
-    below = Level(level.region_type, 2)
-    if level.iteration_level != 1 or below not in parameters.configuration.levels(level.jurisdiction):
-        return {}
-    kinds = ("ethnicity",) if parameters.configuration.max_race_codes > 1 else ("ethnicity", "alone", "combination")
-    maps = parameters.iterations.granularity(level).maps
-    own, parts = (load_domain(run, each).iterations for each in (level, below))
-    return {
-        int(np.searchsorted(own, whole)): tuple(np.searchsorted(parts, summands).tolist())
-        for kind in kinds
-        for whole, summands in find_equalities(maps[kind, 1], maps[kind, 2]).items()
-    }
 
 
 def ancestors(run: DetailedRun, level: Level) -> dict[Level, int]:

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from privacy.estimation.allocation import allocate
 from privacy.estimation.equality import combine, combined_margin, combined_variance
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS
-from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators, variances
+from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, load_estimators, variances
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.equalities import equalities
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import estimate_words
 

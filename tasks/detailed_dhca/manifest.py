@@ -13,7 +13,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.description import description
 from tasks.detailed_dhca.details import AGES, DETAILS
-from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, equalities, load_estimators
+from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, load_estimators
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun
@@ -29,6 +29,7 @@ from tasks.lifecycle.manifest import (
     write_manifest,
 )
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.equalities import equalities
 from tasks.population_groups.levels import Level
 from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts
 from tasks.population_groups.parameters import configuration_digest

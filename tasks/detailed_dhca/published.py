@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.details import AGES, WIDTHS
 from tasks.population_groups.group_tables import GroupTables
 
@@ -20,8 +21,7 @@ class PublishedGroups(GroupTables):
     """
 
     CELLS = np.array([width if detail in AGES else 0 for detail, width in enumerate(WIDTHS)])
-    MADE, FINAL = "published", "final"
-    FOLDER, COLUMN = "", "COUNT"  # of a release, and its tables
+    BUDGET, MADE, FINAL = PERSONS, "published", "final"
 
     total: NDArray[np.int64]
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.coterminous import load_final
 from tasks.detailed_dhca.details import DETAILS, WIDTHS
 from tasks.detailed_dhca.manifest import describe_release
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
@@ -23,6 +22,7 @@ from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.lifecycle.staging import SEE_SPINE, SPINE, open_staging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.group_tables import load_final
 from tasks.population_groups.levels import Level
 from tasks.population_groups.tables import write_table
 from tasks.population_groups.tabulated import write_tabulated

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.detailed_dhcb.estimates import ESTIMATED, estimate_margins, has_both, margins_of_part
+from tasks.detailed_dhcb.estimates import ESTIMATED, has_both
 from tasks.detailed_dhcb.published import KINDS
-from tasks.detailed_dhcb.release import margins_of, summed
+from tasks.detailed_dhcb.release import margins_of, published_rows
 from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import CountTable
 from tasks.lifecycle.commit import end_run
@@ -51,17 +51,15 @@ def compare(run: HouseholdRun, level: Level, estimates: bool) -> list[tuple[obje
 
 def _errors(run: HouseholdRun, level: Level, table: CountTable, *, of_estimates: bool) -> Iterator[tuple[object, ...]]:
     kind, domain = ESTIMATED[table.name] if of_estimates else KINDS[table.name], load_domain(run, level)
-    clip = not run.parameters.configuration.allow_negative_counts
     for detail, name in enumerate(table.details):
-        margins = (estimate_margins if of_estimates else margins_of)(run, level, table, detail)
+        margins = margins_of(run, level, table, detail)
         sums = np.zeros((len(SUMS), len(table.rows(detail))))
         for first, last in domain.pieces():
             piece = kind.load([run.noisy_folder(level, kind.FINAL, first)])
             part = piece.take(np.flatnonzero(piece.detail == detail))
             exact = read_exact_counts(run, level, first, last).cells(part.group - first * len(domain.iterations))
-            noisy = part.cells.reshape(len(part.group), int(table.widths[detail])) @ summed(table, detail)
-            error = (np.maximum(noisy, 0) if clip else noisy) - exact @ table.counted(detail) @ summed(table, detail)
-            margin = margins_of_part(part, margins) if of_estimates else margins[part.noise_of]
+            noisy, margin = published_rows(run, part, table, detail, margins)
+            error = noisy - exact @ table.counted(detail) @ table.sums(detail)
             sums += [each.sum(axis=0) for each in (error * 0 + 1, error, error**2, np.abs(error) <= margin, margin)]
         if sums[0].any():
             of = "ESTIMATE" if of_estimates else "COUNT"

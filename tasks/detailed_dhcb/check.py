@@ -21,6 +21,10 @@ from tasks.population_groups.check import check_laws, create_sets, donors, query
 from tasks.population_groups.levels import named_level
 
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
+EMPTY = (  # the rows of no table
+    "SELECT '' AS REGION_TYPE, '' AS REGION_ID, '' AS ITERATION_CODE, '' AS of, '' AS file, '' AS cell, 0 AS COUNT "
+    "WHERE false"
+)
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
@@ -36,6 +40,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             for detail, groups in enumerate(stated.values()):
                 if groups:
                     yield _check_table(release, manifest, name, TABLES[table], detail, groups)
+        if manifest["options"].get("estimates"):
+            yield _check_estimates(release, manifest, name)
     yield from NAMES.check(release, manifest["files"])
     yield from POINTS.check(release, manifest["files"])
 
@@ -58,6 +64,42 @@ def _check_table(
         if "NOT_PRIVATE" not in manifest:
             faults += _wrong_margins(database, manifest, name, table, detail)
     return Check(f"{code} of {name}", f"{groups:,} groups", tuple(faults))
+
+
+def _check_estimates(release: Path, manifest: Mapping[str, Any], name: str) -> Check:
+    """Check that the groups that have both tables have estimates of all their rows, and of both tables one total."""
+    faults, slug = [], named_level(name).slug
+    with ReleaseDatabase() as database:
+        for kind, folder, number in (("counts", "parquet", "COUNT"), ("estimates", "parquet/estimates", "ESTIMATE")):
+            found = [
+                f"SELECT {KEYS}, '{table.name}' AS of, '{code}' AS file, {table.column} AS cell, {number} AS COUNT "
+                f"FROM {parquet(path_in(release, path))}"
+                for table in TABLES.values()
+                for code in table.details
+                if (path := f"{folder}/{table.name}/{code}/{slug}.parquet") in manifest["files"]
+            ]
+            database.execute(f"CREATE VIEW {kind} AS {' UNION ALL '.join(found) or EMPTY}")
+        database.execute(
+            f"CREATE VIEW expected AS SELECT * FROM counts SEMI JOIN (SELECT {KEYS} FROM counts GROUP BY ALL "
+            f"HAVING count(DISTINCT of) = {len(TABLES)}) USING ({KEYS})"
+        )
+        ((groups, other),) = database.execute(
+            f"SELECT count(DISTINCT ({KEYS})), count(*) FILTER (expected.of IS NULL OR estimates.of IS NULL) "
+            f"FROM expected FULL JOIN estimates USING ({KEYS}, of, file, cell)"
+        ).fetchall()
+        if other:
+            faults.append(f"{other:,} rows are not both of a count and of an estimate")
+        if manifest["configuration"]["allow_negative_counts"]:
+            ((wrong,),) = database.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM estimates WHERE cell = '0' "
+                f"GROUP BY {KEYS} HAVING min(COUNT) <> max(COUNT))"
+            ).fetchall()
+            faults += [f"{wrong:,} groups have another total in each table"] * bool(wrong)
+            for table in TABLES.values():
+                for detail, code in enumerate(table.details):
+                    database.execute(f"CREATE OR REPLACE VIEW rows AS FROM estimates WHERE file = '{code}'")
+                    faults += [f"{code}: {fault}" for fault in _wrong_sums(database, table, detail)]
+    return Check(f"estimates of {name}", f"{groups:,} groups", tuple(faults))
 
 
 def _wrong_sums(database: duckdb.DuckDBPyConnection, table: CountTable, detail: int) -> Iterator[str]:

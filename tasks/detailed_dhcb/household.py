@@ -6,8 +6,10 @@ from tasks.inputs.marks import GRF_FILE, DataFiles
 from tasks.inputs.record_fields import BLOCK_FIELDS, listed
 from tasks.population_groups.record_kind import CELL, RACE_FIELDS, RecordKind
 
-TOTALS_FILE = "pop-group-totals.txt"
-DATA_FILES = DataFiles(("household-records.txt", "household-records.parquet"), (GRF_FILE,), (TOTALS_FILE,))
+TOTALS_FILE, TOTALS_PARQUET = "pop-group-totals.txt", "pop-group-totals.parquet"
+DATA_FILES = DataFiles(
+    ("household-records.txt", "household-records.parquet"), (GRF_FILE,), (TOTALS_FILE, TOTALS_PARQUET)
+)
 TYPES, TENURES = 5, 3  # cell = TENURES (HOUSEHOLD_TYPE - 1) + tenure, of which one is rented with or without rent
 CELLS = TYPES * TENURES
 

@@ -46,9 +46,11 @@ STATEMENTS = {
 }
 OF_ESTIMATES = {
     "estimates": "T3 and T4 of a group count the same households: an estimate pools both totals, at no further loss. "
-    "Given the totals that chose the tables it is unbiased before clipping, whatever the true count; its margin is of "
-    "the exact law of its error before clipping. Within a group estimates are correlated; between groups they are "
-    "independent, except coterminous ones."
+    "A Regional ethnicity whose Detailed parts all have tables is estimated from their sums too, and coterminous "
+    "regions, where they are equated, from the counts of all. Given the totals that chose the tables an estimate is "
+    "unbiased before clipping, whatever the true count. Its margin is of the exact law of its error before clipping; "
+    "where parts or coterminous regions count too, by the normal law. Within a group estimates are correlated; between "
+    "groups they are independent, except coterminous ones and a Regional ethnicity and its parts."
 }
 GroupsByDetail = Mapping[tuple[Level, str], Sequence[int]]
 

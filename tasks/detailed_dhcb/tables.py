@@ -70,6 +70,22 @@ class CountTable:
             if frozenset().union(*(parts[place] for place in places)) == self.cells[cell][1]
         }
 
+    def sums(self, detail: int) -> NDArray[np.int64]:
+        """Return which measured cells each row of a table sums: measured cells x rows, 0 or 1."""
+        return np.array(
+            [np.isin(np.arange(self.widths[detail]), places) for places in self.rows(detail).values()], int
+        ).T
+
+    def onto(self, fine: int, coarse: int) -> NDArray[np.int64]:
+        """Return which cells measured at a detail make up those of a coarser one: cells x cells, 0 or 1."""
+        return np.array(
+            [
+                [self.cells[cell][1] <= self.cells[whole][1] for whole in self.measured[coarse]]
+                for cell in self.measured[fine]
+            ],
+            int,
+        )
+
 
 T3 = CountTable(
     "t3",

@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from privacy.accounting.states import STATES_PR, STATES_US
 from spine.settings import Jurisdiction
-from tasks.detailed_dhcb.household import TOTALS_FILE
+from tasks.detailed_dhcb.household import TOTALS_FILE, TOTALS_PARQUET
 from tasks.detailed_dhcb.run import HouseholdRun, TotalsRead
-from tasks.inputs.files import digest_file, exists, unchanged
+from tasks.inputs.files import digest_file, exists, read_bytes, unchanged
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.grf_c import RegionMap
 from tasks.inputs.marks import GRF_FILE, read_mark
 from tasks.inputs.regions import REGION_TYPES
-from tasks.inputs.tables import Column, check_mask, empty, read_table
+from tasks.inputs.tables import LINE, Column, check_header, check_mask, empty, read_table
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import path_in
@@ -49,19 +50,25 @@ Groups = dict[Level, tuple[NDArray[np.int64], NDArray[np.int64]]]  # numbers in 
 
 
 def totals_input(source: str | None, data: str, jurisdiction: Jurisdiction) -> PublicInput:
-    """Return the totals of a run as an input of it: the text in its data, or the release that `source` names.
+    """Return the totals of a run as an input of it: the file in its data, or the release that `source` names.
 
     Of a folder with releases of the US and Puerto Rico it is the one of the run's jurisdiction.
     """
     if source is None:
-        return PublicInput(TOTALS_FILE, (f"{data.rstrip('/')}/{TOTALS_FILE}",), partial(_read_text, data=data))
+        path = _declared(data)
+        return PublicInput(TOTALS_FILE, (path,), partial(_read_declared, data=data, path=path))
     below = Path(source) / jurisdiction
     place = below if (below / MANIFEST).exists() and not (Path(source) / MANIFEST).exists() else Path(source)
     return PublicInput(TOTALS_FILE, (str(place / MANIFEST),), partial(_read_release, data=data, release=place))
 
 
-def _read_text(run: HouseholdRun, _parameters: Any, geography: RegionMap, *, data: str) -> list[Finding]:
-    path = f"{data.rstrip('/')}/{TOTALS_FILE}"
+def _declared(data: str) -> str:
+    """Return the path of the totals in a data directory: Parquet where there is no text."""
+    text, columns = (f"{data.rstrip('/')}/{name}" for name in (TOTALS_FILE, TOTALS_PARQUET))
+    return columns if exists(columns) and not exists(text) else text
+
+
+def _read_declared(run: HouseholdRun, _parameters: Any, geography: RegionMap, *, data: str, path: str) -> list[Finding]:
     if not exists(path):
         return [Finding(TOTALS_FILE, "the file does not exist, and --totals names no release")]
     return _read(_Domains(run, geography, data), {TOTALS_FILE: path}, None, [])
@@ -120,7 +127,8 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
     """
     parts, left_out = [], Counter[str]()
     for file, path in files.items():
-        table, faults = read_table(path, file, COLUMNS, dictionary=True)
+        columns = path.endswith(".parquet")
+        table, faults = _read_columns(path, file) if columns else read_table(path, file, COLUMNS, dictionary=True)
         if released and faults == [empty(file)]:
             continue  # nothing was published at this level
         findings = findings + faults
@@ -139,6 +147,26 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
         return [*findings, Finding(TOTALS_FILE, "no group is left for this run")]
     domains.run.save_totals(joined, TotalsRead(released, left))
     return findings
+
+
+def _read_columns(path: str, file: str) -> tuple[pa.Table | None, list[Finding]]:
+    """Read totals in Parquet as `read_table` reads text: COUNT may be a number; LINE is the row, from 1."""
+    try:
+        table = pq.read_table(pa.BufferReader(read_bytes(path)))
+    except (OSError, pa.ArrowException):
+        return None, [Finding(file, "the file cannot be read as Parquet")]
+    findings = check_header(file, table.column_names, COLUMNS)
+    if findings or not len(table):
+        return None, findings or [empty(file)]
+    read = {}
+    for name in COLUMNS:
+        kind = table[name].type
+        of_dictionary = kind.value_type if pa.types.is_dictionary(kind) else kind
+        whole = name == "COUNT" and pa.types.is_integer(of_dictionary)
+        if table[name].null_count or not (whole or pa.types.is_string(of_dictionary)):
+            return None, [Finding(file, "must hold text in every row, or, of COUNT, a whole number", name)]
+        read[name] = table[name].cast(pa.string()).dictionary_encode()
+    return pa.table({**read, LINE: pa.array(range(1, len(table) + 1), pa.int32())}), []
 
 
 def _join(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,4 +1,7 @@
-"""Algorithm 4 (paper 5.3.3): in each set of coterminous regions, all groups of an iteration get the same numbers."""
+"""Algorithm 4 (paper 5.3.3): in each set of coterminous regions, all groups of an iteration get the same numbers.
+
+A recipient takes the donor's table as it is, with its detail; an estimate comes with its margin and its fate.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,38 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from spine.settings import Jurisdiction
 from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.files import save_arrays, unless_done
+from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
-from tasks.population_groups.group_tables import GroupTables
-from tasks.population_groups.levels import Level
+from tasks.population_groups.group_tables import GroupTables, final_folders
+from tasks.population_groups.levels import ITERATION_LEVELS, Level
 from tasks.population_groups.run import SafeTabRun
 
 
-def equate(run: SafeTabRun, levels: Sequence[Level], kind: type[GroupTables]) -> None:
-    """Overwrite, in each set of coterminous groups, all but the donor's tables; write each piece of the levels.
+def equate_coterminous(
+    run: SafeTabRun, workers: Workers, jurisdiction: Jurisdiction, kinds: Sequence[type[GroupTables]]
+) -> None:
+    """Overwrite, in each set of coterminous groups, all but the donor; write the final tables of every level."""
+    halves = [(jurisdiction, iteration_level, kind) for iteration_level in ITERATION_LEVELS for kind in kinds]
+    workers.map("coterminous", run, equate, halves)
 
-    The levels are those of one iteration level, in the order R: the donor is the first that published the group.
+
+def equate(run: SafeTabRun, jurisdiction: Jurisdiction, iteration_level: int, kind: type[GroupTables]) -> None:
+    """Write the final tables, of one kind, of the levels of one iteration level that have them.
+
+    They are in the order R: the donor is the first that published the group.
     """
-    pieces = {level: load_domain(run, level).pieces() for level in levels}
-    if all(run.noisy_folder(level, kind.FINAL, first).exists() for level in levels for first, _ in pieces[level]):
+    configuration = run.parameters.configuration
+    levels = [
+        level
+        for level in configuration.levels(jurisdiction)
+        if level.iteration_level == iteration_level and configuration.budgets[kind.BUDGET][level] != 0
+    ]
+    if all(folder.exists() for level in levels for folder in final_folders(run, level, kind)):
         return
+    pieces = {level: load_domain(run, level).pieces() for level in levels}
     made = {level: [run.noisy_folder(level, kind.MADE, first) for first, _ in pieces[level]] for level in levels}
     sides = [_read_side(run, level, kind, made[level]) for level in levels]
     recipients = _recipients(sides)

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.lifecycle.files import open_array
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.levels import Level
+from tasks.population_groups.run import SafeTabRun
 
 TYPES = {
     "detail": np.uint8,
     "noise_of": np.uint8,
-    "other": np.uint8,
     "dropped": np.bool_,
 }  # of arrays; of all others int64
+
+Tables = TypeVar("Tables", bound="GroupTables")
 
 
 @dataclass(frozen=True)
 class GroupTables:
     """Noisy tables of groups of a level.
 
-    CELLS is the number of cells of a table at each detail. The stage that makes the tables writes them to the folder
-    MADE of a piece (`SafeTabRun.noisy_folder`); FINAL has them with coterminous regions made equal.
+    CELLS is the number of cells of a table at each detail, CELLWISE the arrays that have one element a cell. BUDGET is
+    the table's name in config.json: a level without a budget for it does not have it. The stage that makes the tables
+    writes them to the folder MADE of a piece (`SafeTabRun.noisy_folder`); FINAL has them with coterminous regions made
+    equal. A release has them in FOLDER, their numbers as COLUMN.
 
     group: int64 array, sorted; group number in the level's domain.
     detail: uint8 array; the detail of each group's table.
@@ -35,8 +41,12 @@ class GroupTables:
     """
 
     CELLS: ClassVar[NDArray[np.int64]]
+    CELLWISE: ClassVar[tuple[str, ...]] = ("cells",)
+    BUDGET: ClassVar[str]
     MADE: ClassVar[str]
     FINAL: ClassVar[str]
+    FOLDER: ClassVar[str] = ""
+    COLUMN: ClassVar[str] = "COUNT"
 
     group: NDArray[np.int64]
     detail: NDArray[np.uint8]
@@ -55,7 +65,9 @@ class GroupTables:
         ends = np.cumsum(widths[rows])
         begins = ends - widths[rows]
         cell = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - begins, widths[rows])
-        return type(self)(**{name: array[cell if name == "cells" else rows] for name, array in self.arrays().items()})
+        return type(self)(
+            **{name: array[cell if name in self.CELLWISE else rows] for name, array in self.arrays().items()}
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -72,3 +84,13 @@ class GroupTables:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields by name, for `save_arrays`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def final_folders(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> list[Path]:
+    """Return the folders of the final tables of a level, in the order of their groups."""
+    return [run.noisy_folder(level, kind.FINAL, first) for first, _ in load_domain(run, level).pieces()]
+
+
+def load_final(run: SafeTabRun, level: Level, kind: type[Tables]) -> Iterator[Tables]:
+    """Yield the final tables of a level, a piece of its groups at a time."""
+    return (kind.load([folder]) for folder in final_folders(run, level, kind))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +13,10 @@ from numpy.typing import NDArray
 
 from tasks.lifecycle.staging import PIPES, release_file
 from tasks.population_groups.domain import Domain
-from tasks.population_groups.group_tables import GroupTables
+from tasks.population_groups.group_tables import Tables
 from tasks.population_groups.levels import Level
 
 GROUPS_AT_ONCE = 100_000
-Tables = TypeVar("Tables", bound=GroupTables)
 
 
 def group_columns(domain: Domain, group: NDArray[np.int64]) -> dict[str, pa.Array]:

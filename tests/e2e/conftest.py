@@ -31,7 +31,7 @@ def fork_server() -> None:
         "pytest",
         "hypothesis.strategies",
         "flows.execution.settings",
-        "tasks.detailed_dhca.coterminous",
+        "tasks.population_groups.coterminous",
         *STAGES,
         *SPINE,
     )

@@ -111,7 +111,7 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
         households,
         (
             *("validate", "population groups", "coterminous sets", "reserve budget"),
-            *("household type and tenure", "estimates", "coterminous", "release", "commit"),
+            *("household type and tenure", "coterminous", "estimates", "release", "commit"),
         ),
     ),
     "top-down": (

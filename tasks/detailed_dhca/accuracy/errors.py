@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from privacy.analyses.error_measures import Closeness
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, WIDTHS, in_bins
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import Queries
@@ -23,6 +22,7 @@ from tasks.detailed_dhca.tables import load_margins
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import ExactCounts, read_exact_counts
+from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
 
 LARGEST = np.array([0, *(10**power for power in range(13))])  # of the size classes 0, 1, 2-10, 11-100, ...

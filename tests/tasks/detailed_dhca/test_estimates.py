@@ -15,18 +15,16 @@ from estimation_cases import exact
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from tasks.detailed_dhca import estimates
-from tasks.detailed_dhca.coterminous import equate_coterminous, final_folders
 from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.estimate_tables import (
     ancestors,
     critical_values,
     details_of,
-    equalities,
     load_estimators,
     variances,
 )
 from tasks.detailed_dhca.estimates import estimate, pooled_totals
-from tasks.detailed_dhca.published import EstimatedGroups
+from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
@@ -34,8 +32,11 @@ from tasks.lifecycle.files import open_array
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.population_groups import domain
+from tasks.population_groups.coterminous import equate_coterminous
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.equalities import equalities
 from tasks.population_groups.exact_counts import read_exact_counts
+from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import estimate_words
 
@@ -117,7 +118,7 @@ def again(run: DetailedRun, out: Path) -> None:
             shutil.rmtree(run / f"noisy/{level.slug}/{stage}")
     for level in levels:
         estimate(run, HERE, level)
-    equate_coterminous(run, HERE, "us", estimates=True)
+    equate_coterminous(run, HERE, "us", (PublishedGroups, EstimatedGroups))
     stage_release(run, HERE, "us", out, {"estimates": True}, "no spine")
 
 

@@ -39,12 +39,12 @@ from privacy.noise.margins import coverage, margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.detailed_dhca import details
-from tasks.detailed_dhca.coterminous import final_folders
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
 from tasks.lifecycle.manifest import read_manifest
 from tasks.population_groups import noise
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
 
 T1_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n"
@@ -400,7 +400,7 @@ def test_negatives_are_clipped_after_all_sums(tmp_path: Path) -> None:
     run, place = stage_here(tmp_path, inputs, name="as-is")
     assert any(int(row[3]) < 0 for row in read_release(place, "t1"))
     for level in (Level("COUNTY", 2), Level("USA", 2), Level("TRACT", 1)):
-        published, margins = PublishedGroups.load(final_folders(run, level)), load_margins(run, level)
+        published, margins = PublishedGroups.load(final_folders(run, level, PublishedGroups)), load_margins(run, level)
         for tables in (t1_tables, t2_tables):
             as_is, clipped = (
                 np.concatenate(

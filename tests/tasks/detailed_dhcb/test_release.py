@@ -6,14 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import BLOCKS
 from dhcb_inputs import BUDGETS, HouseholdInputs, configuration, households, release, released, stage_here, truth_here
 
 from flows.execution.systems import SYSTEMS
 from spine.settings import Jurisdiction
+from tasks.detailed_dhcb import estimates as estimating
+from tasks.detailed_dhcb.published import HouseholdTypes
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.manifest import read_manifest
+from tasks.population_groups.domain import load_domain
+from tasks.population_groups.equalities import equalities
+from tasks.population_groups.group_tables import load_final
+from tasks.population_groups.levels import Level
 
 SOME_OFF = {name: 0 for name in BUDGETS if name.endswith(("t3_level_1_usa", "level_2_place", "t4_level_1_tract"))}
 PR_TOO = households(80, 5, [*BLOCKS[:6], *BLOCKS[7:]])
@@ -70,6 +79,117 @@ def test_noise_has_an_address_and_estimates_change_no_count(tmp_path: Path) -> N
     assert described["estimates-t3-t03004-county-2"].of == "t3-t03004-county-2"
     assert described["t3-t03002-county-2"].noise
     assert run.totals_read.run is None
+
+
+def faults(staged: Path) -> list[Any]:
+    """What the checks of a release find."""
+    found = SYSTEMS["detailed-dhcb"].part("release_checks")(staged, read_manifest(staged))
+    return [each for each in found if each.faults]
+
+
+def estimates(staged: Path, kind: str = "estimates/") -> dict[str, list[tuple[str, ...]]]:
+    """The estimated groups and their rows, by file."""
+    return released(staged / kind)
+
+
+@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+@pytest.mark.parametrize("only_one", ["t4_level_2_county", "t3_level_2_county", "t4_level_2_place"])
+def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
+    tmp_path: Path, only_one: str, definition: str
+) -> None:
+    """Tract, county and place are the same blocks; one lacks a table: it can give the other, and has no estimate."""
+    blocks = [BLOCKS[0], *(("01", "003", "000100", f"100{number}", "00700", "9999") for number in range(2))]
+    changes = {f"privacy_budget_h_{only_one}": 0, "privacy_defn": definition}
+    inputs = HouseholdInputs(
+        blocks=blocks, households=households(90, 4, blocks), config=configuration(state_filter_us=["01"], **changes)
+    )
+    _, staged = stage_here(tmp_path, inputs, "run", coterminous=True, estimates=True)
+    counts, estimated = released(staged), estimates(staged)
+    lacking = only_one.rpartition("_")[2]
+    assert not [name for name in estimated if f"/{lacking}-2" in name]
+    assert [name for name in counts if f"/{lacking}-2" in name]
+    both: dict[tuple[str, ...], set[str]] = {}
+    for name, rows in counts.items():
+        for row in rows:
+            both.setdefault(row[:3], set()).add(name[:2])
+    expected = {name: [row[:4] for row in rows if len(both[row[:3]]) == 2] for name, rows in counts.items()}
+    assert {name: [row[:4] for row in rows] for name, rows in estimated.items()} == {
+        name: rows for name, rows in expected.items() if rows
+    }
+    numbers: dict[tuple[str, str, str], set[tuple[str, ...]]] = {}
+    for name, rows in estimated.items():
+        for row in rows:
+            if row[0] in ("01003", "01003000100", "0100700"):
+                numbers.setdefault((name.split("/")[1], *row[2:4]), set()).add(row[4:])
+    assert numbers
+    assert all(len(found) == 1 for found in numbers.values()), "one estimate and margin of each set"
+    assert not faults(staged)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_estimates_are_unbiased_and_their_margins_cover_where_more_was_measured(tmp_path: Path, seed: int) -> None:
+    """Regional ethnicities with all their parts, coterminous regions, and all others, over many groups."""
+    inputs = HouseholdInputs(households=households(300, seed))
+    inputs.totals = [(*group[:3], str(seed * 4 + 3)) for group in inputs.totals or []]
+    assert inputs.totals is not None
+    run, staged = stage_here(tmp_path, inputs, "run", coterminous=bool(seed), estimates=True)
+    exact = {(name, *row[:4]): int(row[4]) for name, rows in release(inputs, "us").items() for row in rows}
+    weighted = 0
+    for level in run.parameters.configuration.levels("us"):
+        groups = next(iter(load_final(run, level, HouseholdTypes))).group
+        weighted += int(estimating._linked(run, level, groups).sum())
+    assert weighted
+    found = np.array(
+        [
+            (int(row[4]) - exact[name, *row[:4]], int(row[5]))
+            for name, rows in estimates(staged).items()
+            for row in rows
+            if (name, *row[:4]) in exact
+        ]
+    )
+    error, margin = found.T
+    assert len(error) > 500
+    assert abs(error.mean()) <= 5 * error.std() / (len(error) / 10) ** 0.5  # rows of a group go together
+    assert (np.abs(error) <= margin).mean() >= 0.95 - 5 * (0.05 * 0.95 / (len(error) / 10)) ** 0.5
+
+
+def test_a_regional_ethnicity_is_estimated_from_its_parts_where_all_have_tables(tmp_path: Path) -> None:
+    """Its estimate moves with its parts' counts; a part without a table says nothing of the sum."""
+    everything = HouseholdInputs(households=households(200))
+    run, _ = stage_here(tmp_path, everything, "all", estimates=True)
+    level = Level("STATE", 1)
+    sums = {
+        load_domain(run, level).iteration_codes[whole]: [
+            load_domain(run, Level("STATE", 2)).iteration_codes[part] for part in parts
+        ]
+        for whole, parts in equalities(run, level).items()
+    }
+    code, parts = next((code, parts) for code, parts in sums.items() if len(parts) > 1)
+    groups = [("01", "STATE", each, "20") for each in (code, *parts)]
+
+    def margin(totals: list[tuple[str, str, str, str]], name: str) -> int:
+        _, staged = stage_here(tmp_path, replace(everything, totals=totals), name, estimates=True)
+        assert not faults(staged)
+        rows = estimates(staged)["t3/T03004/state-1.csv"]
+        return next(int(row[5]) for row in rows if row[2] == code and row[3] == "0")
+
+    alone, whole = margin(groups[:1], "alone"), margin(groups, "whole")
+    assert margin(groups[:-1], "part") == alone > whole
+
+
+def test_the_check_finds_estimates_that_do_not_agree(tmp_path: Path) -> None:
+    _, staged = stage_here(tmp_path, HouseholdInputs(households=households(200)), "run", estimates=True)
+    assert not faults(staged)
+    path = staged / "parquet/estimates/t3/T03002/county-2.parquet"
+    table = pq.read_table(path)
+    more = pc.add(table["ESTIMATE"], pc.equal(table["T3_DATA_CELL"], "0").cast("int64"))
+    moved = table.set_column(4, "ESTIMATE", more)
+    pq.write_table(moved, path)
+    found = [fault for each in faults(staged) for fault in each.faults]
+    assert any("another total" in fault for fault in found)
+    assert any("not the sum" in fault for fault in found)
+    pq.write_table(table.slice(3), path)
+    assert any("not both" in fault for each in faults(staged) for fault in each.faults)
 
 
 def test_coterminous_regions_have_one_table(tmp_path: Path) -> None:

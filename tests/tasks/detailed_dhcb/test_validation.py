@@ -9,6 +9,8 @@ from typing import Any
 
 import dhca_inputs
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import HERE, Inputs, people
 from dhcb_inputs import (
@@ -28,8 +30,9 @@ from dhcb_inputs import (
 
 from tasks.detailed_dhcb.configuration import Configuration
 from tasks.detailed_dhcb.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
+from tasks.inputs import tables
 from tasks.inputs.files import digest_file
-from tasks.inputs.findings import Finding
+from tasks.inputs.findings import Finding, read_findings
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.configuration import parse_configuration
 from tasks.population_groups.levels import Level
@@ -79,7 +82,7 @@ def test_totals_without_a_group_of_the_run_are_refused(tmp_path: Path, totals: l
     (error,) = errors(findings)
     assert error.rule in (
         "no group is left for this run",
-        "pop-group-totals.txt is empty. This fails validation as records are expected.",
+        tables.empty("pop-group-totals.txt").rule,
     )
 
 
@@ -228,6 +231,47 @@ def test_totals_of_a_release_are_those_of_its_text(tmp_path: Path, dhca: Path) -
     assert released(below) == released(of_release)
     manifests = [json.loads((place / "manifest.json").read_text())["totals"] for place in (of_text, of_release)]
     assert [each["from"] for each in manifests] == ["declared by the curator", "truth-us"]
+
+
+def test_totals_in_parquet_are_those_of_their_text(tmp_path: Path) -> None:
+    params, data = HouseholdInputs().write(tmp_path / "a")
+    of_text = released(truth_here(tmp_path / "a", params, data))
+    text = data / "pop-group-totals.txt"
+    lines = [line.split("|") for line in text.read_text().splitlines()]
+    for name, number in (("text", str), ("numbers", int)):
+        params, data = HouseholdInputs().write(tmp_path / name)
+        (data / "pop-group-totals.txt").unlink()
+        columns = dict(zip(lines[0], zip(*lines[1:], strict=True), strict=True))
+        table = pa.table({**columns, "COUNT": [number(each) for each in columns["COUNT"]]})
+        pq.write_table(table, data / "pop-group-totals.parquet")
+        assert released(truth_here(tmp_path / name, params, data)) == of_text
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        ({"COUNT": [1.5]}, "must hold text in every row, or, of COUNT, a whole number"),
+        ({"REGION_ID": pa.array([None], pa.string())}, "must hold text in every row, or, of COUNT, a whole number"),
+        ({"REGION_TYPE": ["NOWHERE"]}, "Invalid values found in REGION_TYPE"),
+        (
+            {"COUNT": pa.array([], pa.int64())},
+            tables.empty("pop-group-totals.txt").rule,
+        ),
+    ],
+)
+def test_totals_in_parquet_with_a_fault_are_a_finding(tmp_path: Path, fault: dict[str, Any], rule: str) -> None:
+    params, data = HouseholdInputs().write(tmp_path)
+    (data / "pop-group-totals.txt").unlink()
+    row = {"REGION_ID": ["01"], "REGION_TYPE": ["STATE"], "ITERATION_CODE": ["1001"], "COUNT": [4], **fault}
+    if not len(fault.get("COUNT", [1])):
+        row = {name: pa.array([], pa.string()) for name in row}
+    pq.write_table(pa.table(row), data / "pop-group-totals.parquet")
+    run = new_run(tmp_path)
+    settings = settings_here(tmp_path, params, data)
+    with pytest.raises(Refused):
+        validate(run, HERE, str(params), str(data), "us", others=settings.public_inputs)
+    (found,) = errors(read_findings(run / "findings.json"))
+    assert found.rule.startswith(rule)
 
 
 def test_totals_that_are_exact_are_for_synthetic_households(tmp_path: Path, dhca: Path) -> None:

@@ -27,7 +27,6 @@ from dhca_naive import PR, US, regions, states, tabulated
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.coterminous import equate, equate_coterminous, final_folders
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
@@ -35,8 +34,10 @@ from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.manifest import read_manifest
+from tasks.population_groups.coterminous import equate, equate_coterminous
 from tasks.population_groups.coterminous_sets import find_sets, is_water, save_sets
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
 
 Node = tuple[str, str]  # region type and id
@@ -240,7 +241,7 @@ def read_tables(run: DetailedRun, jurisdiction: str) -> tuple[Tables, dict[tuple
     levels = run.parameters.configuration.levels(jurisdiction)  # type: ignore[arg-type]
     for level in levels:
         domain = load_domain(run, level)
-        published = PublishedGroups.load(final_folders(run, level))
+        published = PublishedGroups.load(final_folders(run, level, PublishedGroups))
         assert np.all(np.diff(published.group) > 0)
         ends = np.cumsum(published.widths)
         for number, group in enumerate(published.group.tolist()):
@@ -267,7 +268,7 @@ def test_algorithm_4(inputs: Inputs, seed: int, jurisdiction: str) -> None:
         before = random_tables(inputs, jurisdiction, random.Random(seed))
         write_tables(run, jurisdiction, before)
         save_sets(run, jurisdiction, enabled=True, listed=None)  # type: ignore[arg-type]
-        equate_coterminous(run, HERE, jurisdiction)  # type: ignore[arg-type]
+        equate_coterminous(run, HERE, jurisdiction, (PublishedGroups,))  # type: ignore[arg-type]
         after, noise_of = read_tables(run, jurisdiction)
     sets = naive_sets(inputs, jurisdiction)
     assert after == algorithm_4(inputs, before, sets, US if jurisdiction == "us" else PR)
@@ -283,7 +284,7 @@ def test_switched_off_it_changes_nothing(tmp_path: Path) -> None:
     before = random_tables(inputs, "us", random.Random(1))
     write_tables(run, "us", before)
     save_sets(run, "us", enabled=False, listed=None)
-    equate_coterminous(run, HERE, "us")
+    equate_coterminous(run, HERE, "us", (PublishedGroups,))
     after, noise_of = read_tables(run, "us")
     assert after == before
     assert all(donor == region_type for (region_type, *_), donor in noise_of.items())
@@ -293,10 +294,14 @@ def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
     run = valid_run(tmp_path, Inputs())[0]
     write_tables(run, "us", random_tables(Inputs(), "us", random.Random(1)))
     save_object(run.coterminous_path, find_sets(run, "us"))
-    equate(run, "us", 2)
-    first = {path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2))[0].iterdir()}
-    equate(run, "us", 2)
-    assert first == {path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2))[0].iterdir()}
+    equate(run, "us", 2, PublishedGroups)
+    first = {
+        path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2), PublishedGroups)[0].iterdir()
+    }
+    equate(run, "us", 2, PublishedGroups)
+    assert first == {
+        path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2), PublishedGroups)[0].iterdir()
+    }
 
 
 def test_the_sets_are_of_the_list_that_the_release_names(tmp_path: Path) -> None:
