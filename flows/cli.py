@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.accuracy import accuracy
-from flows.commands.attribute_loss import dhc_a, s_dhc
+from flows.commands.attribute_loss import dhc_a, dhc_b, s_dhc
 from flows.commands.bottom_up.curve import curve
 from flows.commands.bottom_up.example import example
 from flows.commands.bottom_up.noise import noise
@@ -123,6 +123,7 @@ _group(
     "Per-attribute privacy semantics: the loss when some attributes of one person change.",
     s_dhc=s_dhc,
     dhc_a=dhc_a,
+    dhc_b=dhc_b,
 )
 _group(
     "ddhcb",

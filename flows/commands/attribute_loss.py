@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -17,11 +17,14 @@ from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from flows.reports.losses import Scale
+    from privacy.analyses.attribute_loss_dhca import GroupLevel, Record
     from privacy.analyses.attribute_loss_s_dhc import Method, Table
+    from spine.settings import Jurisdiction
     from tasks.attribute_loss.population_groups import Parameters
     from tasks.detailed_dhca.configuration import Configuration
+    from tasks.population_groups.levels import Level
 
-WORST = "worst case over all persons"
+G = TypeVar("G")
 ANALYST = "A described person's figures rest on that person's values: for analysts, not for release."
 People = Annotated[list[str] | None, typer.Option("--person", help="A person, `key=value, ...`; may be repeated.")]
 File = Annotated[Path | None, typer.Option("--people", help="A CSV of persons, its header the same keys.")]
@@ -74,23 +77,44 @@ def dhc_a(
     )
     columns |= {"all": frozenset(ATTRIBUTES)}
     described = [None, *descriptions(person or [], people)]
-    tables, plain = [], []
+    levels = {jurisdiction: read.levels(jurisdiction) for jurisdiction in read.configuration.jurisdictions}
+
+    def loss_of(group: GroupLevel, members: frozenset[str], record: Record | None) -> Fraction:
+        return loss(group, read.configuration.stage_1_fraction, members, record, CROSSED[crossed])
+
     notes = _dhca_notes(read, unit, crossed, described=len(described) > 1)
-    for jurisdiction in read.configuration.jurisdictions:
-        levels = read.levels(jurisdiction)
-        levels_named = {str(level): level.name for level in levels}  # the key in JSON, the name in tables
+    losses = levels, columns, described, read.record, loss_of
+    _report_groups("Detailed DHC-A", "persons", *losses, unit, crossed, notes, form, as_json=as_json)
+
+
+def _report_groups(
+    product: str,
+    records_of: str,
+    levels: Mapping[Jurisdiction, Mapping[Level, G]],
+    columns: Mapping[str, frozenset[str]],
+    described: Sequence[dict[str, str] | None],
+    record: Callable[[dict[str, str], Level], Record],
+    loss_of: Callable[[G, frozenset[str], Record | None], Fraction],
+    unit: Scale,
+    crossed: str,
+    notes: list[str],
+    form: Format,
+    *,
+    as_json: bool,
+) -> None:
+    """Report the losses of every level and their total, over all records and for described ones, by jurisdiction."""
+    tables, plain = [], []
+    for jurisdiction, groups in levels.items():
+        levels_named = {str(level): level.name for level in groups}  # the key in JSON, the name in tables
         for values in described:
-            records = {level: read.record(values, level) if values else None for level in levels}
+            records = {level: record(values, level) if values else None for level in groups}
             rows = {
-                str(level): {
-                    label: loss(group, read.configuration.stage_1_fraction, members, records[level], CROSSED[crossed])
-                    for label, members in columns.items()
-                }
-                for level, group in levels.items()
+                str(level): {label: loss_of(group, members, records[level]) for label, members in columns.items()}
+                for level, group in groups.items()
             }
             rows["total"] = {label: sum((row[label] for row in rows.values()), Fraction(0)) for label in columns}
-            who = values["name"] if values else WORST
-            title = f"A-attribute loss, Detailed DHC-A, {jurisdiction.upper()}: {who}"
+            who = values["name"] if values else f"worst case over all {records_of}"
+            title = f"A-attribute loss, {product}, {jurisdiction.upper()}: {who}"
             text = [[levels_named.get(level, level), *map(unit.text, row.values())] for level, row in rows.items()]
             tables.append(TextTable(title, ["level", *columns], text))
             each = {level: {label: unit.json(row[label]) for label in columns} for level, row in rows.items()}
@@ -98,6 +122,56 @@ def dhc_a(
     tables[-1] = replace(tables[-1], notes=notes)
     data = {"unit": unit.unit, "crossed": crossed, "notes": notes, "losses": plain}
     report(data, tables, form, as_json=as_json)
+
+
+def dhc_b(
+    parameters: Annotated[
+        Path | None, typer.Argument(help="A config.json, or its directory; without it the production's (NMFv5).")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="A release of das ddhcb: its budgets.")] = None,
+    person: People = None,
+    people: File = None,
+    attributes: Sets = None,
+    crossed: Annotated[
+        str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
+    ] = "anywhere",
+    delta: Delta = None,
+    attacker: Attacker = False,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """A-attribute loss of the Detailed DHC-B for one household, level by level: over all, and for described ones.
+
+    A household is described by its householder, with the keys of das attribute-loss dhc-a. Attributes: Type, Tenure,
+    Race, Ethnicity, Block; the race and ethnicity are the householder's.
+
+    **Example:** `das attribute-loss dhc-b --person "name=Ana, races=1, aiannh=no" --attributes Tenure,Race`
+    """
+    from flows.reports.household_losses import households_of_configuration, households_of_release
+    from flows.reports.losses import scale
+    from privacy.analyses.attribute_loss_dhca import CROSSED, HOUSEHOLD_ATTRIBUTES, loss_of_household
+    from tasks.attribute_loss.described import descriptions
+
+    if crossed not in CROSSED:
+        raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
+    if run and parameters:
+        raise Refused("give a configuration or --run, not both")
+    read = households_of_release(run) if run else households_of_configuration(parameters)
+    unit = scale(read.definition, delta, places=4, attacker=attacker)
+    columns = attribute_sets(
+        attributes or ["Type", "Tenure", "Race", "Ethnicity", "Block", "Type,Tenure", "Race,Ethnicity"],
+        HOUSEHOLD_ATTRIBUTES,
+    )
+    columns |= {"all": frozenset(HOUSEHOLD_ATTRIBUTES)}
+    described = [None, *descriptions(person or [], people)]
+
+    def loss_of(groups: Mapping[str, GroupLevel], members: frozenset[str], record: Record | None) -> Fraction:
+        return loss_of_household(groups, members, record, CROSSED[crossed])
+
+    notes = [f"Unit: {unit.unit}, of one household replaced. Budgets: {read.source}. Change of block: {crossed}."]
+    notes += [ANALYST] * (len(described) > 1)
+    losses = read.levels, columns, described, read.record, loss_of
+    _report_groups("Detailed DHC-B", "households", *losses, unit, crossed, notes, form, as_json=as_json)
 
 
 def _dhca_notes(read: Parameters[Configuration], unit: Scale, crossed: str, *, described: bool) -> list[str]:

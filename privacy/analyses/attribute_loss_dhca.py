@@ -21,12 +21,15 @@ figure and not for release.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 AGE, SEX, RACE, ETHNICITY, BLOCK = "Age", "Sex", "Race", "Ethnicity", "Block"
 ATTRIBUTES = (AGE, SEX, RACE, ETHNICITY, BLOCK)
+TYPE, TENURE = "Type", "Tenure"  # of a household
+HOUSEHOLD_ATTRIBUTES = (TYPE, TENURE, RACE, ETHNICITY, BLOCK)
+OF_TABLES = {"t3": TYPE, "t4": TENURE}  # of SafeTab-H: the attribute that decides a record's cell
 NATION = "USA"
 _WITHIN_COUNTY = frozenset({"TRACT", "PLACE", "AIANNH", "PR-TRACT", "PR-PLACE"})
 CROSSED = {
@@ -130,6 +133,28 @@ def loss(
     after = (inside or moves) * (new_race + new_ethnicity)
     cell = 2 * (1 - gamma) * (shared - total_only_shared) if attributes & {AGE, SEX} else Fraction(0)
     return level.budget / level.stability * (before + after - 2 * shared + cell)
+
+
+def loss_of_household(
+    tables: Mapping[str, GroupLevel],
+    attributes: frozenset[str],
+    record: Record | None = None,
+    crossed: frozenset[str] = CROSSED["anywhere"],
+) -> Fraction:
+    """Return the A-attribute loss at one level of SafeTab-H, whose record is a household: the sum over its tables.
+
+    tables: `t3`, by type, and `t4`, by tenure, as the level measures them, each with its own budget. Details follow
+    from published totals, so there is no first step, and no group is TotalOnly.
+    """
+    kept = attributes - {TYPE, TENURE}
+    bare = record and replace(record, total_only=0)
+    return sum(
+        (
+            loss(level, Fraction(0), kept | {AGE} if OF_TABLES[name] in attributes else kept, bare, crossed)
+            for name, level in tables.items()
+        ),
+        Fraction(0),
+    )
 
 
 def loss_of_crossing(

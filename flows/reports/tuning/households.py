@@ -31,16 +31,7 @@ def household_answers(source: Path | None, delta: Fraction) -> dict[str, Any]:
 
     Raises Refused where the configuration has a fault.
     """
-    iterations: Iterations | None = None
-    if source is None:
-        runs = {"run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": STATES}
-        text = (PRODUCTION_FILES / HOUSEHOLDS_CONFIG).read_text("utf-8").rstrip().removesuffix("}")
-        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", Configuration)
-        if found is None:
-            raise Refused(faults[0].rule)
-        configuration = found
-    else:
-        configuration, iterations = read_parameter_files(source, Configuration)
+    configuration, iterations = read_households(source)
     return {
         "source": str(source or PRODUCTION),
         "spent": {
@@ -53,6 +44,18 @@ def household_answers(source: Path | None, delta: Fraction) -> dict[str, Any]:
             for row in _levels(configuration, iterations, configuration.levels(jurisdiction))
         ],
     }
+
+
+def read_households(source: Path | None) -> tuple[Configuration, Iterations | None]:
+    """Read a configuration of the Detailed DHC-B as `read_parameter_files` does; without a source the production's."""
+    if source is None:
+        runs = {"run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": STATES}
+        text = (PRODUCTION_FILES / HOUSEHOLDS_CONFIG).read_text("utf-8").rstrip().removesuffix("}")
+        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", Configuration)
+        if found is None:
+            raise Refused(faults[0].rule)
+        return found, None
+    return read_parameter_files(source, Configuration)
 
 
 def _levels(configuration: Configuration, iterations: Iterations | None, levels: Any) -> Iterator[dict[str, Any]]:
