@@ -96,6 +96,7 @@ GOOD = {
     "runs discard": "nobody",
     "attribute-loss s-dhc": "",
     "attribute-loss dhc-a": "EX/params",
+    "attribute-loss dhc-b": "",
     "bottom-up run": "EX/table.parquet EX/domain.json OUT --epsilon 1",
     "bottom-up example": "OUT --rows 10",
     "bottom-up noise": "--epsilon 1 --cells 2",
