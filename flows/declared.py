@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flows.execution.cluster import fit
 from flows.execution.declared_settings import DeclaredSettings
 from flows.execution.runner import Runner
 from privacy.accounting.states import EVERYWHERE
+from tasks.lifecycle.errors import Refused
+from tasks.top_down.declared.explain import memory
 from tasks.top_down.declared.measure import estimate, precheck_budget, reserve_budget
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
@@ -18,8 +21,14 @@ from tasks.top_down.declared.tabulate import tabulate
 
 
 def check(settings: DeclaredSettings) -> bool:
-    """Refuse a declaration with faults, records without its columns and an account with which a run could not end."""
+    """Refuse what could not end: a declaration with faults or too large, records without its columns, an account."""
     _, declared = read_declared(settings.declaration)
+    needed, there = memory(declared), fit(settings.cluster)[1]
+    if needed > there and not settings.cluster.elsewhere:
+        raise Refused(
+            f"the declaration needs {needed >> 20:,} MiB of memory in a worker, and each has {there >> 20:,}: give "
+            "fewer --workers or a larger --memory-limit, or declare fewer cells or smaller families"
+        )
     precheck_budget(settings.directory, declared, settings.data, settings.charging)
     return True
 

@@ -376,8 +376,11 @@ class Ledger:
             self._check_journal(entries)
             held = len(entries.lines)
             yield entries
+            entered = len(entries.lines) > held
+            if entered and (fault := _contradiction(entries)):  # rolled back: nobody could read it again
+                raise LedgerUnusable(f"the act cannot be entered in the ledger {self.path} ({fault})")
             database.execute("COMMIT")
-            if len(entries.lines) > held:  # under the lock again: another process may have come between
+            if entered:  # under the lock again: another process may have come between
                 database.execute("BEGIN IMMEDIATE")
                 self._check_journal(Entries(database, self.code, self.signer))
 
@@ -421,11 +424,7 @@ class Ledger:
                 except OSError as error:
                     raise JournalError(f"the journal {self.journal} cannot be made: {error.strerror}") from None
             catch_up(self.journal, self.path, entries.lines)
-            try:
-                fault = next(replay(entries.lines).faults(entries.books()), None)
-            except JournalError as error:
-                fault = str(error)
-            if fault:
+            if fault := _contradiction(entries):
                 raise JournalError(
                     f"the ledger {self.path} was changed by hand ({fault}): put back the newest copy that das ledger "
                     "check finds whole"
@@ -460,6 +459,14 @@ class Ledger:
         for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def _contradiction(entries: Entries) -> str | None:
+    """Return what in the ledger's tables does not follow from its journal; None where all does."""
+    try:
+        return next(replay(entries.lines).faults(entries.books()), None)
+    except JournalError as error:
+        return str(error)
 
 
 @contextmanager

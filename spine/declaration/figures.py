@@ -28,7 +28,7 @@ from spine.top_down.parent_problem import Leaves
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 
-LARGEST_COUNT = 1 << 40
+LARGEST_COUNT = (1 << 31) - 1  # histograms are kept in 32 bits
 MOST_INTEGERS = 10_000  # of one problem for HiGHS
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
 
@@ -84,6 +84,8 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
             else figures.counts[[each.partition for each in form.counts].index(TOTAL)]
         )
         found.append((len(declaration.levels) - 1, Totals(np.arange(len(counts)), own.sum(axis=1))))
+    if any(int(totals.values.sum()) > LARGEST_COUNT for _, totals in found):
+        faults.append(Fault("totals", f"they sum to more than {LARGEST_COUNT:,} {declaration.records}"))
     faults += _without_cells(hierarchy, counts, least)
     if faults:
         return None, faults

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 LONGEST_NUMBER = 100  # characters
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
+NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 MOST_VALUES = 1 << 20  # of an axis
 
 
@@ -130,6 +131,11 @@ class CountForm(_Part):
     least: tuple[Annotated[int, Field(ge=0, le=1 << 20)], ...] = ()
     most: tuple[int | Literal[""], ...] = ()
 
+    @property
+    def is_total(self) -> bool:
+        """Return whether the counts are of whole leaves, one record each: totals."""
+        return self.partition == "total" and self.least == self.most == (1,)
+
 
 class EqualForm(_Part):
     """Equality of a partition's counts in every leaf with those of a published release, a folder.
@@ -176,8 +182,8 @@ class Form(_Part):
 
     @property
     def counts_are_totals(self) -> bool:
-        """Return whether the counts are of whole leaves, one record each: totals."""
-        return any(count.partition == "total" and count.least == count.most == (1,) for count in self.counts)
+        """Return whether the totals of the leaves are declared, as counts."""
+        return any(count.is_total for count in self.counts)
 
     @property
     def partitions(self) -> list[str]:
@@ -215,8 +221,12 @@ def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
 
 
 def is_writable(text: str) -> bool:
-    """Return whether a release's tables can hold a text: it is not empty, on one line, without | and quotes."""
-    return bool(text) and text.isprintable() and not set(text) & set('|"')
+    """Return whether a release's tables can hold a text: it is not empty, on one line, without | and quotes.
+
+    A text that a spreadsheet would take for a formula is none, unless it is a number.
+    """
+    is_formula = text[:1] in ("=", "+", "-", "@") and not NUMBER.fullmatch(text)
+    return bool(text) and text.isprintable() and not set(text) & set('|"') and not is_formula
 
 
 def expanded(text: str) -> list[str]:

@@ -73,7 +73,7 @@ def make_hierarchy(
     columns = {name: np.array(leaves[name], np.str_) for level in levels for name in level.columns}
     apart = [name for level in levels if level.made for name in level.made.apart]
     faults = [
-        Fault(f"leaves.{name}", f'the code {wrong[0]!r:.50} is empty or has | or "')
+        Fault(f"leaves.{name}", f'the code {wrong[0]!r:.50} is empty, has | or " or is a formula')
         for name, values in columns.items()
         if (wrong := [code for code in np.unique(values).tolist() if not is_writable(code)])
     ]

@@ -35,7 +35,7 @@ def _axis(name: str, form: AxisForm) -> Axis:
     """Return an axis; a cell of several values has the code `first-last`."""
     codes = [values[0] if len(values) == 1 else f"{values[0]}-{values[-1]}" for values in cell_values(form)]
     if not codes or not all(map(is_writable, (*codes, *form.labels, name, form.words or name))):
-        raise ValueError('it has no cell, or a value or label that is empty or has | or "')
+        raise ValueError('it has no cell, or a value or label that is empty, has | or " or is a formula')
     values = Counter(value for values in cell_values(form) for value in values)
     if twice := next((value for value, number in values.items() if number > 1), None):
         raise ValueError(f"the value {twice!r} is in two cells")

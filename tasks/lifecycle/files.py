@@ -6,6 +6,7 @@ A file or folder is written under a temporary name and renamed when it is comple
 from __future__ import annotations
 
 import errno
+import filecmp
 import json
 import os
 import shutil
@@ -29,19 +30,25 @@ RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path next to `path`; rename it to `path` when the block succeeds, else remove it.
 
-    `durable` flushes a file and its entry in the folder, so that it outlives a crash of the machine too.
+    What was at `path` before is replaced. `durable` flushes a file and its entry in the folder, so that it outlives a
+    crash of the machine too. Raises FileExistsError where another folder came to `path` meanwhile.
     """
     _make_folder(path.parent)
-    temporary = path.parent / f".{path.name}.{uuid4().hex}"
+    temporary, earlier = path.parent / f".{path.name}.{uuid4().hex}", path.exists()
     try:
         yield temporary
         if durable:
             fsync(temporary)
         try:
             os.replace(temporary, path)
-        except OSError as error:  # a duplicate of this task has put the same folder there already
+        except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
+            if not _same_files(temporary, path):  # else a duplicate of this task was faster
+                if not earlier:
+                    raise FileExistsError(errno.EEXIST, "another folder is there", str(path)) from None
+                remove(path)
+                os.replace(temporary, path)
         if durable:
             fsync(path.parent)
     finally:
@@ -49,6 +56,12 @@ def atomic_path(path: Path, *, durable: bool = False) -> Iterator[Path]:
             shutil.rmtree(temporary)
         else:
             temporary.unlink(missing_ok=True)
+
+
+def _same_files(one: Path, other: Path) -> bool:
+    """Return whether two folders hold the same files."""
+    names = [{path.relative_to(folder) for path in folder.rglob("*") if path.is_file()} for folder in (one, other)]
+    return names[0] == names[1] and all(filecmp.cmp(one / name, other / name, shallow=False) for name in names[0])
 
 
 def complete(folder: Path) -> list[Path]:

@@ -16,8 +16,10 @@ from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, spend
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
+from tasks.s_dhc.release import variance_of
 from tasks.s_dhc.tables import AVERAGES, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
 
+ROUNDING = 1e-12  # of a variance
 KEYS = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
 
 
@@ -120,8 +122,7 @@ def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str,
                 each = of[of[table.column] == cell]
                 if not (each["MOE"] == margin_of_error(law, len(sources))).all():
                     faults.append(f"margins of {kind} {level}, cell {cell}, are not those of the law")
-                variance = float(facts["variance"]) * len(sources)
-                if not np.allclose(each["VARIANCE"], variance, rtol=1e-6, atol=0):
+                if not np.allclose(each["VARIANCE"], variance_of(law) * len(sources), rtol=ROUNDING, atol=0):
                     faults.append(f"variances of {kind} {level}, cell {cell}, are not those of the law")
     faults += ["it has other rows"] * (seen != len(rows))
     return Check(f"margins and variances of {table.name}", f"{len(rows):,} rows", tuple(faults))

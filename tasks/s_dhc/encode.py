@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tasks.inputs.files import unchanged
 from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
 from tasks.inputs.marks import mark_files, read_mark
-from tasks.inputs.records import ChunkReport, digest_records, join_reports, read_chunk
+from tasks.inputs.records import ChunkReport, digest_by_workers, digest_records, join_reports, read_chunk
 from tasks.inputs.tables import empty
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, read_object, read_part, remove, save_arrays, save_object
@@ -56,9 +56,14 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Tabulated:
     """
     sources, findings = open_sources(data)
     if (run / ENCODED).exists():
-        if sources is not None and sources != load_object(run / SOURCES, Sources):
+        encoded = load_object(run / ENCODED, Tabulated)
+        if sources is not None and (
+            sources != load_object(run / SOURCES, Sources)
+            or tuple(digest_by_workers(run, workers, file.path) for file in sources.files.values())
+            != encoded.records_digests
+        ):
             raise Refused(f"run {run.id} began with other files; start a new run")
-        return load_object(run / ENCODED, Tabulated)
+        return encoded
     if sources is None:
         refuse(run, findings)
     for name in ("rows", "counts", "noisy"):  # of a try that came to no end: the files may be others since

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from spine.declaration.declaration import Declaration
 from tasks.lifecycle.check import Check, check_spend
 from tasks.top_down.check.release import check_laws, check_shares
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
@@ -35,6 +36,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             faults.append("it is not the sum of the level below it")
         yield Check(f"sums of {level}", f"{len(table):,} rows", tuple(faults))
         below = table
+    if manifest["measurements"]:
+        yield _check_paths(release, declaration)
     for each in declaration.levels if manifest["measurements"] else ():
         columns = ["query", "share", "variance_numerator", "variance_denominator"]
         rows = pd.read_parquet(release / f"{MEASUREMENTS}/{each.name}.parquet", columns=columns).drop_duplicates()
@@ -47,3 +50,26 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             != str(law(declaration.allocation, Fraction(share), asked[query]).parameter)
         ]
         yield Check(f"laws of {each.name}", f"{len(rows)} laws", tuple(wrong))
+
+
+def _check_paths(release: Path, declaration: Declaration) -> Check:
+    """Check that the shares of the answers on every path through the hierarchy sum to the budget, and to no more."""
+    shares: list[tuple[list[str], pd.DataFrame]] = []
+    faults, most = [], Fraction(0)
+    for each in declaration.levels:
+        names = [column.name for column in geounit_columns(declaration, each.name)]
+        rows = pd.read_parquet(release / f"{MEASUREMENTS}/{each.name}.parquet", columns=[*names, "share"])
+        rows = rows.drop_duplicates()
+        texts = rows["share"].astype(str)
+        rows["share"] = texts.map({text: Fraction(text) for text in texts.unique()}).astype(object)
+        if len(rows) > max(1, len(rows[names].drop_duplicates())):
+            faults.append(f"a geounit of {each.name} has answers of two shares")
+        path = rows["share"].to_numpy()
+        for above, own in shares:  # what a geounit's ancestors were measured with; the only one at the top has no name
+            of_each = rows.merge(own, on=above, how="left") if above else own.loc[[0] * len(rows)]
+            path = path + of_each.iloc[:, -1].fillna(Fraction(0)).to_numpy()
+        most = max([most, *path])
+        shares.append((names, rows.rename(columns={"share": f"share of {each.name}"}).reset_index(drop=True)))
+    if most != 1:
+        faults.append(f"the shares of a path through the hierarchy sum to {most} of the budget, not to 1")
+    return Check("shares of every path", f"{len(shares)} levels", tuple(faults))

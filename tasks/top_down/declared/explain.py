@@ -15,8 +15,7 @@ from privacy.noise.margins import margin_of_error
 from spine.declaration.classes import FLOW, GENERAL, OWN, classify
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
-from spine.top_down.queries import query_group
-from tasks.top_down.declared.public_tables import Declared
+from tasks.top_down.declared.public_tables import Declared, file_name
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.run_plan import law
 
@@ -68,9 +67,14 @@ class Explanation:
 def declared_unchanged(declaration: Declaration) -> list[str]:
     """Return what is declared and published unchanged, a sentence each."""
     form, records = declaration.form, declaration.records
-    said = [f"the number of {records} of every {' and '.join(total.of)} ({total.file})" for total in form.totals]
+    said = [
+        f"the number of {records} of every {' and '.join(total.of)} ({file_name(total.file)})" for total in form.totals
+    ]
     for count in form.counts:
         columns = [column for column in count.columns if column]
+        if count.is_total:
+            said.append(f"the number of {records} of every {declaration.levels[-1].name} ({', '.join(columns)})")
+            continue
         least = ", and each counted has the declared fewest" if any(count.least) else ""
         said.append(
             f"the counts {', '.join(columns)} of every {declaration.levels[-1].name}: no {form.records} is in a part "
@@ -99,10 +103,7 @@ def explain(declared: Declared) -> Explanation:
     declaration, plan = declared.declaration, declared.plan
     product, spend, found = declaration.product, planned_spend(declaration), classify(declaration)
     levels = [_level(declared, number) for number in range(len(declaration.levels))]
-    widths = {
-        level.name: sum(query_group(product, query).width for query in declaration.queries(level.name))
-        for level in declaration.levels
-    }
+    widths = declared.widths
     measured = [int((shares > 0).sum()) for shares in plan.spine.shares]
     answers = sum(widths[name] * number for name, number in zip(plan.spine.levels, measured, strict=True))
     unknowns = sum(_unknowns(declared, number) for number in range(len(levels)))
@@ -120,12 +121,19 @@ def explain(declared: Declared) -> Explanation:
         levels=levels,
         answers=answers,
         seconds=(each[0], each[1]),
-        memory=BYTES * max(facts.unknowns for facts in levels) + 8 * plan.rows * max(widths.values()),
+        memory=memory(declared),
         excess="none: the total of the top is declared"
         if declaration.form.totals or plan.bounds.totals[0] is not None
         else "none: the total of the top is estimated first, and kept",
         remarks=[*_remarks(declared, answers)],
     )
+
+
+def memory(declared: Declared) -> int:
+    """Return the bytes that a process needs: for the largest family, and for the answers of some geounits at once."""
+    plan, widest = declared.plan, max(declared.widths.values())
+    largest = max(int(plan.spine.children(level).max()) for level in range(len(plan.spine.levels) - 1))
+    return BYTES * largest * int(plan.product.possible.sum()) + 8 * max(plan.rows, largest) * widest
 
 
 def _level(declared: Declared, number: int) -> LevelFacts:

@@ -6,7 +6,8 @@ All paths are relative to the declaration. Every fault is a finding whose column
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -23,7 +24,7 @@ from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
 from tasks.inputs.declarations import beside, read_columns, read_raw
-from tasks.inputs.files import digest_file
+from tasks.inputs.files import digest_file, unchanged
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
@@ -34,6 +35,7 @@ from tasks.top_down.run_plan import undrawable
 
 PUBLIC = "prepared/public"
 TOTAL_COLUMN = "total"  # of a file of declared totals
+AT_ONCE = 1 << 26  # answers that are held
 JOIN = "\x1f"  # between the codes of a group; no code has it
 
 
@@ -56,6 +58,13 @@ class PublicTables:
         """Return the digest of all that shapes a release besides the records."""
         return sha256(json.dumps([self.text, self.digests], sort_keys=True).encode()).hexdigest()
 
+    def published(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the declaration and the digests as a release has them: files by their names, without their folders."""
+        raw = json.loads(self.text)
+        for part in (raw["leaves"], *raw.get("totals", ())):
+            part["file"] = file_name(part["file"])
+        return raw, {file_name(file): digest for file, digest in self.digests.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Declared:
@@ -70,7 +79,23 @@ class Declared:
     def plan(self) -> Plan:
         """Return the plan of the estimation."""
         declaration = self.declaration
-        return Plan(declaration.product, self.hierarchy.spine, declaration.allocation, self.bounds, declaration.passes)
+        rows = max(1, min(Plan.rows, AT_ONCE // max(self.widths.values())))
+        spine, allocation, passes = self.hierarchy.spine, declaration.allocation, declaration.passes
+        return Plan(declaration.product, spine, allocation, self.bounds, passes, rows=rows)
+
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        """Return the answers that are asked of a geounit of each level."""
+        product = self.declaration.product
+        return {
+            level.name: sum(query_group(product, query).width for query in self.declaration.queries(level.name))
+            for level in self.declaration.levels
+        }
+
+
+def file_name(file: str) -> str:
+    """Return the name of a file by its path or URL, without its folders and what a URL says besides."""
+    return re.split("[?#]", file)[0].rstrip("/").rpartition("/")[2]
 
 
 def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
@@ -79,6 +104,17 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
     declaration, faults = read_declaration(raw)
     if declaration is None:
         return None, as_findings(path, faults)
+    form = declaration.form
+    named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
+    if len({file_name(file) for file in named}) < len(named):
+        return None, as_findings(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
+    with unchanged(beside(path, file) for file in named):  # they are read before they are digested
+        return _read_tables(path, raw, declaration, named)
+
+
+def _read_tables(
+    path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]
+) -> tuple[PublicTables | None, list[Finding]]:
     form = declaration.form
     names = list(dict.fromkeys([form.leaves.key, *leaf_columns(declaration)]))
     leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)
@@ -106,7 +142,6 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
         findings += as_findings(path, faults)
     if findings:
         return None, findings
-    named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
     digests |= {file: digest_file(beside(path, file)) for file in named}
     return PublicTables(json.dumps(raw), leaves, tuple(values), digests, tuple(equal)), []
 

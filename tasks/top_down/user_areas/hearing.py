@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal
 
 import numpy as np
@@ -34,7 +35,8 @@ def range_of(plan: Deviations) -> Bounds:
 def answer(plan: Deviations, within: float) -> list[str]:
     """Return the answer in sentences: of the published counts first, where there are any, then of the census counts."""
     bounds, limit = range_of(plan), f"{100 * within:g} %"
-    between = f"between {_percent(bounds.low / plan.ideal)} and {_percent(bounds.high / plan.ideal)}"
+    low, high = _bounds(plan)
+    between = f"between {low} and {high}"
     verdict = census_verdict(plan, within)
     known = {
         "yes": f"The census range is at most {limit}: it lies {between}",
@@ -54,14 +56,23 @@ def answer(plan: Deviations, within: float) -> list[str]:
     return said
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
+def _percent(share: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return a share in per cent: three digits below 10 %, whole per cent from there on."""
+    percent = 100 * Decimal(repr(float(share)))
+    digits = 3 if abs(share) < 0.1 else max(1, percent.adjusted() + 1)
+    return f"{float(Context(prec=digits, rounding=rounding).plus(percent)):g} %"
+
+
+def _bounds(plan: Deviations) -> tuple[str, str]:
+    """Return the bounds of the range of the census counts in per cent of the ideal, rounded outwards."""
+    bounds = range_of(plan)
+    return _percent(bounds.low / plan.ideal, ROUND_FLOOR), _percent(bounds.high / plan.ideal, ROUND_CEILING)
 
 
 def verdict_table(plan: Deviations, within: float) -> TextTable:
     """Return the answer as a terminal shows it."""
     bounds, limit = range_of(plan), f"within {100 * within:g} %?"
-    rows = [["census counts", f"{_percent(bounds.low / plan.ideal)} to {_percent(bounds.high / plan.ideal)}"]]
+    rows = [["census counts", " to ".join(_bounds(plan))]]
     rows[0].append(census_verdict(plan, within))
     if bounds.published is not None:
         share = bounds.published / plan.ideal

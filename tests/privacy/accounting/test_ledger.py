@@ -586,3 +586,12 @@ def test_processes_at_once_never_pass_the_total(ledger: Ledger, work: Callable[.
     assert acts[0] == "opened"
     assert acts.count("reserved") == expected
     assert [json.loads(line) for line in ledger.journal.read_text().splitlines()] == ledger.acts()
+
+
+def test_an_act_that_could_not_be_read_again_is_not_entered(ledger: Ledger) -> None:
+    asked = request()
+    object.__setattr__(asked.spend.relations[0], "sentence", "two\nlines")  # past what a Relation refuses
+    with pytest.raises(LedgerUnusable, match="cannot be entered"):
+        ledger.reserve(asked, secret)
+    assert ledger.rows("census") == []
+    assert ledger.reserve(request("run-2"), secret).amount == 1

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spine.declaration.classes import classify
 from spine.declaration.declaration import read_declaration, refines
 from spine.declaration.figures import read_bounds
-from spine.declaration.form import expanded
+from spine.declaration.form import expanded, is_writable
 from spine.declaration.hierarchy import make_hierarchy
 from spine.top_down.queries import query_group
 
@@ -91,6 +91,45 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
         "equal.0.partition",
         lambda raw: raw.update(equal=[{"partition": "colour", "release": "x"}]),
     ),
+    "a least that overflows": ("counts.0.least.1", lambda raw: raw["counts"][0].update(least=[0, (1 << 20) + 1])),
+    "a negative least": ("counts.0.least.0", lambda raw: raw["counts"][0].update(least=[-1, 0])),
+    "a label that is a formula": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(labels=["=1+1", "2"])),
+    "a value that is a formula": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(values=["@SUM(A1)", "2"])),
+    "words that are a formula": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(words="-cmd|x")),
+    "words with a tab": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(words="\tsex")),
+    "a column that is a formula": ("levels.columns", lambda raw: raw["levels"][3].update(columns=["+zone"])),
+    "an account of another record": ("unit", lambda raw: raw.update(unit="household")),
+    "histograms of no level": ("histograms", lambda raw: raw.update(histograms=["zone", "parish"])),
+    "totals of a made level": (
+        "totals.0.of",
+        lambda raw: (
+            raw["levels"].insert(3, {"name": "group", "made": {"within": "district"}}),
+            raw["totals"][0].update(of="group"),
+        ),
+    ),
+    "a made level named as a column": (
+        "levels.columns",
+        lambda raw: raw["levels"].insert(3, {"name": "ZCode", "made": {"within": "district"}}),
+    ),
+    "a column with a long name": ("levels.columns", lambda raw: raw["levels"][3].update(columns=["z" * 65])),
+    "totals of groups with long names": (
+        "totals",
+        lambda raw: (
+            [level.update(name=level["name"] * 7) for level in raw["levels"][1:]],
+            raw.update(totals=[{"of": level["name"], "file": "t.csv"} for level in raw["levels"][1:]]),
+        ),
+    ),
+    "more queries than a file of measurements can number": (
+        "queries",
+        lambda raw: raw.update(
+            axes={f"a{at}": {"column": f"A{at}", "values": "0-1"} for at in range(7)},
+            recodes={},
+            zeros=[],
+            counts=[],
+            queries={"*".join(f"a{at}" for at in range(7) if mask >> at & 1): "1/101" for mask in range(1, 101)}
+            | {"detailed": "1/101"},
+        ),
+    ),
     "passes of no level": ("passes.0.levels", lambda raw: raw.update(passes=[{"levels": ["county"]}])),
     "passes of a level twice": ("passes.1.levels", lambda raw: raw.update(passes=[{"levels": ["region"]}] * 2)),
     "further passes": (
@@ -139,6 +178,7 @@ BAD_LEAVES: dict[str, tuple[str, dict[str, list[str]]]] = {
     "no code": ("leaves.region", {"region": ["1", "", "1", "2", "2"]}),
     "two leaves of the same codes": ("levels.3.columns", {"zcode": ["1", "1", "1", "1", "2"]}),
     "a code that no table can hold": ("leaves.region", {"region": ["1", 'a"b', "1", "2", "2"]}),
+    "a code that is a formula": ("leaves.region", {"region": ["1", "=HYPERLINK(A1)", "1", "2", "2"]}),
     "no leaf": ("leaves.file", {name: [] for name in LEAVES}),
 }
 
@@ -205,6 +245,7 @@ def test_the_default_chain_starts_at_the_counts_and_every_sum_refines_the_one_be
 
 
 BAD_FIGURES: dict[str, tuple[str, Change, dict[str, int], dict[str, list[str]]]] = {
+    "totals of more than 2^31 - 1": ("totals", lambda raw: None, {"1": 1 << 30, "2": 1 << 30}, {}),
     "two totals of one level": (
         "totals",
         lambda raw: raw["totals"].append(raw["totals"][0]),
@@ -258,6 +299,12 @@ def test_the_class_is_that_of_all_pairs_of_sets(partitions: list[str]) -> None:
     expected = "A" if len(partitions) <= 1 else "B" if laminar else "C"
     found = classify(declaration)
     assert found.kind == expected
+
+
+@pytest.mark.parametrize("code", ["-1", "+5", "-9.5", "-3--1"])
+def test_a_negative_number_is_a_code(code: str) -> None:
+    assert is_writable(code) == (code != "-3--1")
+    assert not is_writable(f"={code}")
 
 
 def test_a_crossing_is_named_with_a_cell() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,18 @@ def test_a_release_that_was_changed_or_is_of_another_system_is_refused(tmp_path:
         validate_here(tmp_path / "again", HouseholdInputs(), totals=str(dhca))
     with pytest.raises(Refused):
         validate_here(tmp_path / "none", HouseholdInputs(), totals=str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_run_goes_on_without_its_totals(tmp_path: Path, dhca: Path, released: bool) -> None:
+    as_private(dhca)
+    options = {"totals": str(dhca)} if released else {}
+    run, validated, _ = validate_here(tmp_path, HouseholdInputs(), **options)
+    shutil.rmtree(dhca)
+    (tmp_path / "data/pop-group-totals.txt").unlink(missing_ok=True)
+    files = (str(tmp_path / "params"), str(tmp_path / "data"))
+    others = settings_here(tmp_path, *map(Path, files), **options).public_inputs
+    assert validate(run, HERE, *files, "us", others=others) == validated
 
 
 def test_totals_that_change_after_validation_are_refused(tmp_path: Path) -> None:

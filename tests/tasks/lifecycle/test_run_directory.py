@@ -146,9 +146,10 @@ def _make(path: Path, text: str) -> None:
 
 
 def test_a_folder_gives_way_to_its_twin_and_to_nothing_else(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    _make(run / "noisy/usa-1", "first")
-    _make(run / "noisy/usa-1", "twin")
-    assert (run / "noisy/usa-1/part").read_text() == "first"
+    _make(run / "noisy/usa-1", "same")
+    first = (run / "noisy/usa-1").stat().st_ino
+    _make(run / "noisy/usa-1", "same")
+    assert (run / "noisy/usa-1").stat().st_ino == first
     monkeypatch.setattr(os, "replace", _denied)
     with pytest.raises(PermissionError):
         _make(run / "noisy/usa-1", "denied")
@@ -178,3 +179,27 @@ def test_a_secret_is_flushed_and_every_folder_on_its_way(run: RunDirectory, flus
     make_secret(run)
     assert flushed[:2] == [(run / SECRET, False), (run.path, True)]
     assert [path for path, _ in flushed[2:]] == list(run.path.parents)
+
+
+def test_a_folder_that_was_there_before_is_replaced(tmp_path: Path) -> None:
+    _make(tmp_path / "kept", "old")
+    _make(tmp_path / "kept", "new")
+    assert (tmp_path / "kept/part").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_folder_that_came_meanwhile_is_a_duplicate_or_an_error(tmp_path: Path, same: bool) -> None:
+    def write() -> None:
+        with atomic_path(tmp_path / "kept") as folder:
+            folder.mkdir()
+            (folder / "part").write_text("text")
+            _make(tmp_path / "kept", "text" if same else "of somebody else")
+
+    if same:
+        write()
+    else:
+        with pytest.raises(FileExistsError):
+            write()
+    assert (tmp_path / "kept/part").read_text() == ("text" if same else "of somebody else")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]

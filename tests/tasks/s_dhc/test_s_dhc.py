@@ -36,7 +36,9 @@ from tasks.inputs.findings import read_findings
 from tasks.lifecycle.authorization import Authorization
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array, remove
+from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.run_directory import STAGES
+from tasks.s_dhc.check import checks
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
@@ -531,6 +533,39 @@ def test_a_charged_run_refuses_an_edited_configuration(tmp_path: Path, made: Cou
     with pytest.raises(Refused, match="began with another configuration; a new run spends budget again"):
         InProcess(edited, HERE).run()
     assert len(Ledger(tmp_path / "ledger.sqlite").rows("census")) == 1
+
+
+def test_data_that_changed_after_it_was_encoded_is_refused_before_the_charge(tmp_path: Path, made: Country) -> None:
+    settings = settings_of(tmp_path, made)
+    settings.directory.create()
+    Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(2)))
+    assert InProcess(settings, HERE, before=GATE).run() is None
+    path = tmp_path / "data/persons.csv"
+    path.write_text(path.read_text().replace(",20\n", ",20\n", 1).rpartition("\n3,")[0] + "\n")
+    with pytest.raises(Refused, match="began with other files"):
+        InProcess(settings, HERE).run()
+    assert Ledger(tmp_path / "ledger.sqlite").rows("census") == []
+
+
+@pytest.mark.parametrize("changed", [1e-9, -1e-7])
+@pytest.mark.parametrize("budget", ["1", "0.001"])
+def test_a_changed_variance_is_found_and_those_of_a_release_are_right(
+    tmp_path: Path, made: Country, budget: str, changed: float
+) -> None:
+    """Also of narrow noise, whose variance is less than sigma squared."""
+    settings = settings_of(tmp_path, made, config={"budget": budget})
+    settings.directory.create()
+    Ledger(tmp_path / "ledger.sqlite").open_account(Account("census", "zcdp", Fraction(100)))
+    release = InProcess(settings, HERE).run()
+    assert release is not None
+    manifest = read_manifest(release)
+    assert [each for each in checks(release, manifest) if each.faults] == []
+    path = release / "PH3/PH3.parquet"
+    rows = pd.read_parquet(path)
+    rows.loc[3, "VARIANCE"] *= 1 + changed
+    rows.to_parquet(path)
+    (fault,) = [each for each in checks(release, manifest) if each.faults]
+    assert fault.what == "margins and variances of PH3"
 
 
 def test_encoding_again_leaves_nothing_of_an_earlier_try(tmp_path: Path, made: Country) -> None:

@@ -23,6 +23,8 @@ from dhca_inputs import HERE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flows.declared import check
+from flows.execution.declared_settings import DeclaredSettings
 from privacy.accounting.composition import read_spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
@@ -32,12 +34,14 @@ from spine.production import allocation
 from spine.redistricting import PERSON_AXES, UNIT_AXES
 from spine.top_down import PASSES, PERSONS, query_group
 from tasks.inputs.declarations import read_raw
+from tasks.inputs.files import digest_file
 from tasks.inputs.findings import read_findings
 from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import RunDirectory
+from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
@@ -45,7 +49,7 @@ from tasks.top_down.declared.estimate import open_measurements, write_estimate
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
-from tasks.top_down.declared.public_tables import find_faults, read_declared
+from tasks.top_down.declared.public_tables import file_name, find_faults, read_declared
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.spend import planned_spend
@@ -209,6 +213,77 @@ def test_a_declaration_that_asks_the_cells_alone_is_estimated(tmp_path: Path) ->
     (tmp_path / "z.csv").write_text("\n".join(["region,district,zcode,total", *lines, ""]))
     _, staged = run_at(tmp_path, declaration, data)
     assert sum(released(staged, "zone").values()) == len(persons())
+
+
+def test_a_release_names_its_files_and_no_folder(tmp_path: Path) -> None:
+    def elsewhere(raw: dict[str, Any]) -> None:
+        raw["leaves"]["file"] = str(tmp_path / "zones.csv")
+        raw["totals"][0]["file"] = str(tmp_path / "regions.csv")
+
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(elsewhere)))
+    manifest = read_manifest(staged)
+    assert set(manifest["public_files"]) == {"zones.csv", "regions.csv"}
+    assert manifest["declaration"]["totals"][0]["file"] == "regions.csv"
+    for path in staged.rglob("*"):
+        assert path.is_dir() or str(tmp_path).encode() not in path.read_bytes()
+    assert file_name("https://who:secret@host/a/b.csv?token=1#c") == "b.csv"
+
+
+def test_two_public_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    declaration, _ = write(tmp_path, changed(lambda raw: raw["totals"][0].update(file="other/zones.csv")))
+    assert {found.column for found in find_faults(declaration)[2]} == {"totals"}
+
+
+def test_a_public_file_that_changes_before_its_digest_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declaration, _ = write(tmp_path)
+
+    def change(path: str) -> str:
+        Path(path).write_text(Path(path).read_text() + "3,0\n")
+        return digest_file(path)
+
+    monkeypatch.setattr(public_tables, "digest_file", change)
+    with pytest.raises(Refused, match="changed while it was read"):
+        read_declared(declaration)
+
+
+def test_the_shares_of_every_path_are_summed(tmp_path: Path) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(bypass=True))))
+    manifest = read_manifest(staged)
+    (paths,) = [each for each in checks(staged, manifest) if each.what == "shares of every path"]
+    assert paths.faults == ()
+    path = staged / "measurements/district.parquet"
+    rows = pd.read_parquet(path)
+    rows["share"] = rows["share"].astype(str).where(rows["district"] != rows["district"].iloc[0], "1/2")
+    rows.to_parquet(path)
+    (paths,) = [each for each in checks(staged, manifest) if each.what == "shares of every path"]
+    assert "of the budget, not to 1" in paths.faults[0]
+
+
+def test_geounits_are_measured_fewer_at_a_time_where_answers_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / name for name in "ab"]
+    for folder, at_once in zip(folders, (1 << 26, 50), strict=True):
+        folder.mkdir(mode=0o700)
+        monkeypatch.setattr(public_tables, "AT_ONCE", at_once)
+        run_at(folder, *write(folder))
+    assert read_declared(str(folders[1] / "small.json"))[1].plan.rows == 1
+    first, second = (released(folder / "staged", "zone") for folder in folders)
+    assert first == second
+
+
+def test_a_declaration_that_no_worker_can_hold_is_refused_before_its_records_are_read(tmp_path: Path) -> None:
+    def wide(raw: dict[str, Any]) -> None:
+        raw["axes"]["age"]["values"] = "0-999999"
+        raw["recodes"], raw["zeros"] = {}, []
+        raw["queries"] = {"total": "1/2", "detailed": "1/2"}
+
+    declaration, _ = write(tmp_path, changed(wide))
+    settings = DeclaredSettings.new(data="none.csv", declaration=declaration, out="out", cluster={"workers": 1000})
+    with pytest.raises(Refused, match=r"needs [0-9,]+ MiB of memory in a worker, and each has"):
+        check(settings)
 
 
 CONTRADICTIONS: dict[str, tuple[str, Callable[[list[Row]], list[Row]]]] = {
@@ -572,7 +647,9 @@ def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Pat
         for at in range(int(homes))
     ]
     declaration, data = write(tmp_path, raw, units)
-    assert explain(read_declared(declaration)[1]).levels[-1].solver == "closed form"
+    explained = explain(read_declared(declaration)[1])
+    assert explained.levels[-1].solver == "closed form"
+    assert "the number of housing units of every zone (homes)" in explained.unchanged
     _, staged = run_at(tmp_path, declaration, data)
     zones = pd.read_parquet(staged / "parquet/zone.parquet").groupby(["region", "district", "zcode"])["COUNT"].sum()
     homes = {

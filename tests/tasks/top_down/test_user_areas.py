@@ -45,7 +45,7 @@ from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
 from tasks.top_down.user_areas.deviations import DRAWS, Bounds, Deviations, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
-from tasks.top_down.user_areas.hearing import answer, census_verdict
+from tasks.top_down.user_areas.hearing import answer, census_verdict, verdict_table
 from tasks.top_down.user_areas.intervals import Z95, interval
 from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
 from tasks.top_down.user_areas.published import published_counts
@@ -598,6 +598,22 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
     assert f"{high:g} %" in census
     plan = replace(plan, bounds=(replace(bounds, published=None),))
     assert answer(plan, within)[0].startswith("The range of the estimates is 6 %")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "between"),
+    [
+        (10.49, 10.51, "between 10 % and 11 %"),
+        (4.3261, 9.9999, "between 4.32 % and 10 %"),
+        (0.012341, 9.0909, "between 0.0123 % and 9.1 %"),
+        (0, 123.4, "between 0 % and 124 %"),
+        (5, 10, "between 5 % and 10 %"),
+    ],
+)
+def test_the_bounds_of_a_hearing_are_rounded_outwards(low: float, high: float, between: str) -> None:
+    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (Bounds("range", 4.3, 6.0, 3.0, low, high),))
+    assert between in answer(plan, 0.1)[1]
+    assert between.removeprefix("between ").replace(" and ", " to ") in verdict_table(plan, 0.1).rows[1]
 
 
 def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
