@@ -21,7 +21,7 @@ from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.top_down.declared.description import LEAVES_FILE, MEASUREMENTS, SETTINGS_FILE
-from tasks.top_down.declared.public_tables import PublicTables
+from tasks.top_down.declared.public_tables import PublicTables, without_folders
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.release.description import UNREADABLE
 
@@ -39,7 +39,7 @@ class Measurements(NamedTuple):
 
 def write_public(staged: Path, run: str, mark: MarkName | None, public: PublicTables) -> None:
     """Write what describes the measurements of a run."""
-    content = {"run": run, **mark_facts(mark), **asdict(public)}
+    content = {"run": run, **mark_facts(mark), **asdict(public.published())}
     leaves = content.pop("leaves")
     with release_file(staged, SETTINGS_FILE) as draft:
         draft.write_text(json.dumps(content) + "\n")
@@ -75,7 +75,10 @@ def read_measurements(folder: Path, declaration: str | None = None) -> Measureme
 
 def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) -> PublicTables:
     """Return public tables with the passes and the histograms of another declaration."""
-    other = read_raw(find_declaration(declaration))
+    try:
+        other = without_folders(read_raw(find_declaration(declaration)))
+    except UNREADABLE as error:
+        raise Refused(f"{declaration} is no declaration ({type(error).__name__})") from None
     if changed := [key for key in {**raw, **other} if key not in FREE and raw.get(key) != other.get(key)]:
         raise Refused(f"{declaration}: {changed[0]} is not that of the measurements; {' and '.join(FREE)} may differ")
     text = json.dumps(

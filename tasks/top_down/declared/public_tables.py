@@ -5,12 +5,14 @@ All paths are relative to the declaration. Every fault is a finding whose column
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
@@ -58,12 +60,10 @@ class PublicTables:
         """Return the digest of all that shapes a release besides the records."""
         return sha256(json.dumps([self.text, self.digests], sort_keys=True).encode()).hexdigest()
 
-    def published(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the declaration and the digests as a release has them: files by their names, without their folders."""
-        raw = json.loads(self.text)
-        for part in (raw["leaves"], *raw.get("totals", ())):
-            part["file"] = file_name(part["file"])
-        return raw, {file_name(file): digest for file, digest in self.digests.items()}
+    def published(self) -> PublicTables:
+        """Return what a release says of the public files: their names, without folders."""
+        digests = {file_name(file): digest for file, digest in self.digests.items()}
+        return replace(self, text=json.dumps(without_folders(json.loads(self.text))), digests=digests)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,16 @@ def file_name(file: str) -> str:
     return re.split("[?#]", file)[0].rstrip("/").rpartition("/")[2]
 
 
+def without_folders(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a declaration that names its files, and the releases that it is equal to, as a release does."""
+    found = copy.deepcopy(dict(raw))
+    for part in (found["leaves"], *found.get("totals", ())):
+        part["file"] = file_name(part["file"])
+    for part in found.get("equal", ()):
+        part["release"] = file_name(part["release"])
+    return found
+
+
 def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
     """Return what a declaration's public files hold, or None and what is wrong with them."""
     raw = read_raw(path)
@@ -106,8 +116,11 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
         return None, as_findings(path, faults)
     form = declaration.form
     named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
-    if len({file_name(file) for file in named}) < len(named):
-        return None, as_findings(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
+    shown = [*named, *dict.fromkeys(each.release for each in form.equal)]
+    if len({file_name(file) for file in shown}) < len(shown):
+        return None, as_findings(
+            path, [Fault("totals", "two files, or releases, have one name, which a release shows: rename one")]
+        )
     with unchanged(beside(path, file) for file in named):  # they are read before they are digested
         return _read_tables(path, raw, declaration, named)
 

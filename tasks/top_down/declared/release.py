@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,7 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
     declaration, spine = declared.declaration, declared.hierarchy.spine
     solves = [] if truth else load_solves(own, own.name, ALL)
     kind = classify(declaration)
-    published, digests = public.published()
+    published = public.published()
     manifest: dict[str, Any] = {
         "release": "Tables of a declaration by the TopDown Algorithm",
         "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
@@ -148,12 +149,12 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
         **mark,
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
         "spent": None if truth or origin else planned_spend(declaration).as_json(),
-        "declaration": published,
+        "declaration": json.loads(published.text),
         "declared_unchanged": declared_unchanged(declaration),
         "constraints": f"class {kind.kind}, {kind.why}",
         "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
         "cells": declaration.product.cells,
-        "public_files": digests,
+        "public_files": published.digests,
         "measurements": not truth and origin is None,
         "budget": str(declaration.allocation.budget),
         "shares": {level: str(share) for level, share in declaration.allocation.levels.items()},
