@@ -67,7 +67,7 @@ def _check_paths(release: Path, declaration: Declaration) -> Check:
         path = rows["share"].to_numpy()
         for above, own in shares:  # what a geounit's ancestors were measured with; the only one at the top has no name
             of_each = rows.merge(own, on=above, how="left") if above else own.loc[[0] * len(rows)]
-            path = path + of_each.iloc[:, -1].fillna(Fraction(0)).to_numpy()
+            path = path + of_each.iloc[:, -1].fillna(0).to_numpy()
         most = max([most, *path])
         shares.append((names, rows.rename(columns={"share": f"share of {each.name}"}).reset_index(drop=True)))
     if most != 1:
