@@ -63,8 +63,8 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     right, belief = row.attacker
     said = [
         *(charged or ["The budget was charged to the curator’s account."]),
-        f"The release spends {row.words}, for data sets that differ by one record: {row.sentence}.",
-        f"Whoever knows all other records, and accuses falsely in 5 of 100 cases, accuses rightly in at most {right} "
+        f"The release spends {row.words}, which bounds what a reader learns of this: {row.sentence}.",
+        f"Whoever knows everything else, and accuses falsely in 5 of 100 cases, accuses rightly in at most {right} "
         f"of 100; without the release, in 5. A suspicion of 1% becomes at most {belief}"
         f"{' in 95 of 100 releases' if row.measure == 'rho' else ''}.",
     ]

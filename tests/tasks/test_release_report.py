@@ -16,8 +16,8 @@ def test_what_was_spent_is_said_with_its_unit_its_epsilon_and_the_bounds_on_an_a
     said = spent_in_short(spend("puredp", [Fraction(1)]), {})
     assert said == [
         "The budget was charged to the curator’s account.",
-        "The release spends epsilon 1, for data sets that differ by one record: a person added or removed.",
-        "Whoever knows all other records, and accuses falsely in 5 of 100 cases, accuses rightly in at most 13.6 of "
+        "The release spends epsilon 1, which bounds what a reader learns of this: a person added or removed.",
+        "Whoever knows everything else, and accuses falsely in 5 of 100 cases, accuses rightly in at most 13.6 of "
         "100; without the release, in 5. A suspicion of 1% becomes at most 2.7%.",
     ]
 
