@@ -137,7 +137,7 @@ LEFT_OUT = re.compile(r'<(section|form|p|span) [^>]*class="[^"]*served".*?</\1>|
 def content(text: str) -> str:
     """The content of a page without its links and without what a copy leaves out."""
     (main,) = re.findall("<main.*</main>", text, re.DOTALL)
-    return re.sub(r"\s+", " ", re.sub("</?a\\b[^>]*>", "", LEFT_OUT.sub("", main)))
+    return re.sub(r"\s+", " ", re.sub("</?a\\b[^>]*>", "", LEFT_OUT.sub("", main))).replace("> <", "><")
 
 
 def differences(release: Path, copy: Path, every: int = 1) -> list[str]:

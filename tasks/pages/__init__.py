@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from math import floor, log10
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
 from tasks.pages.words import count_title, level_title, query_title
@@ -27,6 +27,7 @@ def environment(package: str, folder: str) -> Environment:
     )
     made.globals["style"] = style
     made.filters["number"] = number
+    made.filters["whole"] = whole
     made.filters["percent"] = percent
     made.filters |= {"decimal": decimal, "level": level_title, "query": query_title, "counted": count_title}
     return made
@@ -46,6 +47,11 @@ def number(value: float) -> str:
     """Return a number with commas, its decimals if any, and a minus sign as wide as a plus."""
     text = f"{round(value):,}" if value == round(value) else f"{value:,.12g}"
     return text.replace("-", "−")
+
+
+def whole(value: float) -> str:
+    """Return a margin as a whole number of persons, rounded up."""
+    return number(ceil(value))
 
 
 def decimal(value: float) -> str:

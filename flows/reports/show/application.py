@@ -126,6 +126,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
         "covers": _covers(shown.nation),
         "scope": "",
+        "nameless": shown.nameless,
     }
 
 

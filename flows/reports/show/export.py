@@ -33,6 +33,7 @@ from tasks.pages import style
 from tasks.pages.csv_text import as_csv
 
 MOST_PAGES = 100_000
+MOST_SHOWN = 20  # pages of a table; of a longer one a copy shows the first, and its CSV has all rows
 MOST_ROWS = 500_000  # of one file
 LINK = re.compile(r'<a ([^>]*)href="\?([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
 SEARCH = {"view": "search", "title": "Find", "reading": "", "query": ""}
@@ -71,14 +72,18 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
     written = _names_by_link(addresses)
     for asked in addresses:
         view = whole = pages.view(asked)
-        (out / f"{file_name(asked)}.html").write_text(_html(view, asked, about, written))
         page = getattr(view, "page", None)
         count = page.pages if page else 1
+        first = asked["view"].startswith("table/") and count > MOST_SHOWN
+        own = {**about, "first_only": first}
+        (out / f"{file_name(asked)}.html").write_text(_html(view, asked, own, written))
+        if count > 1:
+            whole = pages.view({**asked, "format": "csv"})
+        if first:
+            count = 1
         for number in range(2, count + 1):
             other = {**asked, "page": str(number)}
             (out / f"{file_name(other)}.html").write_text(_html(pages.view(other), other, about, written))
-        if count > 1:
-            whole = pages.view({**asked, "format": "csv"})
         (out / f"{file_name(asked)}.csv").write_text(as_csv(*table_of(whole)))
     (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     (out / "static/style.css").write_text(style())
@@ -108,18 +113,21 @@ def _names_by_link(addresses: list[Address]) -> dict[str, str]:
 def _html(view: View, asked: Address, about: Mapping[str, Any], written: Mapping[str, str]) -> str:
     whole = file_name({name: value for name, value in asked.items() if name != "page"})
     text = rendering.html(view, about, rendering.address_of(asked), f"{whole}.csv")
-    return _link_files(text, written)
+    return _link_files(text, written, first_only=bool(about.get("first_only")))
 
 
-def _link_files(text: str, written: Mapping[str, str]) -> str:
-    """Return a page with links to files; a link to a page that is not written becomes its text."""
+def _link_files(text: str, written: Mapping[str, str], *, first_only: bool = False) -> str:
+    """Return a page with links to files; a link to a page that is not written becomes its text.
+
+    first_only: whether of a table only the first page is written.
+    """
 
     def linked(found: re.Match[str]) -> str:
         before, query, after, words = found.groups()
         asked = dict(parse_qsl(unescape(query)))
         page = asked.pop("page", "1")
         name = written.get(file_name(asked))
-        if name is None:
+        if name is None or (first_only and page != "1"):
             return words
         paged = name if page == "1" else file_name({**asked, "page": page})
         return f'<a {before}href="{paged}.html"{after}>{words}</a>'

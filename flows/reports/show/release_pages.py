@@ -26,6 +26,10 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import release_digest
 from tasks.lifecycle.release_database import name_of
 
+NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
+
+MOST_COPIED = 100_000  # rows of a table in a copy that has other pages too
+
 
 class ReleasePages:
     """The views of a release by their addresses; a system with views of its own has a subclass.
@@ -55,6 +59,20 @@ class ReleasePages:
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
         self.digest = release_digest(folder)
+
+    @cached_property
+    def nameless(self) -> str:
+        """Which regions have points here and no names, with what adds them; "" where all have names."""
+        names = {region.type for region in NAMES.of_release(self.folder, self.manifest["files"])}
+        known = {region.type for region in names_of_2020()} | names
+        kinds = [several for kind, several in NAMED_BY_FILES.items() if kind in self.places.types and kind not in known]
+        if not kinds:
+            return ""
+        return (
+            f"The {' and '.join(kinds)} of this release have codes and no names: its geography had none. "
+            "A file names.csv next to the geography, or the Census Bureau's Gazetteer file as it is downloaded, "
+            "adds them to the next release."
+        )
 
     @cached_property
     def tables(self) -> dict[str, ReleaseTable]:
@@ -129,7 +147,12 @@ class ReleasePages:
         yield {"view": "overview"}
         if (rows := sum(table.number(Selection()) for table in self.tables.values())) > MOST_ROWS:
             raise Refused(f"{rows:,} rows are too many for a copy, which has at most {MOST_ROWS:,}")
-        yield from ({"view": f"table/{name}"} for name in self.tables)
+        yield from self.table_addresses(MOST_ROWS)
+
+    def table_addresses(self, most: int) -> Iterator[Mapping[str, str]]:
+        """Return the addresses of the list of tables, and of each table of at most so many rows."""
+        yield {"view": "tables"}
+        yield from ({"view": f"table/{name}"} for name, one in self.tables.items() if one.number(Selection()) <= most)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the entries of a copy's search: name, detail and the view of its address; by default none."""

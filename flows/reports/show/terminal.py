@@ -10,6 +10,7 @@ from flows.reports.show.detailed_dhca.view_models import GroupItem, GroupView, I
 from flows.reports.show.top_down.view_models import GeounitView, Listing, Redistricting
 from flows.reports.show.view import View
 from tasks.detailed_dhca.details import SEXES
+from tasks.pages import whole
 from tasks.pages.text_table import TextTable
 
 COUNTS = ["count", "margin", "table", "estimate", "its margin"]
@@ -49,7 +50,8 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
     named += [table.title for table in view.tables[1:]]
     first, *others = view.margin_tables().values()
     margins = [
-        [words, text(one.released), "not given" if one.margin is None else f"{one.margin:,.1f}"] for words, one in first
+        [words, text(one.released), f"none: {one.why}" if one.margin is None else whole(one.margin)]
+        for words, one in first
     ]
     folded = [f"{sum(map(len, others)):,} more, of tables P1 to P5: --format csv"] if others else []
     heads = ["", "released", "margin"]

@@ -14,7 +14,7 @@ from flows.reports.show.detailed_dhca.presenters import present_iteration, prese
 from flows.reports.show.detailed_dhca.release import Release
 from flows.reports.show.detailed_dhca.search import index_of, one_iteration, one_region
 from flows.reports.show.geography import TITLES, Region
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.release_pages import MOST_COPIED, ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.view import NotThere, View, page_asked
 
@@ -97,6 +97,7 @@ class DetailedDhcaPages(ReleasePages):
                 for kind in region.child_types if self.scope.complete_in(region) else ():
                     if self.release.number(region_type=kind, prefix=region.child_prefix, code=code) > FEW:
                         yield {"view": f"iteration/{code}", "type": kind, "in": region.key}
+        yield from self.table_addresses(MOST_COPIED)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the regions and iterations for the search of a copy."""

@@ -247,6 +247,16 @@ class DifferenceRow:
     share_difference: float | None = None
     share_margin: float | None = None
 
+    @property
+    def counts_differ(self) -> bool:
+        """Whether the counts differ by more than the margin."""
+        return abs(self.difference) > self.margin
+
+    @property
+    def shares_differ(self) -> bool:
+        """Whether the shares differ by more than their margin; not where there are none."""
+        return self.share_difference is not None and abs(self.share_difference) > (self.share_margin or 0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(View):
@@ -266,6 +276,28 @@ class Comparison(View):
     regions: Sequence[RegionItem] = ()
     iterations: Sequence[IterationItem] = ()
     view: str = "compare"
+
+    @property
+    def beyond(self) -> int:
+        """How many differences of shares by sex and age, both sexes' sums left out, are beyond their margins."""
+        return sum(row.shares_differ for row in self.rows if row.label != "all ages")
+
+    @property
+    def verdict(self) -> str:
+        """Whether the age and sex structures of the two groups differ, as a sentence."""
+        ages = [row for row in self.rows if row.label != "all ages" and row.share_difference is not None]
+        if self.same or not ages:
+            return "One and the same count: nothing differs." if self.same else "Shares are not known."
+        chance = -(-len(ages) // 20)
+        if not self.beyond:
+            return (
+                f"All {len(ages)} shares by sex and age are equal within their margins: noise alone may explain them."
+            )
+        words = f"{self.beyond} of {len(ages)} shares by sex and age differ by more than their margins"
+        few = self.beyond <= chance
+        return (
+            f"{words}; noise alone gives about {chance}." if few else f"{words}, more than the {chance} of noise alone."
+        )
 
     def table(self) -> Table:
         """Return the differences."""

@@ -11,6 +11,7 @@ from math import floor, log10, sqrt
 import numpy as np
 
 from flows.reports.show.maps.boundaries import Shapes
+from flows.reports.show.maps.outlines import hulls
 from flows.reports.show.maps.projection import PARTS, Floats, Projection, around, leeward, nation, within
 from tasks.inputs.points import Point
 from tasks.inputs.regions import Region
@@ -55,6 +56,7 @@ def _two_digits(value: float) -> float:
 
 
 WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture; it is as high as the region asks, and has room at its edges
+KILOMETRES = 111.2  # in a degree of latitude
 SMALLEST = 1.6  # radius of a symbol
 LABELLED = 12  # regions that have their names on the map; of more, names would cover each other
 
@@ -100,14 +102,17 @@ class Legend:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A map as it is drawn: outlines first, then symbols.
+    """A map as it is drawn: outlines first, with the names of what they are around, then symbols.
 
-    sizes: circles of round counts, at the scale of the map, the largest first; legend: what the styles mean; moved:
-    what does not lie where it is drawn; unplaced: regions without a place.
+    scale: a round distance in words, and its length; 0 where a map of the nation has several scales. sizes: circles of
+    round counts, at the scale of the map, the largest first; legend: what the styles mean; moved: what does not lie
+    where it is drawn; unplaced: regions without a place.
     """
 
     height: float
     outlines: Sequence[str]
+    names: Sequence[tuple[str, float, float]]
+    scale: tuple[str, float]
     symbols: Sequence[Symbol]
     sizes: Sequence[Legend]
     legend: Sequence[Legend]
@@ -145,7 +150,7 @@ def draw(
     centers = shapes.centers(shaped) if shapes else {}
     degrees = np.array([centers.get(item.region) or points[item.region][::-1] for item in placed])
     if not placed:
-        return Drawing(0, (), (), (), (), "", len(items))
+        return Drawing(0, (), (), ("", 0), (), (), (), "", len(items))
     projection = nation if of_nation else around(float((degrees[:, 1].min() + degrees[:, 1].max()) / 2))
     frame = _Frame.around(projection, degrees, shapes.bounds(shaped) if shapes else None)
     xy = frame.place(degrees)
@@ -160,13 +165,17 @@ def draw(
         label = item.name if len(placed) <= LABELLED else ""
         symbols.append(Symbol(item.address, item.words, _style(item), round(x, 1), round(y, 1), radius, path, label))
     outlines = [] if fill else list(paths.values())
+    names: list[tuple[str, float, float]] = []
+    if not paths:
+        outlines, names = hulls([item.region for item in placed], points, frame.place, of_nation=of_nation)
     moved = _moved(degrees) if of_nation else ""
     swatch = 0 if fill and paths else 6
     legend = [Legend(f"m{number}", swatch, words) for number, words in (classes.words() if classes else ())]
     if any(item.value is None for item in placed):
         legend.append(Legend("absent", swatch, missing))
     sizes = [] if fill else _sizes(largest, widest)
-    return Drawing(frame.height, outlines, symbols, sizes, legend, moved, len(items) - len(placed))
+    scale = ("", 0.0) if of_nation else frame.scale_bar()
+    return Drawing(frame.height, outlines, names, scale, symbols, sizes, legend, moved, len(items) - len(placed))
 
 
 def _style(item: Item) -> str:
@@ -222,6 +231,11 @@ class _Frame:
         """Return where points are in the picture."""
         placed: Floats = (self.projection(degrees) - self.corner) * self.scale
         return placed
+
+    def scale_bar(self) -> tuple[str, float]:
+        """Return a round distance and its length in the picture, of a map that is true north to south."""
+        far = end_of_axis(KILOMETRES / self.scale * WIDTH / 10)
+        return f"{number(far)} km", round(far * self.scale / KILOMETRES, 1)
 
     def widest(self, count: int) -> float:
         """Return the radius of the largest circle, by their number."""

@@ -52,9 +52,9 @@ const searchOf = (INDEX, GROUPS, SMALL) => {
     const known = [...new Set(entries.flatMap((entry) => entry.words))];
     const nearest = (word) => {
       if (/\d/.test(word) || SMALL.includes(word) || known.some((one) => one.startsWith(word))) return word;
-      const near = known.filter((one) => Math.abs(one.length - word.length) <= 2).map((one) => [apart(word, one), one]);
+      const near = known.filter((one) => one[0] === word[0] && Math.abs(one.length - word.length) <= 2).map((one) => [apart(word, one), one]);
       const [distance, found] = near.sort((a, b) => a[0] - b[0])[0] ?? [Infinity, ""];
-      return distance <= Math.max(1, 0.3 * (found.length + word.length)) ? found : null;
+      return distance <= Math.max(1, 0.2 * (found.length + word.length)) ? found : null;
     };
     const found = wanted.map(nearest);
     return found.includes(null) || found.join() === wanted.join() ? null : found;

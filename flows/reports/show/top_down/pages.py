@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.release_pages import MOST_COPIED, ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import only
 from flows.reports.show.top_down import maps, views
@@ -39,7 +39,9 @@ class TopDownPages(ReleasePages):
             case ["find"]:
                 return views.find(self.release, asked.get("q", ""))
             case ["geounit", kind, level, state, code]:
-                return views.geounit(self.release, Geounit(kind, level, state, code), asked.get("table", ""))
+                one = Geounit(kind, level, state, code)
+                shown_one = views.geounit(self.release, one, asked.get("table", ""))
+                return replace(shown_one, maps=self._maps_of(one))
             case ["listing", kind, level, state]:
                 shown = views.listing(
                     self.release, kind, level, state, asked.get("in", ""), asked.get("sort", ""), page_asked(asked)
@@ -49,6 +51,14 @@ class TopDownPages(ReleasePages):
             case ["map", kind, level, state]:
                 return maps.geounit_map(self.release, self.places, kind, level, state, asked)
         return super().view(asked)
+
+    def _maps_of(self, geounit: Geounit) -> list[tuple[str, str]]:
+        """Return the maps of what lies in a geounit: words and addresses."""
+        return [
+            (title_of(level, several=True), f"map/{geounit.kind}/{level}/{geounit.state}&in={geounit.code}")
+            for level in self.release.levels_inside(geounit)
+            if maps.mapped(self.places, geounit.kind, level, geounit.state)
+        ]
 
     def _maps_of_nation(self) -> list[tuple[str, str]]:
         """Return the maps of all states together: words and addresses."""
@@ -91,6 +101,7 @@ class TopDownPages(ReleasePages):
                 yield from self._tables_of(row.geounit)
                 for below in self.release.levels_inside(row.geounit)[:1]:
                     yield {"view": f"listing/{kind}/{below}/{state}", "in": row.geounit.code}
+        yield from self.table_addresses(MOST_COPIED)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the geounits for the search of a copy."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from flows.reports.show.confidence import deviations
+from spine.top_down import PERSONS, UNITS
+from tasks.top_down.estimate.gls.margin_tables import COVERED
 from tasks.top_down.user_areas.intervals import interval
 
 Place = TypeVar("Place")  # a Geounit, or its row in a view
@@ -59,6 +61,22 @@ class EstimatedCount:
     margin: float | None
     estimate: float
     error: float
+
+    @property
+    def why(self) -> str:
+        """Why its count has no margin; empty where it has one."""
+        if self.margin is not None:
+            return ""
+        quantity = next((one.quantity for one in (*PERSONS.counts, *UNITS.counts) if one.name == self.count), "")
+        if quantity in COVERED:
+            return "cuts block groups"
+        return "group quarters" if quantity.startswith("group quarters") else "not covered"
+
+    @property
+    def outside(self) -> bool:
+        """Whether the released count is outside the estimate's interval."""
+        low, high = self.interval
+        return not low <= self.released <= high
 
     @property
     def interval(self) -> tuple[int, int]:

@@ -235,6 +235,11 @@ class TopDownRelease:
         """Whether the release has margins at all."""
         return any(name.startswith("margins/") for name in self.manifest["files"])
 
+    @property
+    def has_answers(self) -> bool:
+        """Whether the release has noisy answers."""
+        return any(name.startswith("measurements/") for name in self.manifest["files"])
+
     def has_margins_of(self, kind: str, level: str, state: str) -> bool:
         """Return whether the release has margins of the persons of a level."""
         return self._margins_of(kind, "persons", level, state) is not None

@@ -56,6 +56,7 @@ class Redistricting(View):
     """The release as a whole."""
 
     margin: str
+    answers: bool
     states: Sequence[GeounitTotals[GeounitItem]]
     columns: Sequence[str]
     levels: Sequence[SpineLevelRow]
@@ -74,7 +75,7 @@ class Redistricting(View):
 class GeounitView(View):
     """A geounit: its tables, the geounits that contain it and those that it contains.
 
-    inside: headings with lists (words, number, address).
+    inside: headings with lists (words, number, address); maps: words and addresses.
     """
 
     margin: str
@@ -88,6 +89,8 @@ class GeounitView(View):
     chosen: str
     answers: Sequence[NoisyAnswer]
     margins: Sequence[EstimatedCount]
+    outside: str
+    maps: Sequence[tuple[str, str]] = ()
     view: str = "geounit"
 
     def margin_tables(self) -> dict[str, list[tuple[str, EstimatedCount]]]:
@@ -116,7 +119,7 @@ class GeounitView(View):
 
 @dataclass(frozen=True, kw_only=True)
 class Listing(View):
-    """The geounits of a level in a state, or in a geounit of it."""
+    """The geounits of a level in a state, or in a geounit of it. codes: whether they are areas that may lack names."""
 
     margin: str
     page: Page[GeounitTotals[GeounitItem]]
@@ -124,6 +127,7 @@ class Listing(View):
     within: GeounitItem | None
     columns: Sequence[str]
     margins: bool
+    codes: bool = False
     map: str = ""
     view: str = "listing"
 

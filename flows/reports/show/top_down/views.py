@@ -24,12 +24,21 @@ from flows.reports.show.view import NotThere, limit, page_of, spend_facts
 
 NO_MARGIN = (
     "A TopDown count has no margin of error: it results from many noisy answers by least squares, the bound at 0, the "
-    "sums from level to level and rounding, and the law of its error is not known. das tda areas makes unbiased "
-    "estimates with standard errors and intervals, of any areas, from the noisy answers."
+    "sums from level to level and rounding, and the law of its error is not known."
+)
+ANSWERS = (
+    " das tda areas makes unbiased estimates with standard errors and intervals, of any areas, from the noisy answers."
 )
 WITH_MARGINS = (
     "A margin is 1.96 standard errors of the unbiased estimate from all noisy answers. On synthetic data about 95 of "
-    "100 released counts, or more, were within their margin. Where that would not hold, there is no margin."
+    "100 released counts, or more, were within their margin. Where that would not hold there is no margin, and its "
+    "place says why: the area cuts block groups of the spine, or the count is of group quarters or of another kind "
+    "that 1.96 standard errors do not cover."
+)
+OUTSIDE = (
+    "is outside the interval of its estimate. Use the released count for this area alone: it counts nobody below zero "
+    "and adds up, and on synthetic data such counts were nearer to the truth on average. In a sum of many areas use "
+    "the estimates: their errors average out, the bias of released counts does not."
 )
 CAVEATS = {
     "overview": "Counts add up exactly from blocks to the nation, because the estimation enforces it. That does not "
@@ -53,18 +62,23 @@ def overview(release: TopDownRelease) -> Redistricting:
     ]
     facts += spend_facts(manifest)
     if "ESTIMATE" in manifest:
-        facts.append(("estimated again", manifest["ESTIMATE"]))
+        facts.append(("estimated from published measurements", manifest["ESTIMATE"]))
     states = [row for state in release.states for row in release.rows("tabulation", "State", state)]
     return Redistricting(
         title=f"Redistricting data, {area}",
         reading=caveat(manifest, CAVEATS["overview"]),
         margin=describe_margins(release, given=release.has_margins),
+        answers=release.has_answers,
         states=[present_totals(release, row) for row in states],
         columns=[name for names in TOTALS.values() for name in names],
         levels=list(_levels(release)),
         entities=[title_of(family, several=True) for family in release.levels("entities")],
         facts=facts,
-        statements=list(manifest["statements"].items()),
+        statements=[
+            (name, words)
+            for name, words in manifest["statements"].items()
+            if name != "not_solved" or any(facts.get("failed") for facts in manifest["products"].values())
+        ],
     )
 
 
@@ -85,17 +99,17 @@ def geounit(release: TopDownRelease, geounit: Geounit, table: str = "") -> Geoun
     """Return a geounit: all tables or one, the geounits around it, and on a spine its noisy answers."""
     if not release.exists(geounit):
         raise NotThere(f"{geounit.key} is not a geounit of this release")
-    declared = release.declared(geounit)
+    declared, margins = release.declared(geounit), release.margins(geounit)
     offered = [name for product in release.products_of(geounit.kind) for name in OF_PRODUCT[product]]
     if table and table not in offered:
         raise NotThere(f"{table!r} is not a table of this geounit; it has {', '.join(offered)}")
     tables = [
         one
         for product in release.products_of(geounit.kind)
-        for one in tables_of(product, release.cells(geounit, product), declared)
+        for one in tables_of(product, release.cells(geounit, product), declared, margins)
         if one.name == table or (not table and one.name != "races")
     ]
-    totals, margins = release.totals(geounit), release.margins(geounit)
+    totals = release.totals(geounit)
     return GeounitView(
         title=release.name(geounit),
         reading=caveat(release.manifest, CAVEATS["geounit"]),
@@ -110,6 +124,7 @@ def geounit(release: TopDownRelease, geounit: Geounit, table: str = "") -> Geoun
         chosen=table,
         answers=release.answers(geounit),
         margins=margins,
+        outside=OUTSIDE if any(one.outside for one in margins) else "",
     )
 
 
@@ -160,6 +175,7 @@ def listing(
         within=present_geounit(release, inside) if inside else None,
         columns=[name for product, names in TOTALS.items() if product in products for name in names],
         margins=margins,
+        codes=kind == "entities",
     )
 
 
@@ -256,4 +272,4 @@ def describe_margins(release: TopDownRelease, *, given: bool) -> str:
         return ""
     if given and not confidence().is_released:
         return f"A margin is {deviations():.2f} standard errors of the unbiased estimate from all noisy answers."
-    return WITH_MARGINS if given else NO_MARGIN
+    return WITH_MARGINS if given else NO_MARGIN + ANSWERS * release.has_answers
