@@ -294,10 +294,7 @@ class Comparison(View):
                 f"All {len(ages)} shares by sex and age are equal within their margins: noise alone may explain them."
             )
         words = f"{self.beyond} of {len(ages)} shares by sex and age differ by more than their margins"
-        few = self.beyond <= chance
-        return (
-            f"{words}; noise alone gives about {chance}." if few else f"{words}, more than the {chance} of noise alone."
-        )
+        return f"{words}; noise alone would give about {chance}."
 
     def table(self) -> Table:
         """Return the differences."""
