@@ -34,6 +34,7 @@ from flows.reports.show.detailed_dhca.search import iterations_named, one_iterat
 from flows.reports.show.geography import Region
 from flows.reports.show.laws import CountNoise, margin_of_difference
 from flows.reports.show.scope import Scope
+from flows.reports.show.search import Vocabulary
 from flows.reports.show.view import NotThere, read_manifest
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error, margin_of_sum
@@ -338,6 +339,23 @@ def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(rel
     }
     assert views.iteration(release, "2001").regional.code == "1001"
     assert [one.code for one in views.iteration(release, "3001").detailed] == ["3002", "3003"]
+
+
+def test_a_place_is_not_corrected_into_a_tribe():
+    words = Vocabulary(["Graton Rancheria alone", "Providence", "Teton"])
+    assert (words.corrected("Cranston"), words.corrected("Tiverton"), words.corrected("provdence")) == (
+        "",
+        "",
+        "providence",
+    )
+
+
+def test_a_comparison_says_in_a_line_whether_shares_differ(release):
+    one, other = (Region("STATE", "01"), "1002"), (Region("STATE", "02"), "1002")
+    view = views.compare(release, one, other)
+    ages = [row for row in view.rows if row.label != "all ages"]
+    assert view.beyond == sum(abs(row.share_difference) > row.share_margin for row in ages)
+    assert view.verdict.startswith(f"{view.beyond} of {len(ages)} shares" if view.beyond else f"All {len(ages)} shares")
 
 
 def test_a_typing_error_finds_the_nearest_name_and_says_so(release):

@@ -23,6 +23,7 @@ from flows.reports.show.detailed_dhca.maps import iteration_map
 from flows.reports.show.maps import boundaries, projection
 from flows.reports.show.maps.boundaries import Places, read_boundaries
 from flows.reports.show.maps.drawing import SMALLEST, Classes, quantile_classes
+from flows.reports.show.maps.outlines import hulls
 from flows.reports.show.top_down.maps import SUBJECTS, geounit_map
 from flows.reports.show.top_down.tables import tables_of
 from flows.reports.show.view import NotThere
@@ -178,6 +179,16 @@ def test_a_map_is_served_without_scripts_and_its_table_is_whole(placed):
 
 
 CELLS_OF = (("persons", 0, 0), ("adults", 0, 2), ("hispanic", 0, 1), ("race1", 2, 0), ("races", 7, 0))  # row, column
+
+
+def test_a_map_without_boundaries_has_outlines_around_the_points_of_counties():
+    points = {Region("TRACT", f"{county}{at:06d}"): (41 + at, 71.0) for county in ("44001", "44003") for at in range(3)}
+    paths, names = hulls([Region("TRACT", "44001000000")], points, lambda degrees: degrees, of_nation=False)
+    assert (len(paths), [name for name, *_ in names]) == (1, ["Bristol County"])  # of the county that is shown
+    paths, names = hulls([Region("PLACE", "4400100")], points, lambda degrees: degrees, of_nation=False)
+    assert [name for name, *_ in names] == ["Bristol County", "Kent County"]  # a place's code names no county
+    paths, names = hulls([Region("COUNTY", "44001")], points, lambda degrees: degrees, of_nation=True)
+    assert (len(paths), names) == (1, [])  # of a nation the states
 
 
 def test_a_topdown_map_counts_what_the_tables_count(top_down_released):

@@ -141,6 +141,10 @@ def test_margins_stand_beside_the_counts_where_the_release_has_them(release):
     first, cells = view.margin_tables().items()
     assert (first[0], [words for words, _ in first[1]]) == ("", ["persons", "Hispanic persons"])
     assert (cells[0][:3], [words for words, _ in cells[1]]) == ("P2.", ["Hispanic"])
+    (race, *_), (_, hispanic, *_) = view.tables, view.tables[0].margins[0]
+    assert (race.name, race.margins[0][0].margin, hispanic.why) == ("race", 3.25, "not covered")
+    assert race.margins[1] == [None] * 4  # no estimate of a race
+    assert (view.margins[0].outside, view.margins[1].outside, view.outside[:10]) == (False, True, "is outside")
     one = view.margins[0]
     assert one.interval == (ceil(one.estimate - 1.96 * one.error), floor(one.estimate + 1.96 * one.error))
     assert view.totals.margin == 3.25
