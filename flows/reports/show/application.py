@@ -126,7 +126,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
         "covers": _covers(shown.nation),
         "scope": "",
-        "nameless": shown.nameless,
+        "nameless": "",  # read where a fault of the release is refused
     }
 
 
@@ -160,7 +160,8 @@ def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respon
     if form == "json":
         return JSONResponse({**as_data(view), "changed": list(check.changed)}, headers=HEADERS)
     address = rendering.address_of(asked)
-    text = rendering.html(view, about(shown, check), address, f"{address}&format=csv")
+    about_it = {**about(shown, check), "nameless": shown.nameless}
+    text = rendering.html(view, about_it, address, f"{address}&format=csv")
     return Response(text, media_type="text/html", headers=HEADERS)
 
 
