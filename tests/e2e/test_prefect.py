@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -456,12 +457,16 @@ def state_of(office: Office, run: str) -> str:
     return str(office.get(f"flow_runs/{run}")["state_name"])
 
 
-def started(office: Office, deployment: str, *tags: str, **changes: Any) -> str:
-    """Start a run of a deployment, with some settings changed; returns the id of its flow run."""
+def started(office: Office, deployment: str, *tags: str, enforced: bool = True, **changes: Any) -> str:
+    """Start a run of a deployment, with some settings changed; returns the id of its flow run.
+
+    A caller may ask the server not to compare them with the deployment's form.
+    """
     own = office.deployment(deployment)
     settings = office.get(f"deployments/{own}")["parameters"]["settings"]
     changed = {"parameters": {"settings": settings | changes}, "state": {"type": "SCHEDULED"}, "tags": list(tags)}
-    return str(office.post(f"deployments/{own}/create_flow_run", changed)["id"])
+    asked = changed | {"enforce_parameter_schema": enforced}
+    return str(office.post(f"deployments/{own}/create_flow_run", asked)["id"])
 
 
 def process_of(run: str) -> psutil.Process | None:
@@ -546,6 +551,43 @@ def test_a_schedule_that_is_refused_stops_and_the_policy_of_the_worker_refuses(
     wait_for(lambda: any("Refused" in text and refused in text for text in messages), "the message")
     waiting = {"deployment_id": {"any_": [own]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
     assert office.post("flow_runs/filter", {"flow_runs": waiting}) == []
+
+
+class Trap:
+    """What runs a command when it is unpickled."""
+
+    def __init__(self, sprung: Path) -> None:
+        self.sprung = sprung
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.sprung}",)
+
+
+@pytest.mark.slow
+def test_a_worker_takes_neither_folder_nor_run_from_a_caller(office: Office, tmp_path: Path) -> None:
+    """A caller plants a run directory, with settings of its own and pickles, and names it past the server's form."""
+    planted, sprung = tmp_path / "runs/planted", tmp_path / "sprung"
+    (planted / "prepared").mkdir(parents=True)
+    settings = office.get(f"deployments/{office.deployment('pr')}")["parameters"]["settings"]
+    (planted / "settings.json").write_text(json.dumps(settings | {"state": str(tmp_path), "run_id": "planted"}))
+    for name in ("validated", "plan", "tabulated"):
+        (planted / "prepared" / name).write_bytes(pickle.dumps(Trap(sprung)))
+    before = {path: (path.stat().st_mode, path.stat().st_mtime_ns) for path in [tmp_path, *tmp_path.rglob("*")]}
+    rows = office.ledger.rows(ACCOUNT)
+    attacks: list[dict[str, Any]] = [
+        *({name: str(planted)} for name in ("beside", "sibling_run", "run_id", "state", "out", "data", "params")),
+        {"run_id": "planted", "state": str(tmp_path)},
+        {"run_id": f"../../{tmp_path}/runs/planted"},
+        {"ledger": str(tmp_path / "ledger.sqlite")},
+        {"sign": str(planted / "settings.json")},
+        {"cluster": {"scheduler": "tcp://127.0.0.1:1", "tls_key": str(planted / "settings.json")}},
+    ]
+    for attack in attacks:  # one after another: a deployment has one run at a time
+        run = started(office, "pr", enforced=False, approval=False, **attack)
+        wait_for(lambda run=run: state_of(office, run) in ("Failed", "Refused"), f"the refusal of {attack}")
+    assert not sprung.exists()
+    assert before == {path: (path.stat().st_mode, path.stat().st_mtime_ns) for path in [tmp_path, *tmp_path.rglob("*")]}
+    assert office.ledger.rows(ACCOUNT) == rows
 
 
 @pytest.mark.slow
