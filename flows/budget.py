@@ -107,7 +107,9 @@ class Budget:
     ) -> pd.DataFrame:
         """Charge an amount, then return noisy counts: a frame of `count`, `low` and `high`, the index kept.
 
-        The noise is new in every call, and each call is charged. A count may be negative: it is noise.
+        The noise is new in every call, and each call is charged. A count may be negative: it is noise. The index is
+        returned as it is: make it of what is public. That of `value_counts()` is not: it has only values that somebody
+        has, and sorts them by their counts.
 
         Parameters
         ----------
@@ -131,7 +133,8 @@ class Budget:
         BudgetSpent
             where less is left; nothing is drawn.
         ValueError
-            for counts that are no whole numbers, a float as amount, columns or values that cannot be counted by.
+            for counts that are no whole numbers, a float as amount, columns or values that cannot be counted by: those
+            declared must be of the column's type.
         """
         import pandas as pd
 
@@ -162,11 +165,18 @@ def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Sequence[An
     if by is None:
         if not isinstance(counts, pd.Series):
             raise ValueError("counts are a pandas series; of a frame of records, name the groups: by={column: values}")
+        if counts.name in ("count", "proportion"):
+            raise ValueError(
+                "the series looks like one of value_counts(), whose index says which values somebody has, and their "
+                "order: count with measure(frame, …, by={column: values}), or rename a series whose index is public"
+            )
         return counts
     if not isinstance(counts, pd.DataFrame) or not by:
         raise ValueError("groups are of a frame of records: measure(frame, …, by={column: values})")
-    if missing := [name for name in by if name not in counts]:
-        raise ValueError(f"the frame has no column {missing[0]!r:.80}")
+    if wrong := [name for name in by if list(counts.columns).count(name) != 1]:
+        raise ValueError(
+            f"the frame must have one column {wrong[0]!r:.80}; it has {list(counts.columns).count(wrong[0])}"
+        )
     declared = [pd.Index(values, name=name) for name, values in by.items()]
     bad = [each.name for each in declared if not len(each) or each.has_duplicates]
     if bad:
@@ -174,9 +184,28 @@ def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Sequence[An
     groups = pd.MultiIndex.from_product(declared) if len(declared) > 1 else declared[0]
     number, inside = np.zeros(len(counts), np.int64), np.ones(len(counts), bool)
     for each in declared:
+        _check_type(each, counts[each.name])
         own = each.get_indexer(pd.Index(counts[each.name]))
         number, inside = number * len(each) + own, inside & (own >= 0)
     return pd.Series(np.bincount(number[inside], minlength=len(groups)), groups)
+
+
+def _check_type(declared: pd.Index[Any], column: pd.Series[Any]) -> None:
+    """Raise ValueError where declared values have another type than a column: no record would match them.
+
+    It depends on types of columns alone, not on what a record has.
+    """
+    import pandas as pd
+
+    of_column = column.dtype.categories.dtype if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+    kinds = [
+        "numbers" if pd.api.types.is_numeric_dtype(kind) else "times" if kind.kind in "mM" else "text"
+        for kind in (declared.dtype, of_column)
+    ]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"the values declared of {declared.name!r:.80} are {kinds[0]}, its column's type is {kinds[1]}: convert one"
+        )
 
 
 def _confidence(given: Exact) -> Fraction:

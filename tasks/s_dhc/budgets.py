@@ -10,6 +10,7 @@ from typing import Any
 from privacy.accounting.composition import read_spend
 from privacy.noise.laws import Definition
 from privacy.s_dhc.stability import Query, Stability
+from tasks.inputs.files import read_text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, require_release
 from tasks.s_dhc.check import queries_of
@@ -31,9 +32,10 @@ class Budgets:
 
 def is_of_s_dhc(path: Path) -> bool:
     """Return whether a file or folder is a config.json of the S-DHC, or a release of it."""
+    file = _file(path)
     try:
-        found = json.loads(_file(path).read_text())
-    except (OSError, ValueError, RecursionError):
+        found = read_manifest(file.parent) if file.name == FILES[1] else json.loads(read_text(file))
+    except (Refused, OSError, ValueError, RecursionError):
         return False  # whoever reads it says why
     return isinstance(found, dict) and ({"privacy_budget", "tau"} <= found.keys() or found.get("release") == TITLE)
 

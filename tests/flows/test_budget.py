@@ -116,7 +116,23 @@ def test_groups_are_the_declared_ones_and_the_index_is_kept() -> None:
         ),
         (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1), "name the groups"),
         (lambda b: b.measure(SERIES, "1", stability=1, by={"n": [1]}), "groups are of a frame of records"),
-        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"m": [1]}), "no column 'm'"),
+        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"m": [1]}), "one column 'm'; it has 0"),
+        (
+            lambda b: b.measure(pd.concat([SERIES.to_frame("n")] * 2, axis=1), "1", stability=1, by={"n": [1]}),
+            "one column 'n'; it has 2",
+        ),
+        (
+            lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": ["412"]}),
+            "declared of 'n' are text, its column's type is numbers",
+        ),
+        (
+            lambda b: b.measure(pd.DataFrame({"n": pd.Categorical(["1"])}), "1", stability=1, by={"n": [1]}),
+            "declared of 'n' are numbers, its column's type is text",
+        ),
+        (
+            lambda b: b.measure(pd.Series(["a", "b"]).value_counts(), "1", stability=1),
+            "index says which values somebody has",
+        ),
         (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": [1, 1]}), "one of them is there twice"),
         (lambda b: b.measure(SERIES, "1e-20", stability=1), "too wide for the sampler"),
         (lambda b: b.charge(0), "must be positive"),

@@ -65,6 +65,7 @@ GOOD = {
     "synth": "EX/blocks.csv EX/params OUT",
     "spine": "EX/data/GRF-C.txt OUT --county 99999",
     "compare": "EX/params/config.json",
+    "tabulate": "EX/data OUT",  # no release: refused
     "tune": "--level usa-1=1 --exclude-level usa-1",
     "ddhcb validate": "EX/params EX/data --workers 1",  # of SafeTab-P: refused once its config.json is read
     "ddhcb run": "EX/params EX/data OUT",
