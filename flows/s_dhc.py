@@ -23,7 +23,7 @@ def check(settings: SDhcSettings) -> bool:
     """Refuse a configuration and an account with which a run could not end."""
     plan = settings.plan()
     plan.configuration.spend()
-    plan.configuration.check_laws()
+    plan.check()
     there = open_sources(settings.data)[0] is not None  # encode says what is not
     if there and not (settings.directory / TABULATED).exists() and read_mark(settings.data) is None:
         precheck_budget(settings.directory, plan, settings.charging)

@@ -82,37 +82,58 @@ def _iterations(race: str, ethnicity: str) -> Iterator[tuple[str, str]]:
     yield "*", "*"
 
 
-def _truncate(rows: list[Row], tau: int) -> list[Row]:
-    """Keep tau rows by a hash of their content, sex not among it (PHSafe's person rows have none)."""
-    return sorted(rows, key=lambda row: crc32(repr(row._replace(sex="")).encode()))[:tau]
+def _hash(row: Row) -> int:
+    """Truncation keeps tau rows by a hash of their content, sex not among it (PHSafe's person rows have none)."""
+    return crc32(repr(row._replace(sex="")).encode())
+
+
+Counted = tuple[object, Row]  # a cell, and the row whose race names the iteration
+
+
+def persons_counted(home: Household) -> dict[str, list[tuple[Row, Counted]]]:
+    """Every person of a household in each table that would count it, before truncation."""
+    found: dict[str, list[tuple[Row, Counted]]] = {table: [] for table in ("PH1", "PH2", "PH3", "PH4", "PH6", "PH7")}
+    if not home.rows:
+        return found
+    head, couple, partner = home.householder, home.couple, home.partner
+    kind = couple or head.sex
+    if partner is not None:
+        living = (couple, "same" if head.sex == partner.sex else "opposite")
+    else:
+        living = (head.sex, "alone" if len(home.rows) == 1 else "others")
+    for row in home.rows:
+        age = "minor" if row.age < 18 else "adult"
+        found["PH1"].append((row, (age, head)))
+        found["PH2"].append((row, (living, head)))
+        found["PH7"].append((row, (home.tenure, head)))
+        if row.age < 18:
+            own = {"biological child": kind, "grandchild": "grandchild"}
+            found["PH3"].append((row, (own.get(row.relation, "other"), row)))
+        if home.family and row.relation in FAMILY | {"householder"}:
+            found["PH4"].append((row, (age, head)))
+        if row.age < 18 and row.relation == "biological child":
+            found["PH6"].append((row, ((kind, row.age), head)))
+    return found
+
+
+def units_counted(home: Household) -> Iterator[tuple[str, Counted]]:
+    """A household in each table of units that counts it."""
+    if home.rows:
+        head = home.householder
+        yield "PH1 units", ("unit", head)
+        yield "PH8", ("renter" if home.tenure == "rented" else "owner", head)
+        if home.family:
+            yield "PH5", ("unit", head)
 
 
 def _counted(home: Household, tau: int) -> Iterator[tuple[str, object, Row]]:
     """Every (table, cell, row whose race names the iteration) that a household contributes, before iterations."""
-    if not home.rows:
-        return
-    head, couple = home.householder, home.couple
-    kind = couple or head.sex
-    for row in _truncate(list(home.rows), tau):
-        yield "PH1", "minor" if row.age < 18 else "adult", head
-        if home.partner is not None:
-            yield "PH2", (couple, "same" if head.sex == home.partner.sex else "opposite"), head
-        else:
-            yield "PH2", (head.sex, "alone" if len(home.rows) == 1 else "others"), head
-        yield "PH7", home.tenure, head
-    for row in _truncate([row for row in home.rows if row.age < 18], tau):
-        own = {"biological child": kind, "grandchild": "grandchild"}
-        yield "PH3", own.get(row.relation, "other"), row
-    if home.family:
-        relatives = [row for row in home.rows if row.relation in FAMILY | {"householder"}]
-        for row in _truncate(relatives, tau):
-            yield "PH4", "minor" if row.age < 18 else "adult", head
-        yield "PH5", "unit", head
-    own_children = [row for row in home.rows if row.age < 18 and row.relation == "biological child"]
-    for row in _truncate(own_children, tau):
-        yield "PH6", (kind, row.age), head
-    yield "PH1 units", "unit", head
-    yield "PH8", "renter" if home.tenure == "rented" else "owner", head
+    for table, (cell, head) in units_counted(home):
+        yield table, cell, head
+    for table, candidates in persons_counted(home).items():
+        by_row = sorted(candidates, key=lambda each: _hash(each[0]))
+        for _, (cell, named) in by_row[:tau]:
+            yield table, cell, named
 
 
 _KEYS: dict[tuple, int] = {}
@@ -132,10 +153,14 @@ def counts(home: Household, tau: int) -> np.ndarray:
     """The household's contribution to every cell of every query, int64."""
     vector = np.zeros(len(_KEYS), dtype=np.int64)
     for table, cell, named in _counted(home, tau):
-        for level, code in _iterations(named.race, named.ethnicity):
-            if (table, level, code, cell) in _KEYS:
-                vector[_KEYS[table, level, code, cell]] += 1
+        vector[places(table, cell, named)] += 1
     return vector
+
+
+def places(table: str, cell: object, named: Row) -> list[int]:
+    """The places of a counted row in a household's vector: one in each query of its table that has its iteration."""
+    keys = [(table, level, code, cell) for level, code in _iterations(named.race, named.ethnicity)]
+    return [_KEYS[key] for key in keys if key in _KEYS]
 
 
 def norms(difference: np.ndarray) -> dict[str, np.ndarray]:

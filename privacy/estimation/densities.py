@@ -6,8 +6,9 @@ come from positive terms only, so each is right to the last digits of a float, h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from math import log, sqrt
+from math import ceil, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,48 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 Density = NDArray[np.float64]
 FAR = 1e-25  # probabilities below this are cut
 COVERAGE = 0.95  # of a margin of error
+LONGEST = 1 << 14  # numbers of a law on a lattice, and a few more
 SMOOTH = 4  # sigma^2 from which a sum of discrete Gaussians is one: they differ by 2 exp(-pi^2 sigma^2), or 1e-17
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The density of noise that is rounded to multiples of `step`: the probabilities of -R step, ..., R step.
+
+    off: by how much the rounding moves it at most; 0 where the step is 1. Where a law has more than LONGEST values the
+    step makes it shorter, so that sums over it take bounded time and memory; a draw then moves by a two-hundredth of
+    its standard deviation at most.
+    """
+
+    chances: Density
+    step: int = 1
+    off: int = 0
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The multiples."""
+        return self.step * values(self.chances)
+
+    @property
+    def variance(self) -> float:
+        """Their variance."""
+        return self.step**2 * moment(self.chances)
+
+
+def lattice(law: Law, draws: int = 1) -> Lattice:
+    """Return the density of a sum of independent draws, rounded where it would be too long."""
+    if isinstance(law, DiscreteGaussian) and law.sigma_squared >= SMOOTH:
+        law, draws = DiscreteGaussian(draws * law.sigma_squared), 1
+    step = ceil(2 * _reach(law, FAR) / LONGEST) | 1  # odd, so that each multiple is the middle of what is rounded to it
+    if step == 1:
+        return Lattice(density(law) if draws == 1 else density_of_sum(law, draws))
+    alone = density(law)
+    missing = (step // 2 - len(alone) // 2) % step
+    rounded = np.pad(alone, missing).reshape(-1, step).sum(axis=1)
+    total = rounded
+    for _ in range(draws - 1):
+        total = _cut(np.convolve(total, rounded), FAR)
+    return Lattice(total / total.sum(), step, draws * (step // 2))
 
 
 def density(law: Law, cut: float = FAR) -> Density:

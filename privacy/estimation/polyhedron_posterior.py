@@ -9,6 +9,10 @@ the same posterior is summed: weights are the law of the noise itself, so nothin
 z: the noisy counts. A flat prior on y >= 0 pulls small counts up: the mean of an empty cell is 0.90 standard deviations
 of its noise on average. So the posterior is no substitute for unbiased counts, and its intervals do not cover at their
 level for every true count.
+
+Noise with more values than a lattice has (densities.LONGEST) is rounded to a coarser one, and counts with it: time and
+memory depend on neither the counts nor the budget, and means and quantiles are off by a hundredth of a standard
+deviation of the noise at most.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.densities import Density
+from privacy.estimation.densities import Density, Lattice
 
 GRID = 10_000  # steps of a ratio's unit
 NEGLIGIBLE = 1e-14  # of the largest weight
@@ -32,15 +36,16 @@ LEVELS = (0.05, 0.95)  # of the published intervals: 90%
 
 @dataclass(frozen=True)
 class Posterior:
-    """The probabilities of the whole numbers from `first` on; they sum to 1."""
+    """The probabilities of the whole numbers from `first` on, of each `step`-th; they sum to 1."""
 
     first: int
     chances: Density
+    step: int = 1
 
     @cached_property
     def values(self) -> NDArray[np.int64]:
         """The whole numbers."""
-        return np.arange(self.first, self.first + len(self.chances))
+        return self.first + self.step * np.arange(len(self.chances))
 
     @cached_property
     def mean(self) -> float:
@@ -49,7 +54,7 @@ class Posterior:
 
     def quantile(self, level: float) -> int:
         """Return the smallest number with P(y <= number) >= level."""
-        return self.first + min(int(np.searchsorted(self._sums[1:], level)), len(self.chances) - 1)
+        return self.first + self.step * min(int(np.searchsorted(self._sums[1:], level)), len(self.chances) - 1)
 
     def cumulated(self, y: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return P(number <= y)."""
@@ -60,7 +65,7 @@ class Posterior:
         return np.asarray(self._moments[self._place(y)])
 
     def _place(self, y: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.clip(y - self.first + 1, 0, len(self.chances))
+        return np.clip((y - self.first) // self.step + 1, 0, len(self.chances))
 
     @cached_property
     def _sums(self) -> NDArray[np.float64]:
@@ -82,20 +87,20 @@ class RatioPosterior:
     denominator: float
 
 
-def posterior(noisy: int, noise: Density, least: int = 0) -> Posterior:
+def posterior(noisy: int, noise: Lattice, least: int = 0) -> Posterior:
     """Return the posterior of a count that is `least` at least, from the noisy one and the density of its noise."""
-    reach = len(noise) // 2
-    first = max(least, noisy - reach)
-    if first > noisy + reach:  # farther below than the noise reaches: the limit
-        return Posterior(least, np.ones(1))
-    return _normalized(first, noise[first - noisy + reach :])
+    reach, step = len(noise.chances) // 2, noise.step
+    left_out = max(0, -((noisy - least) // step) + reach)  # multiples of the step that are below
+    if left_out > 2 * reach:  # farther below than the noise reaches: the limit
+        return Posterior(least, np.ones(1), step)
+    return _normalized(noisy + step * (left_out - reach), noise.chances[left_out:], step)
 
 
 def sum_of(cells: Sequence[Posterior]) -> Posterior:
-    """Return the posterior of a sum of independent counts."""
+    """Return the posterior of a sum of independent counts whose noise has one law."""
     total = cells[0]
     for each in cells[1:]:
-        total = _normalized(total.first + each.first, np.convolve(total.chances, each.chances))
+        total = _normalized(total.first + each.first, np.convolve(total.chances, each.chances), total.step)
     return total
 
 
@@ -154,8 +159,8 @@ def _nearest(numerator: float, denominator: float, least: int, most: int) -> Rat
     return RatioPosterior(nearest, nearest, nearest, numerator, denominator)
 
 
-def _normalized(first: int, weights: Density) -> Posterior:
+def _normalized(first: int, weights: Density, step: int) -> Posterior:
     """Return a posterior of these weights, without negligible ones at the ends."""
     kept = np.flatnonzero(weights > NEGLIGIBLE * weights.max())
     weights = weights[kept[0] : kept[-1] + 1]
-    return Posterior(first + int(kept[0]), weights / weights.sum())
+    return Posterior(first + step * int(kept[0]), weights / weights.sum(), step)

@@ -9,13 +9,14 @@ denominator is too weak. For normal laws C is Fieller's set (Fieller 1954).
 
 The hull of C within a range is returned on a grid, rounded outwards: a step of the grid is left out only where a bound
 that holds for every r in it proves that none is in C. r and the counts are whole numbers of grid steps, so comparisons
-are exact; sums of probabilities are floats, whose error SLACK covers.
+are exact; sums of probabilities are floats, whose error SLACK covers. Noise that is rounded to a coarser lattice
+(densities.Lattice) makes a set wider by what the rounding can move X - r Y, never narrower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import inf, sqrt
@@ -24,7 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.densities import Density, moment, values
+from privacy.estimation.densities import Lattice
 
 GRID = 1000  # steps of a ratio's unit
 COARSE = 64  # steps that are looked at together first
@@ -53,8 +54,8 @@ class NoisyRatio:
 
     numerator: int
     denominator: int
-    of_numerator: Density
-    of_denominator: Density
+    of_numerator: Lattice
+    of_denominator: Lattice
     low: int
     high: int
 
@@ -90,18 +91,20 @@ class NoisyRatio:
 
     def _may_hold(self, starts: NDArray[np.int64], width: int, alpha: float) -> Iterator[int]:
         """Yield, in order, the starts of spans of the grid that may hold a ratio of the set; ever more at a time."""
-        at, batch, most = 0, 1, max(1, AT_ONCE // len(self._chances))
+        at, batch, most = 0, 1, max(1, AT_ONCE // len(self._chances.chances))
         while at < len(starts):
             part = starts[at : at + batch]
             yield from part[self._bound(part, width) > alpha - SLACK].tolist()
             at, batch = at + batch, min(2 * batch, most)
 
     def _least(self, starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Return the least |N - r D| over each span, in 1 / GRID."""
+        """Return the least |N - r D| over each span, less what rounding can move X - r Y, in 1 / GRID."""
         ends = [GRID * self.numerator - (starts + at) * self.denominator for at in (0, width)]
         crossed = np.sign(ends[0]) * np.sign(ends[1]) <= 0
         least: NDArray[np.int64] = np.where(crossed, 0, np.minimum(np.abs(ends[0]), np.abs(ends[1])))
-        return least
+        rounding = GRID * self.of_numerator.off + (starts + width) * self.of_denominator.off
+        farthest: NDArray[np.int64] = np.maximum(least - rounding, 0)
+        return farthest
 
     def _near(self, starts: NDArray[np.int64], width: int, alpha: float) -> NDArray[np.bool_]:
         """Return which spans Chebyshev's inequality does not exclude."""
@@ -114,35 +117,35 @@ class NoisyRatio:
 
         For r in [a, b] it implies max(|X - a Y|, |X - b Y|) >= the least |N - r D|, as |X - r Y| is convex in r.
         """
-        y = values(self._chances)
+        y = self._chances.values
         ends = [np.multiply.outer(starts + at, y) for at in (0, width)]
         least = self._least(starts, width)[:, None]
         above = (np.minimum(*ends) + least - 1) // GRID  # the largest x with GRID x < r y + least
         below = (np.maximum(*ends) - least) // GRID  # the largest x with GRID x <= r y - least
-        within = np.maximum(self._cumulated(above) - self._cumulated(below), 0) @ self._chances
+        within = np.maximum(self._cumulated(above) - self._cumulated(below), 0) @ self._chances.chances
         bound: NDArray[np.float64] = np.where(least[:, 0] == 0, 1.0, 1 - within)
         return bound
 
     def _cumulated(self, x: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return P(X <= x)."""
-        reach = len(self.of_numerator) // 2
-        found: NDArray[np.float64] = self._sums[np.clip(x + reach + 1, 0, 2 * reach + 1)]
+        reach, step = len(self.of_numerator.chances) // 2, self.of_numerator.step
+        found: NDArray[np.float64] = self._sums[np.clip(x // step + reach + 1, 0, 2 * reach + 1)]
         return found
 
     @cached_property
-    def _chances(self) -> Density:
+    def _chances(self) -> Lattice:
         """The density of Y without tails of NEGLIGIBLE probability, which count as if they were always far out."""
-        below = np.cumsum(self.of_denominator)
-        cut = int(np.searchsorted(below, NEGLIGIBLE))
-        return self.of_denominator[cut : len(self.of_denominator) - cut]
+        noise = self.of_denominator
+        cut = int(np.searchsorted(np.cumsum(noise.chances), NEGLIGIBLE))
+        return replace(noise, chances=noise.chances[cut : len(noise.chances) - cut])
 
     @cached_property
     def _sums(self) -> NDArray[np.float64]:
-        return np.concatenate([[0.0], np.cumsum(self.of_numerator)])
+        return np.concatenate([[0.0], np.cumsum(self.of_numerator.chances)])
 
     @cached_property
     def _variances(self) -> tuple[float, float]:
-        return moment(self.of_numerator), moment(self.of_denominator)
+        return self.of_numerator.variance, self.of_denominator.variance
 
 
 def normal_interval(

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privacy.estimation.densities import Density, density, density_of_sum
+from privacy.estimation.densities import lattice
 from privacy.estimation.ratio_sets import NoisyRatio, normal_interval
-from privacy.noise.laws import Law
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -75,7 +74,7 @@ def ratio_columns(
     for code, numerator, denominator in zip(codes, sums[0].tolist(), sums[1].tolist(), strict=True):
         of = average.cells[code]
         least = average.lowest(code) if plan.configuration.household_rules == "error" else 0
-        above, below = density_of(laws[0], len(of[1])), density_of(laws[1], len(of[2]))
+        above, below = lattice_of(laws[0], len(of[1])), lattice_of(laws[1], len(of[2]))
         noisy = NoisyRatio(numerator, denominator, above, below, min(least, most), most)
         columns["NUMERATOR"].append(numerator)
         columns["DENOMINATOR"].append(denominator)
@@ -97,10 +96,7 @@ def sums_of(average: Average, counts: Sequence[NDArray[np.int64]]) -> tuple[NDAr
     return above, below
 
 
-@lru_cache(maxsize=64)
-def density_of(law: Law, draws: int) -> Density:
-    """Return the density of a sum of draws."""
-    return density(law) if draws == 1 else density_of_sum(law, draws)
+lattice_of = lru_cache(maxsize=64)(lattice)  # the laws of a level, for each of its rows
 
 
 def write_averages_and_estimates(run: RunDirectory, out: Path) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privacy.estimation.densities import Density
+from privacy.estimation.densities import Lattice
 from privacy.estimation.polyhedron_posterior import LEVELS, RatioPosterior, part_ratio, posterior, ratio, sum_of
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.s_dhc.averages import Columns, density_of, levels_of, sums_of
+from tasks.s_dhc.averages import Columns, lattice_of, levels_of, sums_of
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.release import keys_of, keys_table, places_of, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
@@ -56,13 +56,13 @@ def _part(run: RunDirectory, number: int) -> Columns:
     plan, answers = plan_of(run), answers_of(run)
     _, queries, average = parts_of(plan)[number]
     counts = [answers[each.query.name][places_of(plan, each.region_type)] for each in queries]
-    noises = [density_of(plan.law(each), 1) for each in queries]
+    noises = [lattice_of(plan.law(each), 1) for each in queries]
     if average is None:
         return count_columns(WITH_SUMS[queries[0].table.name], counts[0], noises[0])
     return ratio_columns(plan, average, queries, counts)
 
 
-def count_columns(cells: dict[str, tuple[int, ...]], counts: NDArray[np.int64], noise: Density) -> Columns:
+def count_columns(cells: dict[str, tuple[int, ...]], counts: NDArray[np.int64], noise: Lattice) -> Columns:
     """Return the columns of a table's rows, regions x codes x cells; a cell that is a sum has the sum's posterior."""
     columns: Columns = {name: [] for name in COUNTS}
     for of_cells in counts.reshape(-1, counts.shape[2]).tolist():
@@ -97,10 +97,10 @@ def _ratios(
     if average.of_all:
         for code, n, d in zip(average.cells_of_rows(counts[0]), *sums_of(average, counts), strict=True):
             _, above, below = average.cells[code]
-            noises = density_of(laws[0], len(above)), density_of(laws[1], len(below))
+            noises = lattice_of(laws[0], len(above)), lattice_of(laws[1], len(below))
             yield ratio(posterior(int(n), noises[0]), posterior(int(d), noises[1], 1), least, most)
         return
-    noises = density_of(laws[0], 1), density_of(laws[1], 1)
+    noises = lattice_of(laws[0], 1), lattice_of(laws[1], 1)
     for cells, (d,) in zip(counts[0].reshape(-1, 2).tolist(), counts[1].reshape(-1, 1).tolist(), strict=True):
         minors, adults = (posterior(count, noises[0]) for count in cells)
         units = posterior(d, noises[1], 1)

@@ -177,11 +177,10 @@ def _noise(manifest: dict[str, Any]) -> TextTable:
         for name, query in manifest["queries"].items()
     ]
     columns = ["query", "budget", "tau", "standard deviation", "margin, 95%", "margin, 90%"]
-    charged, by = manifest["spent"]["charged"], STABILITIES[manifest["stability"]]
+    by = STABILITIES[manifest["stability"]]
     notes = [
         "A query is a table for one type of region and one iteration level; its noise is added to each of its cells. "
-        f"tau: persons of a unit that are counted at most. The account is charged {charged['decimal']:.4g}, by what "
-        f"one record can change {by}."
+        f"tau: persons of a unit that are counted at most. The noise is scaled by what one record can change {by}."
     ]
     return TextTable("Noise", columns, rows, notes)
 

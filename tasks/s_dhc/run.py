@@ -28,6 +28,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.configuration import Configuration, TableQuery
 
 PLAN, SOURCES, TABULATED = "prepared/plan", "prepared/sources", "prepared/tabulated"
+MOST_TAU = 100  # of averages, which are searched in small steps up to it; in no household live more
 EXACT, ANSWERS = "counts/exact", "noisy/answers"  # below folders that a run drops with its stages
 MOST_BUCKETS = 256
 
@@ -43,6 +44,15 @@ class Plan:
     def law(self, query: TableQuery) -> Law:
         """Return the law of a query's noise."""
         return query.query.law(self.configuration.definition, self.configuration.stability)
+
+    def check(self) -> None:
+        """Refuse noise that could not be drawn, and averages whose intervals would take too long to find."""
+        self.configuration.check_laws()
+        large = [f"{name} has {tau}" for name, tau in self.configuration.tau.items() if tau > MOST_TAU]
+        if self.estimates and large:
+            raise Refused(
+                f"--estimates is for tau up to {MOST_TAU}, {', '.join(large)}: lower it, or leave the option out"
+            )
 
     def digest(self) -> str:
         """Return the digest of all that shapes the release besides the data."""

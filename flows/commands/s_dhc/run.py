@@ -39,7 +39,7 @@ def run(
         check_needed(SDhcSettings, chosen)
         run_id = options.run_id or new_run_id("sdhc", jurisdiction_of(chosen["config"]))
         settings = new_settings(options, run_id, chosen)
-        settings.plan().configuration.check_laws()
+        settings.plan().check()
         err.print(spend_table({settings.folder.upper(): settings.plan().configuration.spend()}))
         return [settings]
 

@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from privacy.estimation.densities import density, density_of_sum, values
+from privacy.estimation.densities import lattice
 from privacy.estimation.linked_tables import estimate
 from privacy.estimation.ratio_sets import NoisyRatio
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
@@ -28,9 +28,9 @@ LAWS = (DiscreteGaussian(Fraction("1708.774")), TwoSidedGeometric(Fraction(29)))
 @pytest.mark.parametrize("units", [0, 5, 40, 10_000])
 def test_sets_of_ratios(law: Law, units: int) -> None:
     """Two cells over one, at 95%; without units every ratio counts as true, and 2.5 stands for them."""
-    above, below = density_of_sum(law, 2), density(law)
-    numerators = RNG.choice(values(above), RUNS, p=above / above.sum()) + int(2.5 * units)
-    denominators = RNG.choice(values(below), RUNS, p=below / below.sum()) + units
+    above, below = lattice(law, 2), lattice(law)
+    numerators = RNG.choice(above.values, RUNS, p=above.chances / above.chances.sum()) + int(2.5 * units)
+    denominators = RNG.choice(below.values, RUNS, p=below.chances / below.chances.sum()) + units
     true, held = Fraction(int(2.5 * units), units) if units else Fraction(5, 2), 0
     for n, d in zip(numerators.tolist(), denominators.tolist(), strict=True):
         found = NoisyRatio(n, d, above, below, 0, 10).interval(Fraction(1, 20))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, truncnorm
 
-from privacy.estimation.densities import Density, density, density_of_sum, values
+from privacy.estimation.densities import LONGEST, Density, Lattice, density, lattice
 from privacy.estimation.polyhedron_posterior import GRID, LEVELS, part_ratio, posterior, ratio, sum_of
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 
@@ -40,7 +40,7 @@ def of_ratios(weights: dict[Fraction, float]) -> list[float]:
 @pytest.mark.parametrize(("least", "most"), [(1, 10), (2, 6)])
 def test_a_ratio_is_the_triple_loop(law: Law, noisy: tuple[int, int, int], least: int, most: int) -> None:
     noise = density(law, 1e-9)
-    reach = len(noise) // 2
+    reach, noises = len(noise) // 2, Lattice(noise)
     ranges = [range(max(first, z - reach), z + reach + 1) for z, first in zip(noisy, (0, 0, 1), strict=True)]
     totals: dict[Fraction, float] = defaultdict(float)
     parts: dict[Fraction, float] = defaultdict(float)
@@ -53,7 +53,7 @@ def test_a_ratio_is_the_triple_loop(law: Law, noisy: tuple[int, int, int], least
             parts[Fraction(n2, d)] += weight
             means += np.array([1, n2 + n3, n2, d]) * weight
     means /= means[0]
-    minors, adults, units = posterior(noisy[0], noise), posterior(noisy[1], noise), posterior(noisy[2], noise, 1)
+    minors, adults, units = posterior(noisy[0], noises), posterior(noisy[1], noises), posterior(noisy[2], noises, 1)
     total = ratio(sum_of([minors, adults]), units, least, most)
     assert [total.mean, total.low, total.high] == pytest.approx(of_ratios(totals), abs=1e-9)
     assert [total.numerator, total.denominator] == pytest.approx([means[1], means[3]])
@@ -65,16 +65,16 @@ def test_a_ratio_is_the_triple_loop(law: Law, noisy: tuple[int, int, int], least
 @pytest.mark.parametrize("law", LAWS)
 def test_a_count_and_a_sum_are_direct_sums(law: Law) -> None:
     noise = density(law)
-    reach = len(noise) // 2
+    reach, noises = len(noise) // 2, Lattice(noise)
     for noisy in (-6, 0, 2, 40):
         weights = {y: chance(noise, noisy - y) for y in range(noisy + reach + 1)}
         total = sum(weights.values())
-        found = posterior(noisy, noise)
+        found = posterior(noisy, noises)
         assert found.mean == pytest.approx(sum(y * weight for y, weight in weights.items()) / total)
         for level in (*LEVELS, 0.5):
             below = [sum(weights[each] for each in range(y + 1)) / total for y in weights]
             assert found.quantile(level) == next(y for y in weights if below[y] >= level - 1e-12)
-    each = [posterior(noisy, noise) for noisy in (-2, 1, 5)]
+    each = [posterior(noisy, noises) for noisy in (-2, 1, 5)]
     direct: dict[int, float] = defaultdict(float)
     for ys in product(*(zip(one.values.tolist(), one.chances.tolist(), strict=True) for one in each)):
         direct[sum(y for y, _ in ys)] += float(np.prod([weight for _, weight in ys]))
@@ -85,7 +85,7 @@ def test_a_count_and_a_sum_are_direct_sums(law: Law) -> None:
 
 def test_a_wide_law_is_the_truncated_normal() -> None:
     """Mean Z + s phi(Z/s) / Phi(Z/s), as the published models have it; lattice and line differ by half a count."""
-    noise, deviation = density(STATE_BY_RACE), sqrt(1708.774)
+    noise, deviation = lattice(STATE_BY_RACE), sqrt(1708.774)
     for noisy in (-80, -20, 0, 30, 100, 5000):
         found, z = posterior(noisy, noise), noisy / deviation
         assert found.mean == pytest.approx(noisy + deviation * norm.pdf(z) / norm.cdf(z), abs=0.5)
@@ -95,43 +95,43 @@ def test_a_wide_law_is_the_truncated_normal() -> None:
 
 def test_the_bias_that_is_stated() -> None:
     """In standard deviations: +.90 of an empty cell, +.41, .14 and .03 at 1, 2, 3; +112 of an empty table of PH7."""
-    noise, deviation = density(STATE_BY_RACE), sqrt(1708.774)
+    noise, deviation = lattice(STATE_BY_RACE), sqrt(1708.774)
     biases = []
     for true in (0, 41, 83, 124):
-        means = [posterior(true + each, noise).mean for each in values(noise).tolist()]
-        biases.append((float(np.array(means) @ noise) - true) / deviation)
+        means = [posterior(true + each, noise).mean for each in noise.values.tolist()]
+        biases.append((float(np.array(means) @ noise.chances) - true) / deviation)
     assert biases == pytest.approx([0.90, 0.41, 0.14, 0.03], abs=0.011)
     assert 3 * biases[0] * deviation == pytest.approx(112, abs=1.5)
 
 
 def test_coverage_by_exact_sums_depends_on_the_count() -> None:
     """90% intervals cover a count far from 0 in 90 of 100 releases, an empty cell in none: its end is above 0."""
-    noise = density(STATE_BY_RACE)
+    noise = lattice(STATE_BY_RACE)
     covered = []
     for true in (0, 41, 1000):
         held = [
             found.quantile(LEVELS[0]) <= true <= found.quantile(LEVELS[1])
-            for each in values(noise).tolist()
+            for each in noise.values.tolist()
             for found in [posterior(true + each, noise)]
         ]
-        covered.append(float(noise @ np.array(held)))
+        covered.append(float(noise.chances @ np.array(held)))
     assert covered[0] < 0.05
     assert covered[2] == pytest.approx(0.9, abs=0.006)
 
 
 def test_a_ratio_of_large_counts_is_the_delta_method() -> None:
     """A state: +-.0023 at 90%; parts without a bound nearby are as the joint sum has them."""
-    noise, units = density(DiscreteGaussian(Fraction(14782))), density(DiscreteGaussian(Fraction(14815)))
+    noise, units = lattice(DiscreteGaussian(Fraction(14782))), lattice(DiscreteGaussian(Fraction(14815)))
     minors, adults, households = posterior(130_000, noise), posterior(480_000, noise), posterior(240_000, units, 1)
     found = ratio(sum_of([minors, adults]), households, 1, 10)
     assert found.mean == pytest.approx(610 / 240, abs=1e-4)
     assert (found.high - found.low) / 2 == pytest.approx(0.0023, abs=1e-4)
-    assert ratio(posterior(610_000, density_of_sum(DiscreteGaussian(Fraction(14782)), 2)), households, 1, 10).mean == (
+    assert ratio(posterior(610_000, lattice(DiscreteGaussian(Fraction(14782)), 2)), households, 1, 10).mean == (
         pytest.approx(found.mean, abs=1e-6)
     )
-    near = posterior(1200, density(LAWS[0])), posterior(3300, density(LAWS[0])), posterior(1000, density(LAWS[0]), 1)
+    near = posterior(1200, lattice(LAWS[0])), posterior(3300, lattice(LAWS[0])), posterior(1000, lattice(LAWS[0]), 1)
     apart = part_ratio(*near, 1, 10)
-    joint = part_ratio(near[0], near[1], posterior(449, density(LAWS[0]), 1), 1, 10)  # the bound of 10 is within reach
+    joint = part_ratio(near[0], near[1], posterior(449, lattice(LAWS[0]), 1), 1, 10)  # the bound of 10 is within reach
     assert apart.mean == pytest.approx(1.2, abs=1e-3)
     assert joint.mean == pytest.approx(1200 / 451, abs=0.02)
 
@@ -142,7 +142,7 @@ def test_draws_of_the_models_definition() -> None:
     draws = RNG.normal(noisy, deviations, (1_000_000, 3))
     total = draws[:, 0] + draws[:, 1]
     kept = (draws[:, :2] >= 0).all(axis=1) & (draws[:, 2] >= 1) & (draws[:, 2] <= total) & (total <= 10 * draws[:, 2])
-    noise = density(DiscreteGaussian(Fraction("1705.69")))
+    noise = lattice(DiscreteGaussian(Fraction("1705.69")))
     minors, adults, units = posterior(60, noise), posterior(150, noise), posterior(90, noise, 1)
     for found, drawn in (
         (ratio(sum_of([minors, adults]), units, 1, 10), (total / draws[:, 2])[kept]),
@@ -153,8 +153,51 @@ def test_draws_of_the_models_definition() -> None:
 
 
 def test_counts_that_contradict_the_polyhedron_beyond_any_noise_have_the_nearest_ratio() -> None:
-    noise = density(LAWS[0])
+    noise = lattice(LAWS[0])
     assert posterior(-10_000, noise).mean == 0
     one, ten = posterior(1, noise, 1), posterior(10_000, noise)
     assert ratio(ten, one, 1, 10).high == 10
     assert part_ratio(ten, posterior(0, noise), one, 1, 10).low == 10
+
+
+WIDE = (DiscreteGaussian(Fraction(1500**2)), TwoSidedGeometric(Fraction(300)))
+WIDEST = (DiscreteGaussian(Fraction(10) ** 10), TwoSidedGeometric(Fraction(40_000)))  # of the sampler, nearly
+
+
+@pytest.mark.parametrize("law", WIDE)
+@pytest.mark.parametrize("place", [(0, 0, 0), (1, 3, 2), (-2, 40, 4)])
+def test_wide_noise_is_rounded_to_a_lattice_with_the_accuracy_that_is_stated(law: Law, place: tuple[int, ...]) -> None:
+    """A hundredth of a deviation; a ratio is off as if either count were."""
+    deviation = law.variance() ** 0.5
+    found = []
+    for noise in (lattice(law), Lattice(density(law))):
+        noisy = [int(each * deviation) for each in place]
+        minors, adults, units = (posterior(n, noise, least) for n, least in zip(noisy, (0, 0, 1), strict=True))
+        total = sum_of([minors, adults])
+        found.append((minors, total, ratio(total, units, 1, 10), part_ratio(minors, adults, units, 1, 10)))
+    assert found[0][0].step == 3
+    assert found[1][0].step == 1
+    for one, other in zip(found[0][:2], found[1][:2], strict=True):
+        assert one.mean == pytest.approx(other.mean, abs=deviation / 100)
+        ends = [[each.quantile(level) for level in LEVELS] for each in (one, other)]
+        assert ends[0] == pytest.approx(ends[1], abs=deviation / 100)
+    for one, other in zip(found[0][2:], found[1][2:], strict=True):
+        assert [one.numerator, one.denominator] == pytest.approx([other.numerator, other.denominator], rel=0.01)
+        assert [one.mean, one.low, one.high] == pytest.approx([other.mean, other.low, other.high], rel=0.02, abs=0.01)
+
+
+@pytest.mark.parametrize("law", WIDEST)
+@pytest.mark.parametrize("scale", [0, 1, 10**12])
+def test_the_widest_noise_and_huge_counts_take_bounded_work(law: Law, scale: int) -> None:
+    """The lengths bound time and memory; the largest joint sum there is takes a second."""
+    noises = [lattice(law, draws) for draws in (1, 2, 3)]
+    assert max(len(noise.chances) for noise in noises) <= 1.1 * LONGEST
+    assert [noise.variance for noise in noises] == pytest.approx([draws * law.variance() for draws in (1, 2, 3)], 1e-4)
+    reach = noises[0].step * LONGEST // 4
+    minors, adults = (posterior(reach + each * scale, noises[0]) for each in (6, 13))
+    units = posterior(reach // 2 + 5 * scale, noises[0], 1)
+    total, part = ratio(sum_of([minors, adults]), units, 1, 10), part_ratio(minors, adults, units, 1, 10)
+    assert 1 <= total.low <= total.mean + 1 / GRID <= total.high + 1 / GRID <= 10 + 1 / GRID
+    assert 0 <= part.low <= part.mean + 1 / GRID <= part.high + 1 / GRID <= 10 + 1 / GRID
+    if scale > 1:
+        assert [total.mean, part.mean] == pytest.approx([19 / 5, 6 / 5], abs=1e-3)

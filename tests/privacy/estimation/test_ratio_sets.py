@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from privacy.estimation.densities import density, density_of_sum, values
+from privacy.estimation.densities import Lattice, density, lattice
 from privacy.estimation.ratio_sets import GRID, NoisyRatio, normal_interval
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 
@@ -18,19 +18,19 @@ RNG = np.random.default_rng(36)
 
 
 def noisy(law: Law, numerator: int, denominator: int, draws: int = 1) -> NoisyRatio:
-    return NoisyRatio(numerator, denominator, density_of_sum(law, draws), density(law), 0, 10)
+    return NoisyRatio(numerator, denominator, lattice(law, draws), lattice(law), 0, 10)
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("n", "d"), [(0, 0), (0, 5), (11, 5), (100, 40), (25_000, 10_000)])
 def test_coverage_by_exact_sums(law: Law, n: int, d: int) -> None:
     """P(the true ratio is in the set), summed over both noises; d = 0: it must be for every ratio."""
-    x, y = density(law), density(law)
+    x, y = lattice(law), lattice(law)
     ratio = Fraction(n, d) if d else Fraction(5, 2)
     covered = 0.0
     n = n if d else 0
-    for noise_x, chance_x in zip(values(x).tolist(), x.tolist(), strict=True):
-        for noise_y, chance_y in zip(values(y).tolist(), y.tolist(), strict=True):
+    for noise_x, chance_x in zip(x.values.tolist(), x.chances.tolist(), strict=True):
+        for noise_y, chance_y in zip(y.values.tolist(), y.chances.tolist(), strict=True):
             if chance_x * chance_y > 1e-9:
                 found = noisy(law, n + noise_x, d + noise_y)
                 covered += chance_x * chance_y * (found.chance(ratio) > float(ALPHA))
@@ -64,7 +64,7 @@ def test_said_in_words() -> None:
 
 @pytest.mark.parametrize("numerator", [-50, 0, 3, 900])
 def test_one_possible_ratio_is_never_excluded(numerator: int) -> None:
-    law = density(DiscreteGaussian(Fraction(4)))
+    law = lattice(DiscreteGaussian(Fraction(4)))
     found = NoisyRatio(numerator, 20, law, law, 1, 1).interval(ALPHA)
     assert (found.low, found.high, found.said) == (1, 1, "all")
 
@@ -72,7 +72,7 @@ def test_one_possible_ratio_is_never_excluded(numerator: int) -> None:
 def test_intervals_of_the_production_laws() -> None:
     """Delta method at D = 240,000, a state: +-.0023; at D = 5,000, a race of a state: +-.041."""
     for variance, units, denominator, half in ((14782, 14815, 240_000, 0.0023), (1709, 1709, 5000, 0.041)):
-        x, y = density_of_sum(DiscreteGaussian(Fraction(variance)), 2), density(DiscreteGaussian(Fraction(units)))
+        x, y = lattice(DiscreteGaussian(Fraction(variance)), 2), lattice(DiscreteGaussian(Fraction(units)))
         numerator = int(2.549 * denominator)
         found = NoisyRatio(numerator, denominator, x, y, 1, 10).interval(ALPHA)
         assert float(found.high - found.low) / 2 == pytest.approx(half, abs=0.0015)
@@ -81,7 +81,7 @@ def test_intervals_of_the_production_laws() -> None:
 
 
 def test_fieller_at_weak_denominators() -> None:
-    x, y = density_of_sum(DiscreteGaussian(Fraction(1709)), 2), density(DiscreteGaussian(Fraction(1709)))
+    x, y = lattice(DiscreteGaussian(Fraction(1709)), 2), lattice(DiscreteGaussian(Fraction(1709)))
     for numerator, denominator in ((250, 150), (600, 260), (900, 130)):
         found = NoisyRatio(numerator, denominator, x, y, 1, 10).interval(ALPHA)
         fieller = normal_interval(numerator, denominator, (2 * 1709, 1709), 1.6449, 1, 10)
@@ -93,9 +93,34 @@ def test_fieller_at_weak_denominators() -> None:
 def test_coverage_by_simulation_where_the_delta_method_fails() -> None:
     """d = 40 with a deviation of 41: the delta method covers .85; the set its .9, its ends never false."""
     law = DiscreteGaussian(Fraction(1709))
-    x, y = density(law), density(law)
+    x, y = lattice(law), lattice(law)
     inside = 0
-    for noise in RNG.choice(values(x), (300, 2), p=x / x.sum()).tolist():
+    for noise in RNG.choice(x.values, (300, 2), p=x.chances / x.chances.sum()).tolist():
         found = NoisyRatio(100 + noise[0], 40 + noise[1], x, y, 0, 10).interval(ALPHA)
         inside += found.low <= Fraction(5, 2) <= found.high
     assert inside / 300 >= 0.9 - 3 * sqrt(0.09 / 300)
+
+
+@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(1500**2)), TwoSidedGeometric(Fraction(300))])
+def test_wide_noise_on_a_lattice_excludes_no_ratio_that_the_law_itself_does_not(law: Law) -> None:
+    exact = [Lattice(density(law)), Lattice(np.convolve(density(law, 1e-15), density(law, 1e-15)))]
+    deviation = int(law.variance() ** 0.5)
+    for numerator, denominator in ((0, 0), (3 * deviation, deviation), (30 * deviation, 10 * deviation), (-9, 4)):
+        coarse = NoisyRatio(numerator, denominator, lattice(law, 2), lattice(law), 0, 10)
+        fine = NoisyRatio(numerator, denominator, exact[1], exact[0], 0, 10)
+        for step in range(0, 10 * GRID, 500):
+            chances = [each.chance(Fraction(step, GRID)) for each in (coarse, fine)]
+            assert chances[1] - 1e-9 <= chances[0] <= chances[1] + 0.02
+        one, other = coarse.interval(ALPHA), fine.interval(ALPHA)
+        assert one.low <= other.low
+        assert one.high >= other.high
+        assert other.low - one.low + one.high - other.high <= Fraction(1, 20)
+
+
+@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(10) ** 10), TwoSidedGeometric(Fraction(40_000))])
+@pytest.mark.parametrize("count", [0, 10**6, 10**12])
+def test_sets_for_the_widest_noise_and_huge_counts(law: Law, count: int) -> None:
+    """In tenths of a second: no law of noise is longer than a lattice."""
+    interval = NoisyRatio(3 * count, count, lattice(law, 3), lattice(law, 2), 1, 100).interval(ALPHA)
+    assert interval.low <= 3 <= interval.high or count == 0
+    assert (interval.said == "all") == (count == 0)

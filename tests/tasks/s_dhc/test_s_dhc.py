@@ -311,6 +311,18 @@ def test_configurations_that_are_refused(tmp_path: Path, change: dict, message: 
         read_configuration(path)
 
 
+def test_averages_of_a_large_tau_and_noise_beyond_the_sampler_are_refused_before_the_gate(tmp_path: Path) -> None:
+    large = read_configuration(
+        write_configuration(tmp_path / "config.json", configuration(["44"], tau=TAU | {"PH7": 101}))
+    )
+    Plan(large).check()
+    with pytest.raises(Refused, match="--estimates is for tau up to 100, PH7 has 101"):
+        Plan(large, estimates=True).check()
+    weak = read_configuration(write_configuration(tmp_path / "weak.json", configuration(["44"], budget="1e-12")))
+    with pytest.raises(Refused, match="too wide"):
+        Plan(weak).check()
+
+
 def test_puerto_rico_has_no_nation_and_a_run_no_infinite_budget(tmp_path: Path) -> None:
     values = configuration(["44"]) | {"state_filter": ["72"]}
     with pytest.raises(Refused, match="Puerto Rico, which is no nation"):
