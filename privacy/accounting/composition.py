@@ -208,15 +208,18 @@ def _line(text: object) -> str:
     return text
 
 
-def spend(definition: Definition, budgets: Iterable[Fraction], unit: UnitOfPrivacy = "person") -> Spend:
+def spend(
+    definition: Definition, budgets: Iterable[Fraction], unit: UnitOfPrivacy = "person", record: str = ""
+) -> Spend:
     """Compose queries, or population group levels, whose budgets bound what adding or removing a record changes.
 
     They cost their sum (Theorem 1), and twice that where a record is replaced (Theorem 2). A person changes at most
-    two records of households (docs/privacy.md#two-units).
+    two records of households (docs/privacy.md#two-units). record: what a record is, where not the account's unit.
     """
+    record = record or unit
     total = sum((exact(budget, "the budget of a level") for budget in budgets), Fraction(0))
-    added_or_removed = Relation("added_or_removed", f"a {unit} added or removed", total)
-    replaced = Relation("replaced", f"a {unit} replaced", 2 * total)
+    added_or_removed = Relation("added_or_removed", f"a {record} added or removed", total)
+    replaced = Relation("replaced", f"a {record} replaced", 2 * total)
     of_persons = (PERSON, MOVED) if unit == "household" else ()
     more = (Relation(each.key, each.sentence, each.household[definition] * total) for each in of_persons)
     return Spend(definition, unit, total, (added_or_removed, replaced, *more))

@@ -21,12 +21,13 @@ class BottomUp:
 
     Unweighted: most = grid = 1. Weighted totals are counted in whole steps of `grid`, each record's weight rounded to
     its nearest step, so that a record changes one cell by at most ceil(most / grid) steps: global sensitivity, which
-    weights raise. `most` is public or fixed beforehand.
+    weights raise. `most` is public or fixed beforehand. record: what a record is, in words.
     """
 
     epsilon: Fraction
     most: Fraction = Fraction(1)
     grid: Fraction = Fraction(1)
+    record: str = "person"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
@@ -48,4 +49,4 @@ class BottomUp:
     @property
     def spend(self) -> Spend:
         """Epsilon where a record is added or removed, 2 epsilon where one is replaced."""
-        return spend("puredp", [self.epsilon])
+        return spend("puredp", [self.epsilon], record=self.record)

@@ -44,6 +44,7 @@ def domain_of(path: str, raw: Mapping[str, Any]) -> dict[str, Any]:
         groups[recode.name] = {"of": column, "codes": codes}
     return {
         "factors": factors,
+        "records": form.records,
         "groups": groups,
         "structural_zeros": [*_zeros(form, product)],
         "delimiter": form.delimiter,

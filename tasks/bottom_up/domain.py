@@ -14,7 +14,8 @@ A domain is a JSON document:
 `states` are charged in the ledger: two-digit FIPS codes of all the states that the table covers. A factor or group
 named STATE has no other levels, and so has one whose levels look like codes of places, by the states they begin with;
 `not_places` lists factors that only look so, as AGE with levels 01 and 02. Without `states` a run is charged
-everywhere, and levels may be any codes: of another country, or of no place. All but `factors` may be left out. A group
+everywhere, and levels may be any codes: of another country, or of no place. `records` names what a record is, by
+default a person, in all that is said of the spend. All but `factors` may be left out. A group
 is the leading characters of a factor's levels, or the code that `codes` gives to each. Everything here is public.
 
 A declaration of the TopDown Algorithm is a domain, too (declared_domain.py): one file for a table of one's own.
@@ -98,6 +99,7 @@ class Domain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     factors: dict[str, tuple[str, ...]]
+    records: str = Field(default="person", pattern=r"^[a-z][a-z -]{0,39}$")
     states: tuple[str, ...] = Field(default=(), min_length=1)
     groups: dict[str, Group] = {}
     structural_zeros: tuple[dict[str, str], ...] = ()
@@ -128,11 +130,14 @@ class Domain(BaseModel):
 
     def mechanism(self, epsilon: Fraction) -> BottomUp:
         """Return the mechanism at a budget, with the sensitivity that the weights give it."""
-        return BottomUp(epsilon, self.weight.most, self.weight.grid) if self.weight else BottomUp(epsilon)
+        most, grid = (self.weight.most, self.weight.grid) if self.weight else (Fraction(1), Fraction(1))
+        return BottomUp(epsilon, most, grid, self.records)
 
     def digest(self) -> str:
         """SHA-256 of the declaration."""
         content = self.model_dump(mode="json")
+        if self.records == "person":
+            del content["records"]
         content["groups"] = {
             name: {key: value for key, value in group.items() if value} for name, group in content["groups"].items()
         }
@@ -239,6 +244,8 @@ def read_domain(path: Path) -> Domain:
                 raise ValueError(f"{name!r} is a factor and a group")
             domain.grouping((name,))
         _check_writable(domain)
+        if domain.records == "household":
+            raise ValueError("records: accounts of das bottom-up are of persons, and a record is a household")
         check_states(domain.states)
         _check_covered(domain)
         _check_weight(domain.weight)

@@ -174,6 +174,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
             "regions": domain.region_columns,
             "structural_zeros": domain.structural_zeros,
             "domain": domain.digest(),
+            "records": domain.records,
         },
         "calibration": {
             "method": design.calibration if design.totals is not None else None,

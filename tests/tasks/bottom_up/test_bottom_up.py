@@ -27,6 +27,7 @@ from privacy.noise.laws import TwoSidedGeometric
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.bottom_up import measure as bottom_up_measure
+from tasks.bottom_up.check import checks
 from tasks.bottom_up.domain import Domain, check_marginals, read_domain, read_totals
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import (
@@ -699,4 +700,30 @@ def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(t
 def test_a_domain_without_codes_has_the_digest_that_it_had() -> None:
     domain = Domain.model_validate({"factors": {"A": ["11", "12"]}, "groups": {"S": {"of": "A", "first": 1}}})
     content = domain.model_dump(mode="json") | {"groups": {"S": {"of": "A", "first": 1}}}
+    del content["records"]  # a person's
     assert domain.digest() == sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def test_a_declaration_of_dwellings_says_so_wherever_its_spend_is(
+    tmp_path: Path, run: RunDirectory, account: Charging
+) -> None:
+    before = planned(tmp_path, run)
+    path = write_domain(tmp_path, records="dwelling")
+    design = replace(before, domain=read_domain(path))
+    save_object(run / CHOICES, design)
+    manifest, _ = released(tmp_path, run, account, design)
+    sentences = ["a dwelling added or removed", "a dwelling replaced"]
+    assert [each["sentence"] for each in manifest["spent"]["relations"]] == sentences
+    page = (tmp_path / "staged/report.html").read_text()
+    assert "a dwelling added or removed" in page
+    assert "a person added" not in page
+    assert [each for each in checks(tmp_path / "staged", manifest) if each.faults] == []
+    declared = BASE | {"records": "dwelling", "unit": "person", "axes": {"sex": BASE["axes"]["sex"]}}
+    declared |= {"recodes": {}, "zeros": [], "counts": [], "queries": {"detailed": "1/2", "total": "1/2"}}
+    with open(tmp_path / "zones.csv", "w") as file:
+        csv.writer(file, lineterminator="\n").writerows([[*LEAVES], *zip(*LEAVES.values(), strict=True)])
+    path.write_text(json.dumps(declared))
+    assert read_domain(path).mechanism(Fraction(1)).spend.relations[0].sentence == sentences[0]
+    assert read_domain(path).digest() != read_domain(write_domain(tmp_path)).digest()
+    with pytest.raises(Refused, match="records: accounts of das bottom-up are of persons"):
+        read_domain(write_domain(tmp_path, records="household"))
