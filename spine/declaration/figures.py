@@ -22,13 +22,12 @@ from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import reference
-from spine.top_down.bounds import NO_LIMIT, Bounds, Sets, Totals, sum_bounds
+from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
 from spine.top_down.histogram import TOTAL, Product
 from spine.top_down.parent_problem import Leaves
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 
-LARGEST_COUNT = (1 << 31) - 1  # histograms are kept in 32 bits
 MOST_INTEGERS = 10_000  # of one problem for HiGHS
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
 
@@ -86,6 +85,11 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
         found.append((len(declaration.levels) - 1, Totals(np.arange(len(counts)), own.sum(axis=1))))
     if any(int(totals.values.sum()) > LARGEST_COUNT for _, totals in found):
         faults.append(Fault("totals", f"they sum to more than {LARGEST_COUNT:,} {declaration.records}"))
+    lows = counts * least if sets is None else sets.low[0]
+    if any((each < 0).any() for each in (counts, lows, *(sets.high if sets is not None else ()))):
+        faults.append(Fault("counts", "a declared count is negative"))
+    if lows.size and lows.sum(axis=0, dtype=float).max() > LARGEST_COUNT:
+        faults.append(Fault("counts", f"they need more than {LARGEST_COUNT:,} {declaration.records}"))
     faults += _without_cells(hierarchy, counts, least)
     if faults:
         return None, faults
@@ -132,7 +136,7 @@ def _with_division(hierarchy: Hierarchy, bound: Bounds, stuck: str) -> tuple[Bou
     certified = replace(bound, least=bound.least * 0, sets=sets._replace(certified=stuck))
     span = reference.range_of_total(all_leaves(hierarchy, certified), sets.member)
     if span is None:
-        return bound, [Fault(key, "no whole numbers meet all declared figures together")]
+        return bound, [Fault(key, "no whole numbers are found that meet all declared figures together")]
     return replace(certified, root_range=span), []
 
 
@@ -201,6 +205,7 @@ def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
                 continue
             limit, low = most[at], own[:, at] * least[at]
             high = own[:, at] * limit if isinstance(limit, int) else np.where(own[:, at], NO_LIMIT, 0)
+            high = np.where(high > LARGEST_COUNT, NO_LIMIT, high)  # sums of the others are exact
             at_set = members.setdefault(inside.tobytes(), len(rows))
             if at_set == len(rows):
                 rows.append(inside)

@@ -16,6 +16,7 @@ import numpy as np
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
 
+LARGEST_COUNT = (1 << 31) - 1  # histograms are kept in 32 bits
 NO_LIMIT = 1 << 50  # records: as an upper bound none
 
 

@@ -13,12 +13,13 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.bounds import NO_LIMIT
+from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT
 from spine.top_down.parent_problem import Leaves, ParentProblem
 from spine.top_down.rounding import floors
 
 QPSolver = Literal["piqp", "clarabel"]
 LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square
+NODES = 1000  # branches of one problem that HiGHS searches: docs/declarations.md#what-a-run-costs
 Sparse = Any  # a scipy.sparse array
 
 
@@ -183,9 +184,13 @@ def leaf_rows(leaves: Leaves, sets: BoolArray, children: int) -> tuple[Sparse, S
 
 
 def range_of_total(leaves: Leaves, sets: BoolArray) -> tuple[int, int] | None:
-    """Return the fewest and most records of leaves that meet their bounds and totals; None where nothing does."""
+    """Return the fewest and most records of leaves that meet their bounds and totals; None where HiGHS finds none.
+
+    Both are numbers of records that some leaves have; where NODES branches are not enough, not the fewest or most.
+    """
     _, rows, low, high = leaf_rows(leaves, sets, 1)
     upper = np.where(leaves.allowed.T.ravel(), np.inf, 0.0)
+    rows, low, high = sp.vstack([rows, np.ones((1, len(upper)))]), np.append(low, 0), np.append(high, LARGEST_COUNT)
     found = []
     for sign in (1.0, -1.0):
         solution = milp(
@@ -193,14 +198,12 @@ def range_of_total(leaves: Leaves, sets: BoolArray) -> tuple[int, int] | None:
             integrality=np.ones(len(upper), np.int64),
             bounds=Bounds(np.zeros(len(upper)), upper),
             constraints=LinearConstraint(rows, low, high),
+            options={"node_limit": NODES},
         )
-        if solution.success:
-            found.append(round(sign * solution.fun))
-        elif not found:
+        if solution.x is None:
             return None
-        else:  # some part has no limit
-            found.append(NO_LIMIT)
-    return found[0], found[1]
+        found.append(round(sign * solution.fun))
+    return found[0], found[1] if found[1] < LARGEST_COUNT else NO_LIMIT
 
 
 def nearest_division(leaves: Leaves, sets: BoolArray, wanted: IntArray) -> IntArray | None:
@@ -209,7 +212,7 @@ def nearest_division(leaves: Leaves, sets: BoolArray, wanted: IntArray) -> IntAr
     target, each = wanted.T.ravel(), sp.eye_array(wanted.size)
     program = sp.block_array([[rows, None], [each, -each], [each, each]], format="csc")
     free = np.full(len(target), np.inf)
-    solution = milp(
+    x = _best_found(
         np.repeat([0.0, 1.0], len(target)),
         integrality=np.repeat([1, 0], len(target)),
         bounds=Bounds(0.0, np.append(np.where(leaves.allowed.T.ravel(), np.inf, 0.0), free)),
@@ -217,20 +220,30 @@ def nearest_division(leaves: Leaves, sets: BoolArray, wanted: IntArray) -> IntAr
             program, np.concatenate([low, -free, target]), np.concatenate([high, target, free])
         ),
     )
-    if not solution.success:
-        return None
-    return np.rint(solution.x[: len(target)]).astype(np.int64).reshape(wanted.T.shape).T
+    return None if x is None else np.rint(x[: len(target)]).astype(np.int64).reshape(wanted.T.shape).T
+
+
+def _best_found(cost: FloatArray, gap: float = 1e-4, **program: Any) -> FloatArray | None:
+    """Return HiGHS's best point of a program within NODES branches, else any that is feasible; None where none is.
+
+    Nothing depends on time: a run that is resumed finds the same point. gap: the relative one; 1e-4 is HiGHS's own.
+    """
+    for costs, options in ((cost, {"mip_rel_gap": gap, "node_limit": NODES}), (cost * 0, {})):
+        if (x := milp(costs, **program, options=options).x) is not None:
+            return np.asarray(x)
+    return None
 
 
 def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArray | None:
-    """Return (n, K) integers by HiGHS's branch and bound, or None if there are none."""
+    """Return (n, K) integers by HiGHS's branch and bound, or None if it finds none.
+
+    They are the best within NODES branches, else any that meet every sum and bound.
+    """
     cost, together, bounds, whole = rounding_program(problem, x, total_first)
     integral = np.zeros(len(cost), np.int64)
     integral[: x.size] = 1
     if problem.leaves is not None:
         integral[len(integral) - problem.leaves.allowed.size :] = 1
-    gap = 0.0 if problem.general else 1e-4  # 1e-4 is HiGHS's own
-    solution = milp(cost, integrality=integral, bounds=bounds, constraints=together, options={"mip_rel_gap": gap})
-    if not solution.success:
-        return None
-    return whole + np.rint(solution.x[: x.size]).astype(np.int64).reshape(x.shape)
+    gap = 0.0 if problem.general else 1e-4
+    point = _best_found(cost, gap, integrality=integral, bounds=bounds, constraints=together)
+    return None if point is None else whole + np.rint(point[: x.size]).astype(np.int64).reshape(x.shape)

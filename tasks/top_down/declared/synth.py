@@ -67,7 +67,7 @@ def _numbers(declared: Declared, rng: np.random.Generator, records: int | None) 
     if bounds.sets is not None:
         found = nearest_division(all_leaves(declared.hierarchy, bounds), bounds.sets.member, numbers)
         if found is None:
-            raise Refused("no whole numbers meet all declared figures together")
+            raise Refused("no whole numbers are found that meet all declared figures together")
         return found
     return numbers
 

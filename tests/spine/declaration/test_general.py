@@ -10,12 +10,14 @@ import pytest
 from declarations import LEAVES, changed, hierarchy_of, keys
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import OptimizeResult
 from top_down_cases import everything, measuring, problems_of, same
 
 from spine.declaration import figures
 from spine.declaration.declaration import first_crossing
 from spine.declaration.figures import Figures, LevelFigures, border, read_bounds, subsets
 from spine.top_down import Plan, TrueHistograms, reference, summed
+from spine.top_down.bounds import NO_LIMIT
 from spine.top_down.histogram import from_entries
 from spine.top_down.queries import query_group
 
@@ -212,6 +214,66 @@ def test_a_hierarchy_too_large_for_a_division_is_refused_by_its_key(monkeypatch:
     crossing = {"sex": ([1, 0], []), "young": ([1, 0], [])}
     with pytest.raises(AssertionError, match=r"counts: bounds of sex and young cross.* 40 unknowns at once in region"):
         case(of_counts(crossing), 1, refused=True)
+
+
+def test_a_problem_with_too_many_branches_still_has_integers_that_meet_every_figure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = case(of_counts({"sex": ([1, 0], [3, 3]), "young": ([1, 0], [3, 3])}), 1, refused=True)
+    assert made is not None
+    plan, truth = made
+    best, _ = everything(plan, measuring(plan, truth, 1))
+    solved, limited = reference.milp, []
+
+    def too_hard(cost: np.ndarray, *, options: dict[str, Any], **program: Any) -> Any:
+        assert "time_limit" not in options  # a run that is resumed finds the same
+        if "node_limit" not in options:
+            return solved(cost, **program, options=options)
+        limited.append(options["node_limit"])
+        return OptimizeResult(x=None, status=1)
+
+    monkeypatch.setattr(reference, "milp", too_hard)
+    estimates, solves = everything(plan, measuring(plan, truth, 1))
+    holds(plan, estimates)
+    assert set(limited) == {reference.NODES}
+    assert "general" in {solve.rounding for solve in solves}
+    assert not same(estimates, best)
+    assert same(estimates, everything(plan, measuring(plan, truth, 1))[0])
+    with pytest.raises(AssertionError, match=r"counts: no whole numbers are found"):
+        case(of_counts({"sex": ([1, 0], []), "young": ([1, 0], [])}), 1, refused=True)
+
+
+@pytest.mark.parametrize(("most", "high"), [([3, 3], 3), (["", ""], NO_LIMIT)])
+def test_a_range_without_an_upper_end_is_told_from_a_limit(most: list[Any], high: int) -> None:
+    made = case(of_counts({"sex": ([1, 0], most), "young": ([1, 0], most)}), 1, refused=True)
+    assert made is not None
+    low, found = made[0].bounds.root_range or (0, 0)
+    assert 0 < low < found
+    assert (found == NO_LIMIT) == (high == NO_LIMIT)
+
+
+def test_limits_above_what_a_histogram_holds_are_none() -> None:
+    raw = changed(lambda raw: raw.update(totals=[], zeros=[]))
+    raw["counts"] = [{"partition": "sex", "columns": ["women", "men"], "most": [1 << 20, 2]}]
+    leaves = {name: LEAVES[name] for name in ("zone", "region", "district", "zcode")}
+    hierarchy = hierarchy_of(raw, leaves)
+    bounds, faults = read_bounds(hierarchy, Figures([np.full((5, 2), (1 << 31) - 1)], []))
+    assert bounds is not None, faults
+    assert bounds.sets is not None
+    assert bounds.sets.high[0].tolist() == [[NO_LIMIT, NO_LIMIT]]
+    bounds, _ = read_bounds(hierarchy, Figures([np.full((5, 2), 1000)], []))
+    assert bounds is not None
+    assert bounds.sets is not None
+    assert bounds.sets.high[0].tolist() == [[5000 << 20, 10000]]
+
+
+@pytest.mark.parametrize("own", [[5, -2], [-1, 9]])
+def test_negative_counts_of_a_release_are_refused(own: list[int]) -> None:
+    raw = changed(lambda raw: raw.update(counts=[], totals=[], equal=[{"partition": "sex", "release": "x"}]))
+    hierarchy = hierarchy_of(raw, {name: LEAVES[name] for name in ("zone", "region", "district", "zcode")})
+    bounds, faults = read_bounds(hierarchy, Figures([], [], [np.array([own] + [[4, 2]] * 4)]))
+    assert bounds is None
+    assert "counts" in keys(faults)
 
 
 def classify_of(plan: Plan, counts: dict[str, Any]) -> bool:
