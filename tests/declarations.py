@@ -54,6 +54,11 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     return raw
 
 
+def exactly(partition: str, width: int) -> dict[str, Any]:
+    """Counts that say the number of records of every part."""
+    return {"partition": partition, "columns": ["homes"] * width, "least": [1] * width, "most": [1] * width}
+
+
 def declared(raw: dict[str, Any] = BASE) -> Declaration:
     """A declaration that must be without faults."""
     declaration, faults = read_declaration(raw)

@@ -172,8 +172,9 @@ def _partition_faults(product: Product, queries: Mapping[str, str]) -> Iterator[
 def _totals(form: Form) -> Iterator[Fault]:
     names = [level.name for level in form.levels]
     leaf_columns = {column for level in form.levels for column in level.columns}
-    if sum(len(name) + 9 for total in form.totals for name in total.of) > LONGEST_GROUPS:
-        yield Fault("totals", "the names of its groups are too long for one sentence: shorten them")
+    if sum(len(name) + 9 for name in form.fixed_groups) > LONGEST_GROUPS:
+        key = "totals" if form.totals else "counts"
+        yield Fault(key, "the names of its groups are too long for one sentence: shorten them")
     made = {level.name for level in form.levels if level.made}
     for at, total in enumerate(form.totals):
         if wrong := next((name for name in total.of if name in made), None):

@@ -42,6 +42,7 @@ def _listed(value: object) -> object:
 
 Exact = Annotated[Fraction, BeforeValidator(_exact)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+Factor = Annotated[int, Field(ge=0, le=1 << 20)]  # records for each counted: products with counts are exact
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Values = Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_listed)]
 
@@ -128,8 +129,15 @@ class CountForm(_Part):
 
     partition: str
     columns: Texts
-    least: tuple[Annotated[int, Field(ge=0, le=1 << 20)], ...] = ()
-    most: tuple[int | Literal[""], ...] = ()
+    least: tuple[Factor, ...] = ()
+    most: tuple[Factor | Literal[""], ...] = ()
+
+    @property
+    def fixes(self) -> bool:
+        """Return whether the number of records of some part is declared: its fewest are its most."""
+        most = self.most or ("",) * len(self.columns)
+        least = self.least or (0,) * len(self.columns)
+        return any(column and few == many for column, few, many in zip(self.columns, least, most, strict=False))
 
     @property
     def is_total(self) -> bool:
@@ -140,11 +148,13 @@ class CountForm(_Part):
 class EqualForm(_Part):
     """Equality of a partition's counts in every leaf with those of a published release, a folder.
 
-    The estimates have these counts, whatever the records have: the release is public, and read instead of them.
+    table: its name in the release's description, where several tables have such counts. The estimates have these
+    counts, whatever the records have: the release is public, and read instead of them.
     """
 
     partition: str
     release: str
+    table: str = ""
 
 
 class PassForm(_Part):
@@ -184,6 +194,20 @@ class Form(_Part):
     def counts_are_totals(self) -> bool:
         """Return whether the totals of the leaves are declared, as counts."""
         return any(count.is_total for count in self.counts)
+
+    @property
+    def fixed_groups(self) -> list[str]:
+        """Return what a record agrees in with any that could replace it, by declared numbers of records.
+
+        These are the groups of totals; and where counts say the number of records of a part, the leaf, and the names
+        in the counts' partition.
+        """
+        groups = [" and ".join(total.of) for total in self.totals]
+        for count in self.counts:
+            if count.fixes:
+                names = [] if count.partition == "total" else count.partition.split("*")
+                groups += [self.levels[-1].name, *(name.strip() for name in names)]
+        return list(dict.fromkeys(groups))
 
     @property
     def partitions(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from declarations import BASE, LEAVES, changed, declared, figures_of, hierarchy_of, keys
+from declarations import BASE, LEAVES, TOTALS, changed, declared, exactly, figures_of, hierarchy_of, keys
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +92,15 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
         lambda raw: raw.update(equal=[{"partition": "colour", "release": "x"}]),
     ),
     "a least that overflows": ("counts.0.least.1", lambda raw: raw["counts"][0].update(least=[0, (1 << 20) + 1])),
+    "a most that overflows": ("counts.0.most.1", lambda raw: raw["counts"][0].update(most=["", (1 << 20) + 1])),
+    "a negative most": ("counts.0.most.0", lambda raw: raw["counts"][0].update(most=[-1, ""])),
+    "fixed counts by long names": (
+        "counts",
+        lambda raw: (
+            raw["axes"].update({name * 64: {"column": name, "values": "0-1"} for name in "ab"}),
+            raw.update(totals=[], counts=[exactly(f"{'a' * 64}*{'b' * 64}", 4)]),
+        ),
+    ),
     "a negative least": ("counts.0.least.0", lambda raw: raw["counts"][0].update(least=[-1, 0])),
     "a label that is a formula": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(labels=["=1+1", "2"])),
     "a value that is a formula": ("axes.sex.values", lambda raw: raw["axes"]["sex"].update(values=["@SUM(A1)", "2"])),
@@ -258,6 +267,19 @@ BAD_FIGURES: dict[str, tuple[str, Change, dict[str, int], dict[str, list[str]]]]
         lambda raw: None,
         {"1": 20, "2": 1},
         {"homes": ["3", "2", "4", "0", "0"], "institutions": ["0", "1", "0", "0", "0"]},
+    ),
+    "a negative count": ("counts", lambda raw: raw.update(totals=[]), TOTALS, {"homes": ["3", "-2", "4", "1", "5"]}),
+    "a negative count without a fewest": (
+        "counts",
+        lambda raw: raw.update(totals=[], counts=[exactly("dwelling*sex", 4)]),
+        TOTALS,
+        {"homes": ["3", "-2", "4", "1", "5"]},
+    ),
+    "more records than a histogram can hold": (
+        "counts",
+        lambda raw: (raw.update(totals=[]), raw["counts"][0].update(least=[1 << 20, 0])),
+        TOTALS,
+        {"homes": ["3", str((1 << 31) - 1), "4", "1", "5"]},
     ),
     "records of a part of zeros": (
         "counts.0.least",
