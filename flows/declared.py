@@ -22,7 +22,7 @@ from tasks.top_down.declared.tabulate import tabulate
 
 def check(settings: DeclaredSettings) -> bool:
     """Refuse what could not end: a declaration with faults or too large, records without its columns, an account."""
-    _, declared = read_declared(settings.declaration)
+    _, declared = read_declared(settings.declaration, settings.directory)
     needed, there = memory(declared), fit(settings.cluster)[1]
     if needed > there and not settings.cluster.elsewhere:
         raise Refused(
@@ -36,7 +36,7 @@ def check(settings: DeclaredSettings) -> bool:
 def stages(run: Runner[DeclaredSettings]) -> Path:
     """Release the histograms of a declaration by the TopDown Algorithm (Abowd et al., 2022)."""
     settings, workers = run.settings, run.workers
-    public, declared = read_declared(settings.declaration)
+    public, declared = read_declared(settings.declaration, settings.directory)
     spend = planned_spend(declared.declaration)
     tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
     gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)

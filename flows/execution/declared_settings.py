@@ -41,4 +41,4 @@ class DeclaredSettings(RunSettings):
         """Return the digest of the declaration and its public files. Raises Refused."""
         from tasks.top_down.declared.public_tables import read_declared
 
-        return read_declared(self.declaration)[0].digest()
+        return read_declared(self.declaration, self.directory)[0].digest()

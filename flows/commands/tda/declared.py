@@ -124,7 +124,7 @@ def run_declared(
         typed = {name: chosen[name] for name in ("data", "out") if name in chosen} | {"declaration": declaration}
         check_needed(DeclaredSettings, typed)
         settings = options.new_settings(DeclaredSettings, options.run_id or new_run_id("tda"), typed)
-        _, declared = read_declared(settings.declaration)
+        _, declared = read_declared(settings.declaration, settings.directory)
         err.print(spend_table({declared.declaration.form.name: planned_spend(declared.declaration)}))
         return [settings]
 

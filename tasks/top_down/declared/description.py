@@ -13,6 +13,13 @@ from tasks.top_down.release.tables import MEASURED
 
 MEASUREMENTS = "measurements"
 SETTINGS_FILE, LEAVES_FILE = f"{MEASUREMENTS}/declared.json", f"{MEASUREMENTS}/leaves.parquet"
+EQUAL_FILE = f"{MEASUREMENTS}/equal.parquet"
+EQUAL_COLUMNS = {  # and what they are
+    "EQUAL": "the number of the equality in the declaration, from 0",
+    "LEAF": "the row of the table of leaves, from 0",
+    "PART": "the part of the equality's partition, from 0",
+    "NUMBER": "the count that the release has, and the estimates",
+}
 COUNT = "COUNT"
 
 
@@ -86,6 +93,10 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 key=(declaration.form.leaves.key,),
             )
         )
+        if declaration.form.equal:
+            columns = tuple(Column(name, "number", meaning, type="integer") for name, meaning in EQUAL_COLUMNS.items())
+            title = "Counts of releases that the estimates have"
+            tables.append(Table(title, columns, parquet=EQUAL_FILE, key=("EQUAL", "LEAF", "PART")))
         required += (SETTINGS_FILE, *(table.parquet for table in tables[len(required) :]))
     return Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=(*required, "report.html"))
 

@@ -6,17 +6,21 @@ Nothing here reads records. A release of exact counts (`das truth`) is refused: 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import fspath
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
 from spine.declaration.form import Fault
 from spine.declaration.product import cell_values
-from tasks.lifecycle.datapackage import read_package
+from spine.top_down.bounds import LARGEST_COUNT
+from tasks.inputs.files import unchanged
+from tasks.lifecycle.datapackage import Resource, read_package
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import is_whole, read_manifest, release_digest, require_release
+from tasks.lifecycle.manifest import MANIFEST, is_whole, read_manifest, release_digest, require_release
 from tasks.lifecycle.received import path_in
 
 Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordinate of the partition, records
@@ -28,33 +32,55 @@ def read_equal(
     """Return the counts that a release has of the leaves, the release's digest, and what is wrong with it.
 
     leaves: columns of the table of leaves. The release's table has the columns of all levels, the axes of the
-    partition by their names or columns, and a count; other columns are summed over.
+    partition by their names or columns, and a count; other columns are summed over. Its files stay unchanged meanwhile.
     """
-    form, product, key = declaration.form, declaration.product, f"equal.{at}.release"
-    release, equal = Path(folder), form.equal[at]
+    key, release = f"equal.{at}.release", Path(folder)
     try:
         require_release(release)
-        manifest = read_manifest(release)
-        if "NOT_PRIVATE" in manifest:
-            return (), "", [Fault(key, f"{equal.release} holds exact counts of records: no figure of them is declared")]
-        if not is_whole(release):
-            return (), "", [Fault(key, f"{equal.release} is not whole: a file is missing or changed")]
-        tables = read_package(release, [*manifest["files"], "manifest.json"])
+        with unchanged([fspath(release / MANIFEST)]):
+            files = read_manifest(release)["files"]
+            with unchanged(fspath(release / name) for name in files):
+                return _read(declaration, at, release, leaves)
     except Refused as error:
         return (), "", [Fault(key, str(error))]
+
+
+def _read(
+    declaration: Declaration, at: int, release: Path, leaves: Mapping[str, Sequence[str]]
+) -> tuple[Counts, str, list[Fault]]:
+    """Return what `read_equal` does. Raises Refused where it is no whole release."""
+    equal, manifest = declaration.form.equal[at], read_manifest(release)
+    if "NOT_PRIVATE" in manifest:
+        raise Refused(f"{equal.release} holds exact counts of records: no figure of them is declared")
+    if not is_whole(release):
+        raise Refused(f"{equal.release} is not whole: a file is missing or changed")
     codes = [name for level in declaration.levels for name in level.columns]
-    asked = product.asked(equal.partition)
-    for table in tables:
+    fit: dict[str, tuple[Resource, list[str], str]] = {}
+    for table in read_package(release, [*manifest["files"], MANIFEST]):
         names = {column.name for column in table.columns}
         counts = [column.name for column in table.columns if column.role == "count"]
-        axes = [next((name for name in (axis, form.axes[axis].column) if name in names), "") for axis in asked]
-        if len(counts) == 1 and all(axes) and set(codes) <= names and not table.is_text and len(table.paths) == 1:
-            read = pq.read_table(path_in(release, table.paths[0]), columns=[*codes, *axes, *counts])
-            columns = {name: [str(value) for value in read[name].to_pylist()] for name in (*codes, *axes)}
-            found, wrong = _counted(declaration, at, leaves, columns, axes, read[counts[0]].to_numpy())
-            return found, release_digest(release), wrong
-    needed = ", ".join([*codes, *asked])
-    return (), "", [Fault(key, f"{equal.release} has no table of one count by {needed}")]
+        forms = {axis: declaration.form.axes[axis].column for axis in declaration.product.asked(equal.partition)}
+        axes = [axis if axis in names else column for axis, column in forms.items()]
+        whole = len(counts) == 1 and not table.is_text and len(table.paths) == 1
+        if whole and names.issuperset([*codes, *axes]) and equal.table in ("", table.name):
+            fit[table.name] = table, axes, counts[0]
+    if len(fit) != 1:
+        needed = ", ".join([*codes, *declaration.product.asked(equal.partition)])
+        found = f"several: say which, as table = {', '.join(fit)}" if fit else f"no such table {equal.table}".rstrip()
+        raise Refused(f"a table of one count by {needed} is read, and {equal.release} has {found}")
+    ((table, axes, count),) = fit.values()
+    read = pq.read_table(path_in(release, table.paths[0]), columns=[*codes, *axes, count])
+    number = read[count]
+    if number.null_count or not pa.types.is_integer(number.type) or not _in_range(number.to_numpy()):
+        raise Refused(f"{equal.release}: {table.name} has counts other than whole numbers from 0 to {LARGEST_COUNT:,}")
+    columns = {name: [str(value) for value in read[name].to_pylist()] for name in (*codes, *axes)}
+    found_counts, wrong = _counted(declaration, at, leaves, columns, axes, number.to_numpy())
+    return found_counts, release_digest(release), wrong
+
+
+def _in_range(count: np.ndarray) -> bool:
+    """Return whether counts, and their sum, are 0 to LARGEST_COUNT."""
+    return bool((count >= 0).all() and (count <= LARGEST_COUNT).all() and count.sum() <= LARGEST_COUNT)
 
 
 def _counted(

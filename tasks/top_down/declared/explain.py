@@ -15,7 +15,7 @@ from privacy.noise.margins import margin_of_error
 from spine.declaration.classes import FLOW, GENERAL, OWN, classify
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
-from tasks.top_down.declared.public_tables import Declared, file_name
+from tasks.top_down.declared.public_tables import Declared, file_name, published_names
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.run_plan import law
 
@@ -85,9 +85,10 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
                 else ""
             )
         )
+    names = published_names(form.model_dump())
     for equal in form.equal:
         said.append(
-            f"the counts of {equal.partition} in every {declaration.levels[-1].name} that {equal.release} has "
+            f"the counts of {equal.partition} in every {declaration.levels[-1].name} that {names[equal.release]} has "
             "published: the estimates have them, whatever the records have"
         )
     for zero in form.zeros:

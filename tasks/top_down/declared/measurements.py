@@ -2,15 +2,17 @@
 
 measurements/declared.json     the declaration, its declared totals and the digests of its public files
 measurements/leaves.parquet    the columns of its table of leaves
+measurements/equal.parquet     the counts of releases that its estimates have, where it is equal to some
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -20,7 +22,8 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
-from tasks.top_down.declared.description import LEAVES_FILE, MEASUREMENTS, SETTINGS_FILE
+from tasks.top_down.declared.description import EQUAL_COLUMNS, EQUAL_FILE, LEAVES_FILE, MEASUREMENTS, SETTINGS_FILE
+from tasks.top_down.declared.equal import Counts
 from tasks.top_down.declared.public_tables import PublicTables, without_folders
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.release.description import UNREADABLE
@@ -40,10 +43,14 @@ class Measurements(NamedTuple):
 def write_public(staged: Path, run: str, mark: MarkName | None, public: PublicTables) -> None:
     """Write what describes the measurements of a run."""
     content = {"run": run, **mark_facts(mark), **asdict(public.published())}
-    leaves = content.pop("leaves")
+    leaves, equal = content.pop("leaves"), content.pop("equal")
     with release_file(staged, SETTINGS_FILE) as draft:
         draft.write_text(json.dumps(content) + "\n")
     write_table(staged, LEAVES_FILE, pa.table({name: pa.array(values) for name, values in leaves.items()}))
+    if equal:
+        rows = [(at, *row) for at, counts in enumerate(equal) for row in counts]
+        columns = zip(EQUAL_COLUMNS, np.array(rows, np.int64).reshape(-1, len(EQUAL_COLUMNS)).T, strict=True)
+        write_table(staged, EQUAL_FILE, pa.table(dict(columns)))
 
 
 def release_of(folder: Path) -> Path | None:
@@ -67,10 +74,24 @@ def read_measurements(folder: Path, declaration: str | None = None) -> Measureme
             {str(name): str(digest) for name, digest in content["digests"].items()},
         )
         raw = dict(json.loads(public.text))
+        public = replace(public, equal=_read_equal(folder, len(raw.get("equal", ()))))
         found = Measurements(folder.resolve(), str(content["run"]), mark_in(content), public)
     except UNREADABLE as error:
         raise Refused(f"{folder / MEASUREMENTS}: no measurements of a declaration ({type(error).__name__})") from None
     return found if declaration is None else found._replace(public=_with_passes(public, raw, declaration))
+
+
+def _read_equal(folder: Path, number: int) -> tuple[Counts, ...]:
+    """Return the counts of releases, of each equality. Raises one of UNREADABLE."""
+    if not number:
+        return ()
+    table = pq.read_table(path_in(folder, EQUAL_FILE), columns=[*EQUAL_COLUMNS])
+    found: list[list[tuple[int, int, int]]] = [[] for _ in range(number)]
+    for at, *row in zip(*(table[name].to_pylist() for name in EQUAL_COLUMNS), strict=True):
+        if min(map(int, row)) < 0:
+            raise ValueError("a negative number")
+        found[at].append((row[0], row[1], row[2]))
+    return tuple(map(tuple, found))
 
 
 def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) -> PublicTables:
@@ -84,4 +105,4 @@ def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) ->
     text = json.dumps(
         {key: each[key] for key in {**raw, **other} for each in (other if key in FREE else raw,) if key in each}
     )
-    return PublicTables(text, public.leaves, public.totals, public.digests)
+    return replace(public, text=text)

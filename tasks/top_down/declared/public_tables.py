@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
 from tasks.inputs.declarations import beside, read_columns, read_raw
-from tasks.inputs.files import digest_file, unchanged
+from tasks.inputs.files import digest_file, exists, unchanged
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
+from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.declared.shipped import find_declaration
@@ -62,8 +64,10 @@ class PublicTables:
 
     def published(self) -> PublicTables:
         """Return what a release says of the public files: their names, without folders."""
-        digests = {file_name(file): digest for file, digest in self.digests.items()}
-        return replace(self, text=json.dumps(without_folders(json.loads(self.text))), digests=digests)
+        raw = json.loads(self.text)
+        names = published_names(raw)
+        digests = {names[file]: digest for file, digest in self.digests.items()}
+        return replace(self, text=json.dumps(without_folders(raw)), digests=digests)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +102,24 @@ def file_name(file: str) -> str:
     return re.split("[?#]", file)[0].rstrip("/").rpartition("/")[2]
 
 
+def published_names(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name of each file and release of a declaration in a release: a second `declared` is `declared-2`."""
+    names = {part["file"]: file_name(part["file"]) for part in (raw["leaves"], *raw.get("totals", ()))}
+    for release in dict.fromkeys(part["release"] for part in raw.get("equal", ())):
+        name, number = file_name(release), 1
+        while (shown := name if number == 1 else f"{name}-{number}") in names.values():
+            number += 1
+        names[release] = shown
+    return names
+
+
 def without_folders(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return a declaration that names its files, and the releases that it is equal to, as a release does."""
-    found = copy.deepcopy(dict(raw))
+    found, names = copy.deepcopy(dict(raw)), published_names(raw)
     for part in (found["leaves"], *found.get("totals", ())):
-        part["file"] = file_name(part["file"])
+        part["file"] = names[part["file"]]
     for part in found.get("equal", ()):
-        part["release"] = file_name(part["release"])
+        part["release"] = names[part["release"]]
     return found
 
 
@@ -116,11 +131,8 @@ def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
         return None, as_findings(path, faults)
     form = declaration.form
     named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
-    shown = [*named, *dict.fromkeys(each.release for each in form.equal)]
-    if len({file_name(file) for file in shown}) < len(shown):
-        return None, as_findings(
-            path, [Fault("totals", "two files, or releases, have one name, which a release shows: rename one")]
-        )
+    if len({file_name(file) for file in named}) < len(named):
+        return None, as_findings(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
     with unchanged(beside(path, file) for file in named):  # they are read before they are digested
         return _read_tables(path, raw, declaration, named)
 
@@ -214,10 +226,12 @@ def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, lis
     if faults:
         return None, as_findings(path, faults)
     equal = []
-    for each, found in zip(declaration.form.equal, public.equal, strict=True):
+    for at, (each, found) in enumerate(zip(declaration.form.equal, public.equal, strict=True)):
         own = np.zeros((len(order), query_group(declaration.product, each.partition).width), np.int64)
-        for row, coordinate, number in found:
-            own[row, coordinate] = number
+        rows, parts, numbers = np.array(found, np.int64).reshape(-1, 3).T
+        if len(rows) and not (max(rows) < own.shape[0] and max(parts) < own.shape[1]):
+            return None, as_findings(path, [Fault(f"equal.{at}.release", "a count is of no leaf or part")])
+        own[rows, parts] = numbers
         equal.append(own[order])
     figures = Figures(tuple(counts), tuple(totals), tuple(equal))
     bounds, faults = read_bounds(hierarchy, figures)
@@ -264,13 +278,36 @@ def find_faults(name: str) -> tuple[PublicTables | None, Declared | None, list[F
     return public, declared, [*findings, *more]
 
 
-def read_declared(name: str) -> tuple[PublicTables, Declared]:
-    """Return a declaration with its tables. Raises Refused with all findings, each with its key."""
+def read_declared(name: str, run: RunDirectory | None = None) -> tuple[PublicTables, Declared]:
+    """Return a declaration with its tables. Raises Refused with all findings, each with its key.
+
+    run: one that goes on with the tables that it began with where some of their files are gone, and none is changed.
+    """
+    if run is not None and (kept := _kept(run, find_declaration(name))):
+        return kept, declared_of(run)
     public, declared, findings = find_faults(name)
     if public is None or declared is None:
         named = (f"{found.file} {found.column}".rstrip() + f": {found.rule}" for found in findings)
         raise Refused("the declaration does not pass: " + "; ".join(named))
     return public, declared
+
+
+def _kept(run: RunDirectory, path: str) -> PublicTables | None:
+    """Return what a run keeps of a declaration of whose files some are gone; None where none is, or one is changed."""
+    if not (run / PUBLIC).exists():
+        return None
+    kept = load_object(run / PUBLIC, PublicTables)
+    raw, there = json.loads(kept.text), exists(path)
+    if there and read_raw(path) != raw:
+        return None
+    releases, gone = {each["release"] for each in raw.get("equal", ())}, not there
+    for file, digest in kept.digests.items():
+        place, is_release = beside(path, file), file in releases
+        if not exists(f"{place}/{MANIFEST}" if is_release else place):
+            gone = True
+        elif digest != (release_digest(Path(place)) if is_release else digest_file(place)):
+            return None
+    return kept if gone else None
 
 
 def declared_of(run: RunDirectory) -> Declared:

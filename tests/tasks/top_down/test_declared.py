@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from declarations import BASE, LEAVES, changed
+from declarations import BASE, LEAVES, changed, declared, exactly
 from dhca_inputs import HERE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -37,6 +37,7 @@ from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import digest_file
 from tasks.inputs.findings import read_findings
 from tasks.lifecycle.check_tables import check_tables
+from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.reservation import Charging
@@ -200,6 +201,39 @@ def test_without_a_declared_total_adding_a_record_is_covered_at_half_the_budget_
         if row.query == "total"
     )
     assert pd.read_parquet(staged / "parquet/nation.parquet")["COUNT"].sum() == nation  # no excess
+
+
+DWELLINGS = {"partition": "dwelling", "columns": ["homes", "institutions"]}
+
+
+@pytest.mark.parametrize(
+    ("counts", "within"),
+    [
+        (exactly("dwelling*sex", 4), "zone and its dwelling and its sex"),
+        (exactly("sex", 2), "zone and its sex"),
+        (exactly("total", 1) | {"least": [3], "most": [3]}, "zone"),
+        (DWELLINGS | {"least": [0, 2], "most": ["", 2]}, "zone and its dwelling"),
+        (DWELLINGS | {"columns": ["", "homes"], "least": [1, 1], "most": [1, 1]}, "zone and its dwelling"),
+        (DWELLINGS | {"least": [1, 1], "most": [2, 9]}, ""),
+        (DWELLINGS | {"columns": ["homes", ""], "least": [0, 2], "most": ["", 2]}, ""),
+    ],
+)
+def test_counts_that_say_the_number_of_records_are_declared_totals(counts: dict[str, Any], within: str) -> None:
+    """Nobody can be added to such a part, or replaced by one of another: no such claim is made, even of some parts."""
+    relations = planned_spend(declared(changed(lambda raw: raw.update(totals=[], counts=[counts])))).relations
+    figures = {each.key: each.figure for each in relations}
+    if not within:
+        assert figures == {"replaced": 2, "added_or_removed": 1}
+        return
+    assert figures == {"replaced_within": 2, "added_or_removed": None, "moved": None}
+    unchanged = "all declared figures unchanged"
+    assert relations[0].sentence == f"a person replaced by another of its {within}, {unchanged}"
+    assert relations[2].sentence == f"a person replaced by one of another {within.replace(' and its ', ' or ')}"
+
+
+def test_a_count_of_records_next_to_totals_narrows_the_relation() -> None:
+    found = planned_spend(declared(changed(lambda raw: raw.update(counts=[exactly("sex", 2)])))).relations
+    assert found[0].sentence.startswith("a person replaced by another of its region and its zone and its sex,")
 
 
 def test_a_declaration_that_asks_the_cells_alone_is_estimated(tmp_path: Path) -> None:
@@ -681,6 +715,120 @@ def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_t
     (first / "manifest.json").write_text(json.dumps(manifest))
     (first / "zone.csv").write_text("changed")
     assert "not whole" in find_faults(declaration)[2][0].rule
+
+
+def write_second(folder: Path, releases: dict[str, str], **more: Any) -> tuple[str, str]:
+    """Write a declaration whose estimates have counts of releases, by partition."""
+    equal = [{"partition": name, "release": release} for name, release in releases.items()]
+    return write(folder, changed(lambda raw: raw.update({"counts": [], "totals": [], "equal": equal, **more})))
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """A release, in a folder of the second declaration."""
+    (tmp_path / "a").mkdir(mode=0o700)
+    _, staged = run_at(tmp_path / "a", *write(tmp_path / "a"))
+    (tmp_path / "b").mkdir(mode=0o700)
+    return Path(shutil.copytree(staged, tmp_path / "b/x/declared"))
+
+
+@pytest.mark.parametrize("wrong", [-1, None, 1.5, 1 << 31])
+def test_equality_is_with_whole_numbers_alone(first: Path, wrong: Any) -> None:
+    """What no table can have is refused before the charge; a run could never end."""
+    table = pq.read_table(path := first / "parquet/zone.parquet")
+    counts = [wrong, *table["COUNT"].to_pylist()[1:]]
+    at = table.column_names.index("COUNT")
+    pq.write_table(table.set_column(at, "COUNT", pa.array(counts)), path)
+    manifest = json.loads((first / "manifest.json").read_text())
+    manifest["files"]["parquet/zone.parquet"] = file_digest(path)
+    (first / "manifest.json").write_text(json.dumps(manifest))
+    declaration, _ = write_second(first.parent.parent, {"dwelling": "x/declared"})
+    (found,) = find_faults(declaration)[2]
+    assert (found.column, "other than whole numbers" in found.rule) == ("equal.0.release", True)
+
+
+def test_a_release_names_two_releases_apart_without_their_folders_and_is_estimated_again(first: Path) -> None:
+    folder = first.parent.parent
+    shutil.copytree(first, folder / "y/declared")
+    releases = {"dwelling": str(first), "sex": str(folder / "y/declared")}
+    _, staged = run_at(folder, *write_second(folder, releases))
+    manifest = read_manifest(staged)
+    assert set(manifest["public_files"]) == {"zones.csv", "declared", "declared-2"}
+    assert [each["release"] for each in manifest["declaration"]["equal"]] == ["declared", "declared-2"]
+    assert "that declared-2 has published" in " ".join(manifest["declared_unchanged"])
+    for path in staged.rglob("*"):
+        assert path.is_dir() or str(folder).encode() not in path.read_bytes()
+    found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
+    assert [each for each in found if each.faults] == []
+    again = estimate_again(folder / "estimate", staged)
+    for level in COLUMNS:
+        assert (again / f"{level}.csv").read_bytes() == (staged / f"{level}.csv").read_bytes()
+    assert set(read_manifest(again)["public_files"]) == {"zones.csv", "declared", "declared-2"}
+    path = staged / "measurements/equal.parquet"
+    table = pq.read_table(path)
+    for name, wrong in (("NUMBER", -1), ("LEAF", 99), ("PART", 2), ("EQUAL", 2)):
+        at = table.column_names.index(name)
+        pq.write_table(table.set_column(at, name, pa.array([wrong, *table[name].to_pylist()[1:]])), path)
+        with pytest.raises(Refused):
+            open_measurements(read_measurements(staged), folder / f"estimate/{name}", HERE)
+
+
+def test_a_release_that_changes_while_it_is_read_is_refused(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declaration, _ = write_second(first.parent.parent, {"dwelling": "x/declared"})
+    read = pq.read_table
+
+    def replaced(path: Path, **options: Any) -> pa.Table:
+        table = read(path, **options)
+        pq.write_table(read(path).slice(1), path)
+        return table
+
+    monkeypatch.setattr(pq, "read_table", replaced)
+    assert "changed while it was read" in find_faults(declaration)[2][0].rule
+
+
+def test_one_table_of_a_release_is_read_and_chosen_where_several_fit(first: Path) -> None:
+    folder = first.parent.parent
+    (folder / "districts.csv").write_text("key,region,district\n1,1,10\n2,1,9\n3,2,9\n")
+    coarser = {"levels": BASE["levels"][:3], "leaves": {"file": "districts.csv", "key": "key"}}
+    found = {}
+    for table in ("", "district", "zone", "nation", "parish"):
+        equal = [{"partition": "dwelling", "release": "x/declared", **({"table": table} if table else {})}]
+        declaration, _ = write_second(folder, {}, **coarser, equal=equal)
+        public, _, findings = find_faults(declaration)
+        found[table] = public.equal if public else findings[0].rule
+    assert found[""].endswith("has several: say which, as table = district, zone")
+    assert found["district"] == found["zone"] != ()
+    assert found["nation"].endswith("has no such table nation")
+    assert found["parish"].endswith("has no such table parish")
+
+
+def test_a_run_goes_on_when_its_public_files_are_gone_and_not_when_they_are_changed(first: Path) -> None:
+    folder = first.parent.parent
+    declaration, data = write_second(folder, {"dwelling": "x/declared"})
+    run, _ = run_at(folder, declaration, data)
+    settings = DeclaredSettings.new(
+        data=data, declaration=declaration, out=str(folder / "out"), state=str(folder), run_id=run.id
+    )
+    public, digest = read_declared(declaration)[0], settings.configuration_digest()
+    shutil.rmtree(first)
+    with pytest.raises(Refused, match=r"equal\.0\.release"):
+        read_declared(declaration)
+    assert read_declared(declaration, run)[0] == public
+    assert settings.configuration_digest() == digest
+    assert check(settings)
+    zones = (folder / "zones.csv").read_text()
+    (folder / "zones.csv").write_text(zones.replace("a1", "a0"))
+    with pytest.raises(Refused, match=r"equal\.0\.release"):
+        read_declared(declaration, run)
+    (folder / "zones.csv").unlink()
+    assert read_declared(declaration, run)[0] == public
+    other, _ = write_second(folder, {"sex": "x/declared"})
+    assert other == declaration
+    (folder / "zones.csv").unlink()
+    with pytest.raises(Refused):
+        read_declared(declaration, run)
+    Path(declaration).unlink()
+    assert read_declared(declaration, run)[0] == public
 
 
 def test_synthetic_records_meet_counts_that_cross(tmp_path: Path) -> None:
