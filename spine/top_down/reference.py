@@ -190,7 +190,11 @@ def range_of_total(leaves: Leaves, sets: BoolArray) -> tuple[int, int] | None:
     """
     _, rows, low, high = leaf_rows(leaves, sets, 1)
     upper = np.where(leaves.allowed.T.ravel(), np.inf, 0.0)
-    rows, low, high = sp.vstack([rows, np.ones((1, len(upper)))]), np.append(low, 0), np.append(high, LARGEST_COUNT)
+    rows, low, high = (
+        sp.vstack([rows, sp.csr_array(np.ones((1, len(upper))))]),
+        np.append(low, 0),
+        np.append(high, LARGEST_COUNT),
+    )
     found = []
     for sign in (1.0, -1.0):
         solution = milp(
@@ -228,7 +232,9 @@ def _best_found(cost: FloatArray, gap: float = 1e-4, **program: Any) -> FloatArr
 
     Nothing depends on time: a run that is resumed finds the same point. gap: the relative one; 1e-4 is HiGHS's own.
     """
-    for costs, options in ((cost, {"mip_rel_gap": gap, "node_limit": NODES}), (cost * 0, {})):
+    limited: Any = {"mip_rel_gap": gap, "node_limit": NODES}
+    unlimited: Any = {}
+    for costs, options in ((cost, limited), (cost * 0, unlimited)):
         if (x := milp(costs, **program, options=options).x) is not None:
             return np.asarray(x)
     return None
