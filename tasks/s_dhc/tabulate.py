@@ -127,7 +127,7 @@ def _tabulate_bucket(run: RunDirectory, bucket: int) -> None:
     plan = plan_of(run)
     persons, units, geo = (rows_of(run, kind, bucket) for kind in (PERSONS, UNITS, GEO))
     tau = [plan.configuration.tau[table.name] if plan.truncated else UNTRUNCATED for table in OF_PERSONS]
-    order_by_hash(persons, min(tau))
+    order_by_hash(persons, tau)
     counts = np.zeros((len(plan.configuration.all_states), GROUPS, ALL_CELLS), np.int64)
     faults = np.zeros(len(RULES), np.int64)
     join_and_count(
