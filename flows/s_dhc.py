@@ -1,6 +1,6 @@
 """The stages of the Supplemental DHC: from persons, units and geo to eleven tables, estimates and averages.
 
-encode -> tabulate -> reserve budget -> measure -> averages -> posterior -> release -> commit
+encode -> tabulate -> reserve budget -> measure -> averages -> release -> commit
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from tasks.inputs.marks import read_mark
 from tasks.s_dhc.averages import find_averages
 from tasks.s_dhc.encode import encode, open_sources
 from tasks.s_dhc.measure import measure, precheck_budget, reserve_budget
-from tasks.s_dhc.posterior import find_posteriors
 from tasks.s_dhc.release import stage_release
 from tasks.s_dhc.run import TABULATED, keep_plan
 from tasks.s_dhc.tabulate import tabulate
@@ -40,6 +39,5 @@ def stages(run: Runner[SDhcSettings]) -> Path:
     run.reserve(reserve_budget, given=tabulated, charge=plan.configuration.spend, states=states).result()
     run.do("measure", measure, workers=workers)
     run.do("averages", find_averages, workers=workers)
-    run.do("posterior", find_posteriors, workers=workers)
     run.do("release", stage_release, workers=workers, staged=run.staged)
     return run.commit()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, log, sqrt
 
 import numpy as np
@@ -46,6 +47,7 @@ class Lattice:
         return self.step**2 * moment(self.chances)
 
 
+@lru_cache(maxsize=64)  # the laws of a table's or an average's rows
 def lattice(law: Law, draws: int = 1) -> Lattice:
     """Return the density of a sum of independent draws, rounded where it would be too long."""
     if isinstance(law, DiscreteGaussian) and law.sigma_squared >= SMOOTH:

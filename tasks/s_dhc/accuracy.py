@@ -14,7 +14,7 @@ from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import Authorization
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.s_dhc.averages import levels_of, ratio_columns, sums_of
+from tasks.s_dhc.averages import average_columns, levels_of
 from tasks.s_dhc.estimates import estimate_all
 from tasks.s_dhc.measure import Answers, noisy_answers
 from tasks.s_dhc.release import places_of
@@ -58,7 +58,7 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tupl
         noisy = noisy_answers(plan, exact, RunSecret.generate(), given)
         found = estimate_all(plan, noisy)
         for each in plan.configuration.queries():
-            table, key = each.table.name, each.query.name.rpartition("/")[2]
+            table, key = each.table.name, each.key
             places = places_of(plan, each.region_type)
             true = exact[each.query.name][places]
             margin = margin_of_error(plan.law(each))
@@ -85,12 +85,13 @@ def _add_averages(
     plan = plan_of(run)
     for average, *queries in levels_of(plan):
         places = places_of(plan, queries[0].region_type)
-        columns = ratio_columns(plan, average, queries, [noisy[each.query.name][places] for each in queries])
-        above, below = sums_of(average, [exact[each.query.name][places] for each in queries])
+        columns = average_columns(plan, average, queries, [noisy[each.query.name][places] for each in queries])
+        rows = average.rows([exact[each.query.name][places] for each in queries])
+        above, below = np.array([row[1:] for row in rows]).T
         there = below > 0
         ratio = above[there] / below[there]
         low, high = (np.array(columns[name])[there] for name in ("LOW", "HIGH"))
-        of = errors[average.name, queries[0].query.name.rpartition("/")[2], "average"]
+        of = errors[average.name, queries[0].key, "average"]
         of.sizes.append(np.abs((low + high) / 2 - ratio))
         of.held.append((low <= ratio) & (ratio <= high))
         of.margin = float(((high - low) / 2).mean()) if there.any() else 0.0

@@ -1,16 +1,18 @@
-"""Averages: ratios of noisy counts with exact confidence sets, and of least-squares estimates with Fieller's."""
+"""Averages and posteriors of a release, from noisy counts alone: a piece of work for each query, or pair of queries.
+
+Averages are ratios of noisy counts with exact confidence sets, and of least-squares estimates with Fieller's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from privacy.estimation.densities import lattice
 from privacy.estimation.ratio_sets import NoisyRatio, normal_interval
@@ -18,20 +20,39 @@ from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import TableQuery
-from tasks.s_dhc.estimates import QUANTILES, Estimated, Found, estimate_all, write_estimates
-from tasks.s_dhc.release import keys_of, keys_table, places_of, write_table
+from tasks.s_dhc.estimates import QUANTILES, Found, estimate_all, write_estimates
+from tasks.s_dhc.posterior import Columns, count_posteriors, ratio_posteriors
+from tasks.s_dhc.release import keys_table, places_of, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
-from tasks.s_dhc.tables import AVERAGES, Average
+from tasks.s_dhc.tables import AVERAGES, WITH_SUMS, Average, Counts
 
 ALPHAS = {"": Fraction(1, 20), "90": Fraction(1, 10)}
-Columns = dict[str, list[Any]]
 
 
-def find_averages(run: RunDirectory, workers: Workers) -> None:
-    """Compute the averages of every level, a piece each: noisy/averages."""
-    plan = plan_of(run)
-    if plan.estimates:
-        workers.map("averages", run, find_averages_of, [(number,) for number in range(len(levels_of(plan)))])
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a file, from the answers of one query or the average of two. compute: returns their columns."""
+
+    file: str
+    cells: Iterable[str]
+    queries: tuple[TableQuery, ...]
+    compute: Callable[[Counts], Columns]
+    average: Average | None = None
+
+
+def parts_of(plan: Plan) -> Iterator[Part]:
+    """Yield the parts of all files."""
+    levels = levels_of(plan)
+    for average, *queries in levels:
+        compute = partial(average_columns, plan, average, queries)
+        yield Part(f"averages/{average.name}", average.cells, tuple(queries), compute, average)
+    for query in plan.configuration.queries():
+        if cells := WITH_SUMS.get(query.table.name):
+            compute = partial(count_posteriors, cells, plan.law(query))
+            yield Part(f"estimates/posterior/{query.table.name}", cells, (query,), compute)
+    for average, *queries in levels:
+        compute = partial(ratio_posteriors, plan, average, queries)
+        yield Part(f"estimates/posterior/{average.name}", average.cells, tuple(queries), compute)
 
 
 def levels_of(plan: Plan) -> list[tuple[Average, TableQuery, TableQuery]]:
@@ -46,77 +67,48 @@ def levels_of(plan: Plan) -> list[tuple[Average, TableQuery, TableQuery]]:
     ]
 
 
-def find_averages_of(run: RunDirectory, number: int) -> None:
-    """Compute the averages of one level on a worker: noisy/averages/NUMBER."""
+def find_averages(run: RunDirectory, workers: Workers) -> None:
+    """Compute the averages and posteriors, a piece for each part: noisy/averages."""
+    plan = plan_of(run)
+    if plan.estimates:
+        workers.map("averages", run, find_part, [(number,) for number, _ in enumerate(parts_of(plan))])
+
+
+def find_part(run: RunDirectory, number: int) -> None:
+    """Compute one part on a worker: noisy/averages/NUMBER."""
     path = run / f"noisy/averages/{number:02d}"
-    unless_done(path, lambda: save_object(path, _averages_of(run, number)))
+    unless_done(path, lambda: save_object(path, _columns(run, number)))
 
 
-def _averages_of(run: RunDirectory, number: int) -> Columns:
+def _columns(run: RunDirectory, number: int) -> Columns:
     plan, answers = plan_of(run), answers_of(run)
-    average, above, below = levels_of(plan)[number]
-    places = places_of(plan, above.region_type)
-    counts = answers[above.query.name][places], answers[below.query.name][places]
-    return ratio_columns(plan, average, (above, below), counts)
+    part = list(parts_of(plan))[number]
+    return part.compute([answers[each.query.name][places_of(plan, each.region_type)] for each in part.queries])
 
 
-def ratio_columns(
-    plan: Plan, average: Average, queries: Sequence[TableQuery], counts: Sequence[NDArray[np.int64]]
-) -> Columns:
+def average_columns(plan: Plan, average: Average, queries: Sequence[TableQuery], counts: Counts) -> Columns:
     """Return the columns of an average's rows, regions x codes x cells: counts, ratio and intervals."""
-    laws = [plan.law(query) for query in queries]
-    ends = [f"{end}{level}" for level in ALPHAS for end in ("LOW", "HIGH", "SAID")]
-    names = ("NUMERATOR", "DENOMINATOR", "RATIO", *ends)
-    columns: Columns = {name: [] for name in names}
-    most = queries[0].query.tau or 0
-    sums = sums_of(average, counts)
-    codes = average.cells_of_rows(counts[0])
-    for code, numerator, denominator in zip(codes, sums[0].tolist(), sums[1].tolist(), strict=True):
-        of = average.cells[code]
-        least = average.lowest(code) if plan.configuration.household_rules == "error" else 0
-        above, below = lattice_of(laws[0], len(of[1])), lattice_of(laws[1], len(of[2]))
-        noisy = NoisyRatio(numerator, denominator, above, below, min(least, most), most)
+    columns: Columns = defaultdict(list)
+    for code, numerator, denominator in average.rows(counts):
+        _, *of = average.cells[code]
+        above, below = (lattice(plan.law(query), len(cells)) for query, cells in zip(queries, of, strict=True))
+        low, high = _range(plan, average, code, queries)
+        noisy = NoisyRatio(numerator, denominator, above, below, low, high)
         columns["NUMERATOR"].append(numerator)
         columns["DENOMINATOR"].append(denominator)
-        columns["RATIO"].append(nearest_ratio(numerator, denominator, min(least, most), most))
+        columns["RATIO"].append(nearest_ratio(numerator, denominator, low, high))
         for level, alpha in ALPHAS.items():
             interval = noisy.interval(alpha)
             columns[f"LOW{level}"].append(float(interval.low))
             columns[f"HIGH{level}"].append(float(interval.high))
             columns[f"SAID{level}"].append(interval.said)
-    return columns
+    return dict(columns)
 
 
-def sums_of(average: Average, counts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the counts above and below of an average's rows, from those of its tables: regions x codes x cells."""
-    above, below = (
-        np.stack([each[:, :, list(cells)].sum(axis=2) for cells in of], axis=2).ravel()
-        for each, of in zip(counts, zip(*(cells for _, *cells in average.cells.values()), strict=True), strict=True)
-    )
-    return above, below
-
-
-lattice_of = lru_cache(maxsize=64)(lattice)  # the laws of a level, for each of its rows
-
-
-def write_averages_and_estimates(run: RunDirectory, out: Path) -> None:
-    """Write OUT/estimates and OUT/averages."""
-    plan = plan_of(run)
-    found = estimate_all(plan, answers_of(run))
-    write_estimates(plan, out, found)
-    for average in AVERAGES:
-        parts = []
-        for number, (of, above, below) in enumerate(levels_of(plan)):
-            if of is not average:
-                continue
-            columns = load_object(run / f"noisy/averages/{number:02d}", Columns)
-            ids, codes = keys_of(plan, above)
-            keys = keys_table(above.region_type, ids, codes, f"{average.name}_DATA_CELL", list(average.cells))
-            parts.append({**keys, **_typed(columns), **_typed(_estimates(plan, average, above, below, found))})
-        if parts:
-            table = pa.concat_tables(map(pa.table, parts))
-            kept = [name for name in table.column_names if not table[name].null_count]  # none of tables not estimated
-            write_table(out, f"averages/{average.name}", table.select(kept), everything=True)
+def _range(plan: Plan, average: Average, code: str, queries: Sequence[TableQuery]) -> tuple[int, int]:
+    """Return what an average can be in a row."""
+    most = queries[0].query.tau or 0
+    return min(average.lowest(code) if plan.configuration.household_rules == "error" else 0, most), most
 
 
 def nearest_ratio(numerator: float, denominator: float, low: int, high: int) -> float:
@@ -126,33 +118,37 @@ def nearest_ratio(numerator: float, denominator: float, low: int, high: int) -> 
     return round(min(max(numerator / denominator, low), high), 3)
 
 
-def _typed(columns: Columns) -> dict[str, pa.Array]:
-    kinds = {"NUMERATOR": pa.int64(), "DENOMINATOR": pa.int64(), "SAID": pa.string(), "SAID90": pa.string()}
-    return {name: pa.array(values, kinds.get(name, pa.float64())) for name, values in columns.items()}
+def write_averages_and_estimates(run: RunDirectory, out: Path) -> None:
+    """Write OUT/estimates and OUT/averages."""
+    plan = plan_of(run)
+    found = estimate_all(plan, answers_of(run))
+    write_estimates(plan, out, found)
+    tables = defaultdict(list)
+    for number, part in enumerate(parts_of(plan)):
+        columns = load_object(run / f"noisy/averages/{number:02d}", Columns)
+        if part.average is not None:
+            columns |= _estimates(plan, part.average, part.queries, found)
+        name = f"{part.file.rpartition('/')[2]}_DATA_CELL"
+        tables[part.file].append(pa.table({**keys_table(plan, part.queries[0], name, part.cells), **columns}))
+    for file, parts in tables.items():
+        table = pa.concat_tables(parts, promote_options="default")
+        kept = [name for name in table.column_names if not table[name].null_count]  # none of tables not estimated
+        write_table(out, file, table.select(kept), everything=True)
 
 
-def _estimates(plan: Plan, average: Average, above: TableQuery, below: TableQuery, found: Found) -> Columns:
-    """Return the ratios of least-squares estimates with their intervals; without a value where there are none."""
-    each = [found.get((query.table.name, query.query.name.rpartition("/")[2])) for query in (above, below)]
+def _estimates(plan: Plan, average: Average, queries: Sequence[TableQuery], found: Found) -> Columns:
+    """Return the ratios of least-squares estimates with their intervals; none where a table is not estimated."""
+    each = [found.get((query.table.name, query.key)) for query in queries]
+    there = [one for one in each if one is not None]
+    if len(there) < len(each):
+        return {}
     columns: Columns = {"ESTIMATE": [], "ESTIMATE_LOW": [], "ESTIMATE_HIGH": []}
-    ids, iterations = keys_of(plan, above)
-    for region in range(len(ids)):
-        for iteration in range(len(iterations)):
-            for code, of in average.cells.items():
-                least = average.lowest(code) if plan.configuration.household_rules == "error" else 0
-                values = _estimated_ratio(each, of, (region, iteration), least, above.query.tau or 0)
-                for name, value in zip(columns, values, strict=True):
-                    columns[name].append(value)
+    for code, numerator, denominator in average.rows([one.counts for one in there]):
+        _, *of = average.cells[code]
+        above, below = (one.variance(cells) for one, cells in zip(there, of, strict=True))
+        low, high = _range(plan, average, code, queries)
+        ends = normal_interval(numerator, denominator, (above, below), QUANTILES["MOE"], low, high)
+        ratios = (nearest_ratio(numerator, denominator, low, high), *(round(float(end), 3) for end in ends))
+        for name, value in zip(columns, ratios, strict=True):
+            columns[name].append(value)
     return columns
-
-
-def _estimated_ratio(
-    each: Sequence[Estimated | None], of: tuple[str, tuple[int, ...], tuple[int, ...]], where: tuple[int, int],
-    least: int, most: int,
-) -> tuple[float | None, float | None, float | None]:  # fmt: skip
-    if each[0] is None or each[1] is None:
-        return None, None, None
-    counts = [float(one.counts[where][list(cells)].sum()) for one, cells in zip(each, of[1:], strict=True) if one]
-    above, below = (one.variance(cells) for one, cells in zip(each, of[1:], strict=True) if one)
-    low, high = normal_interval(counts[0], counts[1], (above, below), QUANTILES["MOE"], min(least, most), most)
-    return nearest_ratio(counts[0], counts[1], min(least, most), most), round(low, 3), round(high, 3)

@@ -5,7 +5,6 @@ Import it only where there is much to do: numba takes half a second, and the fir
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -26,40 +25,13 @@ from tasks.s_dhc.tables import (
     UNIT_SHAPE,
 )
 
-
-class Fault(IntEnum):
-    """What may be wrong with rows once the files are joined; each counts rows. Rules in words: tabulate.py."""
-
-    UNIT_TWICE = 0
-    GEO_TWICE = 1
-    UNIT_NOT_IN_GEO = 2
-    GEO_NOT_IN_UNITS = 3
-    PERSON_NOT_IN_UNITS = 4
-    UNIT_TYPE = 5
-    PERSON_TYPE = 6
-    QUARTERS_RELATION = 7
-    HOUSEHOLDERS = 8
-    COUPLES = 9
-    EMPTY_RECODES = 10
-    HOUSEHOLDER_RACE = 11
-    HOUSEHOLDER_HISPANIC = 12
-    PERSON_WITHOUT_CELL = 13
-    UNIT_WITHOUT_CELL = 14
-    RECODE_HHT = 15
-    RECODE_HHT2 = 16
-    RECODE_CPLT = 17
-    RECODE_POPULATION = 18
-    RECODE_FAMILY = 19
-    LEFT_OUT_UNITS = 20
-    LEFT_OUT_PERSONS = 21
-
-
+# The faults of rows once the files are joined, in the order of tabulate.RULES, which says them in words.
 (
     UNIT_TWICE, GEO_TWICE, UNIT_NOT_IN_GEO, GEO_NOT_IN_UNITS, PERSON_NOT_IN_UNITS, UNIT_TYPE, PERSON_TYPE,
     QUARTERS_RELATION, HOUSEHOLDERS, COUPLES, EMPTY_RECODES, HOUSEHOLDER_RACE, HOUSEHOLDER_HISPANIC,
     PERSON_WITHOUT_CELL, UNIT_WITHOUT_CELL, RECODE_HHT, RECODE_HHT2, RECODE_CPLT, RECODE_POPULATION, RECODE_FAMILY,
     LEFT_OUT_UNITS, LEFT_OUT_PERSONS,
-) = (int(fault) for fault in Fault)  # fmt: skip  # numba takes no enums
+) = range(22)  # fmt: skip
 
 PERSON_BITS, UNIT_BITS, GEO_BITS = (np.uint64(kind.bits) for kind in (PERSONS, UNITS, GEO))
 AGE_GROUPS = (np.searchsorted(AGE_STARTS, np.arange(116), "right") - 1).astype(np.int64)
@@ -90,7 +62,7 @@ def join_and_count(
     persons, units, geo: rows of records.py, sorted by housing unit; the persons of a unit in the order in which
     truncation keeps them. state_of: the place of a state in the run by its FIPS code, -1 outside.
     cell_of_person, cell_of_unit: of tables.py. tau, own_race: by table of persons. counts: states x GROUPS x cells and
-    faults: by Fault; filled.
+    faults: rows with each fault; filled.
     """
     p, g = 0, 0
     kept = np.zeros(len(tau), np.int64)

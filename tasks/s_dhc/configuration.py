@@ -46,6 +46,11 @@ class TableQuery:
         """Its iteration codes."""
         return LEVELS[self.level]
 
+    @property
+    def key(self) -> str:
+        """Its key in config.json, as `state_A-G`."""
+        return self.query.name.rpartition("/")[2]
+
 
 @dataclass(frozen=True)
 class Configuration:

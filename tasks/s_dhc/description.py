@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,13 @@ from tasks.s_dhc.tables import (
     AVERAGES,
     ITERATIONS,
     LEVELS,
-    MEASURED,
     PUBLISHED,
-    SUMS,
     WITH_SUMS,
+    Average,
     PublishedTable,
+    words_of_sums,
 )
+from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
 TYPE, ID = REGION
 REGION_COLUMNS = (
@@ -78,8 +79,9 @@ def _interval(level: str, unit: str) -> tuple[Column, ...]:
     )
 
 
-def averages_columns(unit: str) -> tuple[Column, ...]:
+def averages_columns(average: Average) -> tuple[Column, ...]:
     """Return the columns of a table of averages after its keys."""
+    unit = f"persons per {'family' if average.name == 'PH5' else 'household'}"
     return (
         Column("NUMERATOR", "persons", "the noisy count above", type="integer"),
         Column("DENOMINATOR", "units", "the noisy count below", type="integer"),
@@ -92,99 +94,65 @@ def averages_columns(unit: str) -> tuple[Column, ...]:
     )
 
 
-def _table(published: PublishedTable) -> Table:
-    unit = published.of.counts if published.of.counts == "persons" else "housing units"
-    cells = Column(
-        published.column,
-        "code",
-        "the cell",
-        published.words,
-        title="Cell",
-        frame="cell",
-        labels=True,
-    )
-    codes = (ITERATION,) if published.of.levels != ("*",) else ()
-    keys = (*REGION_COLUMNS, *codes, cells)
-    name = published.name
+def _table(
+    path: str,
+    title: str,
+    words: Mapping[str, str],
+    columns: Sequence[Column],
+    *,
+    coded: bool = True,
+    cell: str = "cell",
+    counts: bool = False,
+    dependent: bool = False,
+) -> Table:
+    """Return a table of the release: keys, then columns. words: of cells, by code. coded: whether it has iterations."""
+    code = f"{path.rpartition('/')[2].upper()}_DATA_CELL"
+    cells = Column(code, "code", f"the {cell}", words, title=cell.capitalize(), frame="cell", labels=True)
+    iteration = replace(ITERATION, overlap=counts or dependent)
+    keys = (*REGION_COLUMNS, *(iteration,) * coded, cells)
+    key = tuple(column.name for column in keys)
     return Table(
-        f"{name}: {published.title}",
-        (*keys, *(replace(column, unit=column.unit or unit) for column in (COUNT, *NOISE))),
-        text=f"{name}/{name}.csv",
-        parquet=f"{name}/{name}.parquet",
-        key=tuple(column.name for column in keys),
-        counts=True,
+        title,
+        (*keys, *columns),
+        text=f"{path}.csv",
+        parquet=f"{path}.parquet",
+        key=key,
+        counts=counts,
+        dependent=dependent,
     )
 
 
-def _estimates(name: str) -> Table:
-    base = next(_table(PUBLISHED[table.name]) for table in MEASURED if table.name == name)
-    keys = tuple(column for column in base.columns if column.name in base.key)
-    unit = base.columns[len(keys)].unit
-    return Table(
-        f"Least-squares estimates of {name}",
-        (*keys, *(replace(column, unit=unit, in_text=True) for column in ESTIMATES)),
-        text=f"estimates/{name}.csv",
-        parquet=f"estimates/{name}.parquet",
-        key=base.key,
-        dependent=True,
-    )
+def _coded(name: str) -> bool:
+    return PUBLISHED[name].of.levels != ("*",)
 
 
-def _averages() -> list[Table]:
-    tables = []
-    for average in AVERAGES:
-        words = {code: of[0] for code, of in average.cells.items()}
-        cells = Column(f"{average.name}_DATA_CELL", "code", "the row", words, title="Row", frame="cell", labels=True)
-        keys = (*REGION_COLUMNS, replace(ITERATION, overlap=False), cells)
-        unit = f"persons per {'family' if average.name == 'PH5' else 'household'}"
-        tables.append(
-            Table(
-                f"{average.name}: {average.title}",
-                (*keys, *averages_columns(unit)),
-                text=f"averages/{average.name}.csv",
-                parquet=f"averages/{average.name}.parquet",
-                key=tuple(column.name for column in keys),
-            )
-        )
-    return tables
+def _in_units(name: str, columns: Sequence[Column]) -> list[Column]:
+    unit = {"units": "housing units"}.get(PUBLISHED[name].of.counts, "persons")
+    return [replace(column, unit=column.unit or unit) for column in columns]
 
 
-def _words(name: str, code: str) -> str:
-    return SUMS[name][code][0] if code in SUMS[name] else PUBLISHED[name].words[code]
-
-
-def _posteriors() -> list[Table]:
-    tables = []
-    for name in (*WITH_SUMS, *(average.name for average in AVERAGES)):
-        average = next((each for each in AVERAGES if each.name == name), None)
-        words = (
-            {code: of[0] for code, of in average.cells.items()}
-            if average
-            else {code: _words(name, code) for code in WITH_SUMS[name]}
-        )
-        cells = Column(f"{name}_DATA_CELL", "code", "the cell", words, title="Cell", frame="cell", labels=True)
-        codes = (
-            () if name in PUBLISHED and PUBLISHED[name].of.levels == ("*",) else (replace(ITERATION, overlap=False),)
-        )
-        keys = (*REGION_COLUMNS, *codes, cells)
-        tables.append(
-            Table(
-                f"Posterior of {name}",
-                (*keys, *(RATIO_POSTERIOR if average else COUNT_POSTERIOR)),
-                text=f"estimates/posterior/{name}.csv",
-                parquet=f"estimates/posterior/{name}.parquet",
-                key=tuple(column.name for column in keys),
-            )
-        )
-    return tables
+def _posterior(name: str, columns: Sequence[Column], words: Mapping[str, str], *, coded: bool) -> Table:
+    return _table(f"estimates/posterior/{name}", f"Posterior of {name}", words, columns, coded=coded)
 
 
 TABLES = (
-    *(_table(published) for published in PUBLISHED.values()),
-    *(_estimates(table.name) for table in MEASURED),
-    *_averages(),
-    *_posteriors(),
-)
+    *(
+        _table(f"{name}/{name}", f"{name}: {each.title}", each.words, _in_units(name, (COUNT, *NOISE)),
+               coded=_coded(name), counts=True)
+        for name, each in PUBLISHED.items()
+    ),
+    *(
+        _table(f"estimates/{name}", f"Least-squares estimates of {name}", PUBLISHED[name].words,
+               _in_units(name, ESTIMATES), coded=_coded(name), dependent=True)
+        for name in TABLES_MEASURED
+    ),
+    *(
+        _table(f"averages/{each.name}", f"{each.name}: {each.title}", each.words, averages_columns(each), cell="row")
+        for each in AVERAGES
+    ),
+    *(_posterior(name, COUNT_POSTERIOR, words_of_sums(name), coded=_coded(name)) for name in WITH_SUMS),
+    *(_posterior(each.name, RATIO_POSTERIOR, each.words, coded=True) for each in AVERAGES),
+)  # fmt: skip
 
 
 def description(manifest: Mapping[str, Any]) -> Description:

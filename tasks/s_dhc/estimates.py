@@ -17,18 +17,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privacy.estimation.linked_tables import Answers, Estimate, Table, estimate
-from tasks.s_dhc.release import keys_of, keys_table, places_of, variance_of, write_table
+from privacy.estimation.linked_tables import Answers, Table, estimate
+from tasks.s_dhc.release import keys_table, places_of, variance_of, write_table
 from tasks.s_dhc.run import Plan
 from tasks.s_dhc.tables import LEVELS, PUBLISHED, TABLES
 
 SAME_PERSONS, SAME_UNITS = ("PH1_num", "PH7", "PH2"), ("PH1_denom", "PH8_denom")
 QUANTILES = {"MOE": 1.96, "MOE90": 1.645}  # of the normal law
-KINDS = {  # the answers of a linked table, and the key that has them where there is more than one code
-    "codes": "state_A-G",
-    "together": "state_*",
-    "nation_codes": "usa_A-G",
-    "nation_together": "usa_*",
+KEYS = {  # of each iteration level: the keys of the answers of linked tables, with what an estimate of each is of
+    "A-G": {"state_A-G": "state codes", "state_*": "state all", "usa_A-G": "nation codes", "usa_*": "nation all"},
+    "H,I": {"state_H,I": "state codes", "usa_H,I": "nation codes"},
 }
 
 
@@ -45,6 +43,7 @@ class Estimated:
 
 
 Found = dict[tuple[str, str], Estimated]  # by table and key
+Measured = Mapping[tuple[str, str], Answers]
 
 
 def linked(plan: Plan) -> list[tuple[str, ...]]:
@@ -61,67 +60,41 @@ def linked(plan: Plan) -> list[tuple[str, ...]]:
 def estimate_all(plan: Plan, answers: Mapping[str, NDArray[np.int64]]) -> Found:
     """Estimate every table that has answers about states, by code where it has codes."""
     measured = {
-        (each.table.name, each.query.name.rpartition("/")[2]): Answers(
+        (each.table.name, each.key): Answers(
             answers[each.query.name][places_of(plan, each.region_type)], variance_of(plan.law(each))
         )
         for each in plan.configuration.queries()
     }
     found: Found = {}
     for names in linked(plan):
-        tables = {name: _table(name, measured) for name in names}
-        able = {name: table for name, table in tables.items() if table is not None}
-        if able:
-            found |= _estimated(estimate(able, len(LEVELS["A-G"])), measured)
+        _add(found, measured, names, "A-G", list(range(len(LEVELS["A-G"]))))
         for code in range(len(LEVELS["H,I"])):
-            of_code = {name: table for name in names if (table := _of_code(name, code, measured)) is not None}
-            if of_code:
-                _add_code(found, estimate(of_code, 1), measured)
+            _add(found, measured, names, "H,I", [code])
     return found
 
 
-def _table(name: str, measured: Mapping[tuple[str, str], Answers]) -> Table | None:
-    """Return the answers about a table, by race and of all; None without the finest ones about states."""
-    answers = {kind: measured.get((name, key)) for kind, key in KINDS.items()}
-    finest = "codes" if "A-G" in TABLES[name].levels else "together"
-    return Table(**answers) if answers[finest] is not None else None
-
-
-def _of_code(name: str, code: int, measured: Mapping[tuple[str, str], Answers]) -> Table | None:
-    """Return the answers about a table for one code of the level H,I; None without answers about states."""
-    states, nation = (measured.get((name, f"{region}_H,I")) for region in ("state", "usa"))
-    if states is None:
-        return None
-    picked = Answers(states.counts[:, [code]], states.variance)
-    return Table(codes=picked, nation_codes=nation and Answers(nation.counts[:, [code]], nation.variance))
-
-
-def _estimated(estimates: Mapping[str, Estimate], measured: Mapping[tuple[str, str], Answers]) -> Found:
-    """Return the estimates of the answers that were measured."""
-    found = {}
-    for name, each in estimates.items():
-        together = each.counts.sum(axis=1, keepdims=True)
-        counts = {"state_A-G": each.counts, "state_*": together}
-        counts |= {
-            key.replace("state", "usa"): of_states.sum(axis=0, keepdims=True) for key, of_states in counts.items()
-        }
-        for key in counts:
+def _add(found: Found, measured: Measured, names: Sequence[str], level: str, codes: list[int]) -> None:
+    """Add the estimates of linked tables for some codes of a level to those of the codes before them."""
+    tables = {name: table for name in names if (table := _table(name, measured, level, codes)) is not None}
+    for name, each in (estimate(tables, len(codes)) if tables else {}).items():
+        for key, of in KEYS[level].items():
             if (name, key) in measured:
-                words = f"{'state' if key.startswith('state') else 'nation'} {'codes' if key.endswith('G') else 'all'}"
-                found[name, key] = Estimated(counts[key], each.covariances[words])
-    return found
+                counts = each.counts.sum(axis=1, keepdims=True) if of.endswith("all") else each.counts
+                counts = counts.sum(axis=0, keepdims=True) if of.startswith("nation") else counts
+                before = [found[name, key].counts] if (name, key) in found else []
+                found[name, key] = Estimated(np.concatenate([*before, counts], axis=1), each.covariances[of])
 
 
-def _add_code(found: Found, estimates: Mapping[str, Estimate], measured: Mapping[tuple[str, str], Answers]) -> None:
-    """Add the estimates of one code of the level H,I to those of the codes before it."""
-    for name, each in estimates.items():
-        for region, words, counts in (
-            ("state", "state codes", each.counts),
-            ("usa", "nation codes", each.counts.sum(axis=0, keepdims=True)),
-        ):
-            key = (name, f"{region}_H,I")
-            if key in measured:
-                before = [found[key].counts] if key in found else []
-                found[key] = Estimated(np.concatenate([*before, counts], axis=1), each.covariances[words])
+def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Table | None:
+    """Return the answers about a table, by code and of all; None without the finest ones about states."""
+    own = {key: answers for key in KEYS[level] if (answers := measured.get((name, key))) is not None}
+    by_code = {
+        kind: Answers(own[key].counts[:, codes], own[key].variance)
+        for kind, key in (("codes", f"state_{level}"), ("nation_codes", f"usa_{level}"))
+        if key in own
+    }
+    table = Table(**by_code, together=own.get("state_*"), nation_together=own.get("usa_*"))
+    return table if (table.codes if level in TABLES[name].levels else table.together) is not None else None
 
 
 def write_estimates(plan: Plan, out: Path, found: Found) -> None:
@@ -130,17 +103,16 @@ def write_estimates(plan: Plan, out: Path, found: Found) -> None:
         published, parts = PUBLISHED[name], []
         cells = list(published.cells)
         for query in plan.configuration.queries():
-            each = found.get((query.table.name, query.query.name.rpartition("/")[2]))
+            each = found.get((query.table.name, query.key))
             if query.table.name != name or each is None:
                 continue
-            ids, codes = keys_of(plan, query)
-            columns = keys_table(query.region_type, ids, codes, published.column, cells)
-            if published.of.levels == ("*",):
-                del columns["ITERATION_CODE"]
+            columns = keys_table(plan, query, published.column, cells)
             rounded = _summed(query.region_type, query.level, len(plan.configuration.states)) / 12  # whole numbers
             deviations = [sqrt(each.variance([cell]) + rounded) for cell in range(len(cells))]
             margins = {
-                column: pa.array([ceil(quantile * deviation) for deviation in deviations] * (len(ids) * len(codes)))
+                column: pa.array(
+                    [ceil(quantile * deviation) for deviation in deviations] * (each.counts.size // len(cells))
+                )
                 for column, quantile in QUANTILES.items()
             }
             parts.append(pa.table({**columns, "COUNT": pa.array(each.counts.ravel()), **margins}))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,8 @@ def write_release(run: RunDirectory, out: Path) -> None:
             write_table(out, f"{table.name}/{table.name}", _sorted(rows, table.column, list(table.cells)))
     if plan.estimates and not truth:
         from tasks.s_dhc.averages import write_averages_and_estimates
-        from tasks.s_dhc.posterior import write_posteriors
 
         write_averages_and_estimates(run, out)
-        write_posteriors(run, out)
     manifest = _manifest(run, plan, truth=truth)
     heading = f"Supplemental DHC, {manifest['where']}"
     tables = [] if truth else [_noise(manifest)]
@@ -111,11 +110,6 @@ def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = Fal
     pq.write_table(table, out / f"{name}.parquet", compression="zstd")
 
 
-def keys_of(plan: Plan, query: TableQuery) -> tuple[list[str], str]:
-    """Return the ids of the regions of a query that are in the run, and its iteration codes."""
-    return ([NATION] if query.region_type == "USA" else list(plan.configuration.states)), query.codes
-
-
 def places_of(plan: Plan, region_type: str) -> NDArray[np.int64]:
     """Return the rows of a query's answer that are in the run."""
     if region_type == "USA":
@@ -124,35 +118,31 @@ def places_of(plan: Plan, region_type: str) -> NDArray[np.int64]:
     return np.array([configuration.all_states.index(state) for state in configuration.states])
 
 
-def keys_table(region_type: str, ids: list[str], codes: str, column: str, cells: list[str]) -> dict[str, pa.Array]:
-    """Return the key columns of rows: regions x codes x cells, in this order."""
-    grid = [(region, code, cell) for region in ids for code in codes for cell in cells]
-    regions, iterations, of_cells = zip(*grid, strict=True)
+def keys_table(plan: Plan, query: TableQuery, column: str, cells: Iterable[str]) -> dict[str, pa.Array]:
+    """Return the key columns of a query's rows: regions that are in the run x codes x cells, in this order."""
+    ids = [NATION] if query.region_type == "USA" else plan.configuration.states
+    regions, iterations, of_cells = zip(*product(ids, query.codes, cells), strict=True)
     return {
         "REGION_ID": pa.array(regions),
-        "REGION_TYPE": pa.array([region_type] * len(grid)),
-        "ITERATION_CODE": pa.array(iterations),
+        "REGION_TYPE": pa.array([query.region_type] * len(regions)),
+        **({"ITERATION_CODE": pa.array(iterations)} if query.table.levels != ("*",) else {}),
         column: pa.array(of_cells),
     }
 
 
 def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[np.int64], truth: bool) -> pa.Table:
     """Return the rows of one query in a published table, with the law of each count's noise."""
-    ids, codes = keys_of(plan, query)
     counts = answer[places_of(plan, query.region_type)]
     published = np.stack([counts[:, :, cells].sum(axis=2) for cells in map(list, table.cells.values())], axis=2)
     law = None if truth else plan.law(query)
     draws = [len(cells) for cells in table.cells.values()]
-    number = len(ids) * len(codes)
+    number = counts.shape[0] * counts.shape[1]
 
     def of_each_cell(values: list[Any]) -> pa.Array:
         return pa.array(values * number)
 
-    columns = keys_table(query.region_type, ids, codes, table.column, list(table.cells))
-    if table.of.levels == ("*",):
-        del columns["ITERATION_CODE"]
     return pa.table(
-        columns
+        keys_table(plan, query, table.column, table.cells)
         | {
             "COUNT": pa.array(published.ravel()),
             "NOISE_DISTRIBUTION": of_each_cell([LAWS[law.name] if law else NO_NOISE] * len(draws)),

@@ -6,15 +6,17 @@ are published from nine measured ones: PH5_num is PH4, and PH8_num is made of PH
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+Counts = Sequence[NDArray[np.int64]]  # of some tables: regions x codes x cells
 Condition = Mapping[str, Collection[int]]  # columns and the values that satisfy it; all of them must
-Counts = Literal["persons", "units"]
+Counted = Literal["persons", "units"]
 
 HOUSEHOLDER = 20
 PARTNERS = range(21, 25)  # opposite- and same-sex spouse and unmarried partner, in turn
@@ -63,7 +65,7 @@ class Table:
 
     name: str
     title: str
-    counts: Counts
+    counts: Counted
     cells: tuple[Cell, ...]
     rows: Condition = field(default_factory=dict)
     units: Condition = field(default_factory=dict)
@@ -222,9 +224,19 @@ class Average:
     of_all: bool = False
     least_of_model: int = 1
 
-    def cells_of_rows(self, counts: NDArray[np.int64]) -> list[str]:
-        """Return the cells of its rows, from the counts above: regions x codes x cells."""
-        return list(self.cells) * int(np.prod(counts.shape[:2]))
+    @property
+    def words(self) -> dict[str, str]:
+        """Its cells in words, by code."""
+        return {code: words for code, (words, *_) in self.cells.items()}
+
+    def rows(self, counts: Counts) -> Iterator[tuple[str, int, int]]:
+        """Yield (cell, count above, count below) of its rows, regions x codes x cells, from its tables' counts."""
+        places = zip(*(cells for _, *cells in self.cells.values()), strict=True)
+        above, below = (
+            np.stack([each[:, :, list(cells)].sum(axis=2) for cells in of], axis=2).ravel().tolist()
+            for each, of in zip(counts, places, strict=True)
+        )
+        yield from zip(cycle(self.cells), above, below, strict=False)
 
     def lowest(self, code: str) -> int:
         """Return what the average in a row is at least."""
@@ -283,6 +295,14 @@ WITH_SUMS: dict[str, dict[str, tuple[int, ...]]] = {  # all cells of these table
     )
     for name, of_table in SUMS.items()
 }
+
+
+def words_of_sums(name: str) -> dict[str, str]:
+    """Return all cells of a table with sums in words, by code."""
+    return {
+        code: SUMS[name][code][0] if code in SUMS[name] else PUBLISHED[name].words[code] for code in WITH_SUMS[name]
+    }
+
 
 # What a row counts as, for every person and unit there can be.
 

@@ -46,7 +46,7 @@ from tasks.s_dhc.tables import (
 from tasks.s_dhc.truncation import order_by_hash
 
 Severity = Literal["error", "household", "warning"]
-RULES: tuple[tuple[str, str, Severity], ...] = (  # in the order of compiled_join.Fault: file, rule, severity
+RULES: tuple[tuple[str, str, Severity], ...] = (  # in the order of compiled_join: file, rule, severity
     ("units", "MAFIDs that occur more than once", "error"),
     ("geo", "MAFIDs that occur more than once", "error"),
     ("units", "MAFIDs that are not in geo", "error"),

@@ -120,7 +120,7 @@ SYSTEMS: dict[str, tuple[Callable[..., tuple[list[Any], str, str]], tuple[str, .
     ),
     "s-dhc": (
         supplemental,
-        ("encode", "tabulate", "reserve budget", "measure", "averages", "posterior", "release", "commit"),
+        ("encode", "tabulate", "reserve budget", "measure", "averages", "release", "commit"),
     ),
     "bottom-up": (bottom_up, ("tabulate", "reserve budget", "measure", "calibrate", "release", "commit")),
 }

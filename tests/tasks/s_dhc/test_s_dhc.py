@@ -490,7 +490,7 @@ def test_a_run_that_stopped_goes_on_with_the_same_noise_and_one_charge(
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.open_account(Account("census", "zcdp", Fraction(2)))
     noisy = []
-    for stage in ("measure", "averages", "posterior", "release", "commit"):
+    for stage in ("measure", "averages", "release", "commit"):
         assert InProcess(settings, HERE, before=stage).run() is None
         if stage != "measure":
             noisy.append(answers_of(settings.directory))
