@@ -155,7 +155,7 @@ def _quantile(share: Callable[[int], float], level: float, least: int, most: int
 
 def _nearest(numerator: float, denominator: float, least: int, most: int) -> RatioPosterior:
     """Return the possible ratio that is nearest: the counts contradict the polyhedron beyond any noise."""
-    nearest = min(max(numerator / denominator, least), most)
+    nearest = float(min(max(numerator / denominator, least), most))
     return RatioPosterior(nearest, nearest, nearest, numerator, denominator)
 
 

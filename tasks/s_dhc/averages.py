@@ -115,7 +115,7 @@ def nearest_ratio(numerator: float, denominator: float, low: int, high: int) -> 
     """Return a ratio, or the possible one that is nearest."""
     if denominator <= 0:
         return float(high if numerator > 0 else low)
-    return round(min(max(numerator / denominator, low), high), 3)
+    return round(float(min(max(numerator / denominator, low), high)), 3)
 
 
 def write_averages_and_estimates(run: RunDirectory, out: Path) -> None:

@@ -156,7 +156,7 @@ def test_counts_that_contradict_the_polyhedron_beyond_any_noise_have_the_nearest
     noise = lattice(LAWS[0])
     assert posterior(-10_000, noise).mean == 0
     one, ten = posterior(1, noise, 1), posterior(10_000, noise)
-    assert ratio(ten, one, 1, 10).high == 10
+    assert repr(ratio(ten, one, 1, 10).high) == "10.0"  # a column of ratios is of floats
     assert part_ratio(ten, posterior(0, noise), one, 1, 10).low == 10
 
 
