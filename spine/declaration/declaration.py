@@ -75,6 +75,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     faults += _totals(form)
     faults += _counts(form, product)
     chain = _chain(form, product, queries, faults)
+    faults += _then_faults(form, product, chain)
     first, earlier = _passes(form, product, queries, faults)
     given = form.passes or (PassForm(levels=("",)),)
     if len({each.band for each in given}) > 1 or not 0 < given[0].band < Fraction(1, 2):
@@ -84,7 +85,7 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     if faults:
         return None, faults
     allocation = Allocation(AS_READ[form.mechanism], form.budget, shares, queries, form.name)
-    passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells, earlier)
+    passes = Passes(frozenset(first), chain, float(given[0].band), given[0].cells, earlier, *_kept(form, earlier))
     return Declaration(form, product, allocation, passes), []
 
 
@@ -313,8 +314,8 @@ def _passes(
             elif name in given:
                 faults.append(Fault(f"passes.{at}.levels", f"the level {name} has passes already"))
             else:
-                faults += _pass_faults(product, f"passes.{at}.least_squares", each.least_squares, queries[name])
-            given[name] = each.least_squares
+                faults += _pass_faults(product, f"passes.{at}.least_squares", _all(each, queries[name]), queries[name])
+            given[name] = _all(each, queries.get(name, {}))
         if any(text.endswith("!") and text != "total!" for text in each.round):
             faults.append(Fault(f"passes.{at}.round", "only the total comes before all that follows"))
     by_level = {name: given.get(name, TWO_PASSES if name != names[-1] else ONE_PASS[0]) for name in names}
@@ -329,6 +330,41 @@ def _passes(
     return first, {name: own for name, own in earlier.items() if own}
 
 
+def _all(own: PassForm, asked: Mapping[str, Fraction]) -> tuple[tuple[str, ...], ...]:
+    """Return all passes of a level; `rest` before `then` is what is asked and named nowhere, without the cells."""
+    if not own.then:
+        return own.least_squares
+    later = own.then[0].least_squares
+    named = {TOTAL, DETAILED, *(name for each in (*own.least_squares, *later) for name in each)}
+    rest = tuple(name for name in asked if name not in named)
+    return (*(rest if each == (REST,) else each for each in own.least_squares), *later)
+
+
+def _kept(form: Form, earlier: Split) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return by level the number of earlier passes after which the chain is kept, and the chain from then on."""
+    own = {name: each for each in form.passes if each.then for name in each.levels}
+    kept = {name: len(earlier[name]) - len(each.then[0].least_squares) + 1 for name, each in own.items()}
+    return kept, next((each.then[0].round for each in own.values()), ())
+
+
+def _then_faults(form: Form, product: Product, chain: tuple[str, ...]) -> Iterator[Fault]:
+    """Yield what is wrong with passes after a rounding."""
+    own = {f"passes.{at}.then": each for at, each in enumerate(form.passes) if each.then}
+    if len({each.then[0].round for each in own.values()}) > 1:
+        yield Fault("passes.then.round", "levels have one chain: give the same in every pass")
+    for key, each in own.items():
+        if not chain or not form.one_partition:
+            yield Fault(key, "it keeps what was rounded: round sums before, of counts of one partition without limits")
+        if not any(name not in (TOTAL, DETAILED) for own in each.least_squares for name in own):
+            yield Fault(key, "the passes before it ask no sums")
+        names = (*chain[-1:], *each.then[0].round)
+        wrong = [fault for name in names for fault in _partition_faults(product, {f"{key}.round": name})]
+        yield from wrong
+        for coarse, fine in pairwise(names) if not wrong else ():
+            if not refines(product, fine, coarse):
+                yield Fault(f"{key}.round", f"{fine} does not refine {coarse}: each sum is of the one before it")
+
+
 def _pass_faults(
     product: Product, key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str, Fraction]
 ) -> Iterator[Fault]:
@@ -336,6 +372,8 @@ def _pass_faults(
     if passes in (TWO_PASSES, *ONE_PASS):
         return
     named = [name for each in passes for name in each]
+    if not all(passes):
+        yield Fault(key, "a pass asks nothing")
     if twice := next((name for name in named if named.count(name) > 1), None):
         yield Fault(key, f"{twice} is in two passes")
     for name in named:

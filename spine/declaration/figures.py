@@ -115,6 +115,10 @@ def _with_division(hierarchy: Hierarchy, bound: Bounds, stuck: str) -> tuple[Bou
     """
     spine, product, key = hierarchy.spine, hierarchy.declaration.product, "counts"
     sets, lowest = bound.sets, len(spine.levels) - 1
+    if hierarchy.declaration.passes.kept:
+        return bound, [
+            Fault("passes.then", f"{stuck}: leave out then, whose rounding has no division among the leaves")
+        ]
     if any(totals is not None and len(totals.values) < len(totals.group) for totals in bound.totals):
         return bound, [Fault(key, f"{stuck}: declare totals of single geounits alone")]
     if sets is None:

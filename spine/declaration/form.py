@@ -157,6 +157,13 @@ class EqualForm(_Part):
     table: str = ""
 
 
+class ThenForm(_Part):
+    """The passes after a rounding: what the chain before rounded is kept exactly; `round` refines it."""
+
+    least_squares: tuple[Texts, ...] = (("rest",),)
+    round: Texts = ()
+
+
 class PassForm(_Part):
     """The passes of some levels, the chain of sums that rounding keeps close to, and the weight of the cells."""
 
@@ -165,6 +172,7 @@ class PassForm(_Part):
     band: Exact = Fraction(1, 10)
     round: Texts = ()
     cells: int = Field(default=1, ge=1, le=100)
+    then: tuple[ThenForm, ...] = Field(default=(), max_length=1)
 
 
 class Form(_Part):

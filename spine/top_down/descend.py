@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
 from spine.top_down import totals, units
 from spine.top_down.bounds import NO_LIMIT, Totals
 from spine.top_down.histogram import Estimates, joined
@@ -252,22 +252,45 @@ def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple
     """Solve the least squares of one parent and round it; the counts are in the order of ascending cells."""
     start = process_time()
     limited, before = problem, 0
-    for objective, sums in problem.earlier:
+    kept, first = plan.passes.kept.get(plan.spine.levels[level], 0), None
+    for number, (objective, sums) in enumerate(problem.earlier, 1):
         x, more, *_ = solve(replace(limited, objective=objective))
         before, limited = before + more, limited.banded(x, sums, plan.passes.band)
+        if number == kept:
+            problem, whole, first = _round(plan, level, problem, x)
+            problem = limited = _keeping(plan, problem, whole)
     x, iterations, solver, violation = solve(limited)
     middle = process_time()
+    problem, whole, by = _round(plan, level, problem, x)
+    end = process_time()
+    cells, children = x.shape
+    made = Solve(
+        *(level, parent, children, cells, before + iterations, solver, violation),
+        *("highs" if first == "highs" else by, middle - start, end - middle),
+    )
+    return whole[np.argsort(problem.parent.cells)], made
+
+
+def _round(plan: Plan, level: int, problem: ParentProblem, x: FloatArray) -> tuple[ParentProblem, IntArray, By]:
+    """Return the problem, at a root with the total that it now has, the integers next to x, and what found them."""
     known = len(problem.parent.counts) or len(problem.parent.total)
     if not known and not problem.general:  # a root without a declared total
         total = plan.bounds.nearest_total(int(np.rint(x.sum())))
         problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
-    whole, by = to_integers(problem, x, plan.has_total_pass(level), plan.rounding == "l1")
-    end = process_time()
-    cells, children = x.shape
-    made = Solve(
-        level, parent, children, cells, before + iterations, solver, violation, by, middle - start, end - middle
+    return problem, *to_integers(problem, x, plan.has_total_pass(level), plan.rounding == "l1")
+
+
+def _keeping(plan: Plan, problem: ParentProblem, whole: IntArray) -> ParentProblem:
+    """Return the problem whose children keep the finest rounded sums of these integers, (n, K), exactly."""
+    own, then = (
+        plan.coordinates(each)[:, problem.parent.cells] for each in (plan.passes.rounded[-1:], plan.passes.then)
     )
-    return whole[np.argsort(problem.parent.cells)], made
+    held = problem.banded(whole.astype(float), own, 0.0)
+    number = len(held.parent.sets) - len(np.unique(own)) + np.unique(own, return_inverse=True)[1].reshape(own.shape)
+    totals = whole.sum(axis=0).astype(float)
+    bands = {"low": totals, "high": totals} if len(held.parent.low) else {}
+    nested, nested_set = np.concatenate([own, then]), np.concatenate([number, np.full(then.shape, -1)])
+    return replace(held, parent=held.parent._replace(nested=nested, nested_set=nested_set, **bands))
 
 
 def _estimates(level: int, first: int, x: IntArray, cells: IntArray) -> Estimates:

@@ -28,6 +28,8 @@ class Passes:
     within `band` records around them (last pass), and rounding keeps them before all else. rounded: the nested query
     groups whose rounded sums the rounding keeps close to, coarse to fine; the cells themselves come last, with their
     weight. earlier: by level the query groups of passes between the total's and the last, each kept within the band.
+    kept: by level the number of these after which the last of `rounded` is rounded, and its sums are kept exactly from
+    then on; the last rounding then keeps close to `then`, which refines it.
     """
 
     total_first: frozenset[str] = frozenset()
@@ -35,6 +37,8 @@ class Passes:
     band: float = 0.1
     cell_weight: int = 1
     earlier: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+    then: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,12 @@ class Plan:
     def parts(self) -> tuple[tuple[IntArray, IntArray], ...]:
         """Return for each level the (cells,) part of every cell, and the declared part of each of these parts.
 
-        Where a level has earlier passes, their sums divide the declared parts further.
+        Where a level has earlier passes, their sums divide the declared parts further, and so do sums that are kept.
         """
         found = []
         for name in self.spine.levels:
             names = [query for each in self.passes.earlier.get(name, ()) for query in each]
+            names += self.passes.rounded[-1:] if name in self.passes.kept else ()
             together = np.concatenate([self.product.types[None], self.coordinates(names)])
             if names:
                 rows, part = np.unique(together, axis=1, return_inverse=True)

@@ -167,7 +167,8 @@ def _solver(declared: Declared, level: str) -> str:
         return "closed form"
     sets, earlier = plan.bounds.sets, plan.passes.earlier.get(level, ())
     passes = f" in {len(earlier) + 1} passes" if earlier else ""
-    return f"{OWN}{passes}, {GENERAL if sets is not None and (sets.crossing or sets.certified) else FLOW}"
+    twice = " twice" if level in plan.passes.kept else ""
+    return f"{OWN}{passes}, {GENERAL if sets is not None and (sets.crossing or sets.certified) else FLOW}{twice}"
 
 
 def _unknowns(declared: Declared, level: int) -> int:
@@ -209,7 +210,7 @@ def _remarks(declared: Declared, answers: int) -> Iterator[str]:
             yield f"queries: the totals of {level.name} are declared, so the share of total buys nothing there"
     if declaration.product.cells > 1 << 16 or answers > 10**9:
         yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"
-    if plan.passes.earlier:
+    if plan.passes.earlier and not plan.passes.kept:
         yield (
             "passes: sums of further passes are kept within the band in least squares and dropped before rounding; two "
             'passes, [["total"], ["rest"]], are faster'

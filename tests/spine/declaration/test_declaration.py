@@ -22,6 +22,13 @@ from spine.top_down.queries import query_group
 
 Change = Callable[[dict[str, Any]], object]
 
+
+def then(name: str, chain: list[str] | None = None) -> dict[str, Any]:
+    """Passes of a level after a rounding, whose chain is `name`."""
+    later = {"least_squares": [["detailed"]], "round": [name]}
+    return {"levels": ["region"], "round": ["dwelling"] if chain is None else chain, "then": [later]}
+
+
 BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the change that makes it so
     "a key that is not there": ("colour", lambda raw: raw.update(colour="red")),
     "a misspelled key of a level": ("levels.1.collumns", lambda raw: raw["levels"][1].update(collumns=["x"])),
@@ -144,6 +151,24 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
     "further passes": (
         "passes.0.least_squares",
         lambda raw: raw.update(passes=[{"levels": ["region"], "least_squares": [["total"], ["sex"], ["rest"]]}]),
+    ),
+    "then without a chain": (
+        "passes.0.then",
+        lambda raw: raw.update(counts=[], queries={"total": "1/2", "detailed": "1/2"}, passes=[then("sex", [])]),
+    ),
+    "then that does not refine the chain": ("passes.0.then.round", lambda raw: raw.update(passes=[then("sex")])),
+    "then by no partition": ("passes.0.then.round", lambda raw: raw.update(passes=[then("colour")])),
+    "then of limits": (
+        "passes.0.then",
+        lambda raw: (raw["counts"][0].update(most=[9, 9]), raw.update(passes=[then("dwelling*sex")])),
+    ),
+    "then after nothing": (
+        "passes.0.then",
+        lambda raw: raw.update(passes=[then("dwelling*sex") | {"least_squares": [["total"]]}]),
+    ),
+    "then that asks what was asked": (
+        "passes.0.least_squares",
+        lambda raw: raw.update(passes=[then("dwelling*sex") | {"least_squares": [["dwelling*young"], ["detailed"]]}]),
     ),
     "a chain that does not nest": (
         "passes.round",

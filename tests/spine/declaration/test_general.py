@@ -16,7 +16,7 @@ from top_down_cases import everything, measuring, problems_of, same
 from spine.declaration import figures
 from spine.declaration.declaration import first_crossing
 from spine.declaration.figures import Figures, LevelFigures, border, read_bounds, subsets
-from spine.top_down import Plan, TrueHistograms, reference, summed
+from spine.top_down import Plan, TrueHistograms, descend, reference, summed
 from spine.top_down.bounds import NO_LIMIT
 from spine.top_down.histogram import from_entries
 from spine.top_down.queries import query_group
@@ -163,6 +163,49 @@ def test_further_passes_keep_what_they_found(passes: list[list[str]], seed: int)
     kept = problems_of(lambda: holds(plan, everything(plan, measuring(plan, truth, seed))[0]))
     assert all(problem.violation(x) < 1e-6 for _, problem, x, _ in kept)
     assert any(len(problem.parent.sets) > 2 for _, problem, _, _ in kept)  # the bands of earlier passes
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("total", [[], [["total"]]])
+@pytest.mark.parametrize("counts", [{}, {"dwelling": ([0, 1], [])}])
+def test_what_was_rounded_before_then_is_kept_exactly(
+    counts: dict[str, Any], total: list[list[str]], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"total": "1/5", "dwelling*young": "1/5", "sex": "1/5", "dwelling*sex*young": "1/5", "detailed": "1/5"}
+    raw = of_counts(counts, queries=asked)
+    raw["passes"] = [
+        {
+            "levels": ["nation", "region", "district", "zone"],
+            "least_squares": [["total"], *([["dwelling*young"]] if total else [["rest"]])],
+            "round": ["dwelling", "dwelling*young"],
+            "then": [{"least_squares": [["sex", "dwelling*sex*young"], ["rest"]], "round": ["dwelling*sex*young"]}],
+        }
+    ]
+    made = case(raw, seed)
+    assert made is not None
+    plan, truth = made
+    assert same(everything(plan, measuring(plan, truth, None))[0], summed(truth, plan.spine))
+    rounded: list[tuple[Any, np.ndarray]] = []
+    into = descend.to_integers
+
+    def remember(problem: Any, x: np.ndarray, *more: Any) -> Any:
+        rounded.append((problem, into(problem, x, *more)[0]))
+        return into(problem, x, *more)
+
+    monkeypatch.setattr(descend, "to_integers", remember)
+    estimates, solves = everything(plan, measuring(plan, truth, seed))
+    holds(plan, estimates)
+    assert {solve.rounding for solve in solves} == {"flow"}
+    assert not any(solve.failed for solve in solves)
+    changed_cells = 0
+    group = query_group(plan.product, "dwelling*young").coordinate
+    for (problem, before), (_, after) in zip(rounded[::2], rounded[1::2], strict=True):
+        sums = [np.zeros((int(group.max()) + 1, before.shape[1]), np.int64) for _ in range(2)]
+        for own, numbers in zip(sums, (before, after), strict=True):
+            np.add.at(own, group[problem.parent.cells], numbers)
+        assert np.array_equal(*sums)
+        changed_cells += int((before != after).sum())
+    assert changed_cells  # the second passes ask more
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -489,6 +489,29 @@ def test_an_estimate_may_have_other_passes_and_nothing_else(tmp_path: Path) -> N
         read_measurements(staged, other)
 
 
+def test_estimates_of_passes_after_a_rounding_keep_every_figure(tmp_path: Path) -> None:
+    later = {"least_squares": [["dwelling*young"], ["rest"]], "round": ["dwelling*young"]}
+    passes = {"levels": [*COLUMNS], "round": ["dwelling"], "then": [later]}
+    queries = BASE["queries"] | {"total": "1/8", "dwelling": "1/8"}
+    _, staged = run_at(tmp_path, *write(tmp_path / "b", changed(lambda raw: raw.update(queries=queries))))
+    other, _ = write(tmp_path / "b", changed(lambda raw: raw.update(queries=queries, passes=[passes])))
+    assert {each.solver for each in explain(read_declared(other)[1]).levels} == {
+        "own kernel in 3 passes, minimum-cost flow twice"
+    }
+    again = estimate_again(tmp_path / "estimate", staged, other)
+    manifest = read_manifest(again)
+    found = [*check_tables(again, manifest, description(manifest)), *checks(again, manifest)]
+    assert [each for each in found if each.faults] == []
+    assert manifest["failed"] == []
+    assert (again / "zone.csv").read_bytes() != (staged / "zone.csv").read_bytes()
+    for column in ("homes", "institutions"):
+        closed = {zone for zone, number in zip(LEAVES["zone"], LEAVES[column], strict=True) if number == "0"}
+        for zone in closed:
+            codes = tuple(LEAVES[name][LEAVES["zone"].index(zone)] for name in COLUMNS["zone"])
+            code = "1" if column == "homes" else "2"
+            assert not any(key[:4] == (*codes, code) for key in released(again, "zone"))
+
+
 def without_an_answer(table: pa.Table) -> pa.Table:
     return table.slice(1)
 
