@@ -10,7 +10,7 @@ from typing import Any
 from flows.reports.analyses_table import MECHANISMS, analyses_json, analyses_table
 from flows.reports.figures import digits, near
 from flows.reports.terminal import refusing
-from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, spend
+from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, rounded_up, spend
 from privacy.analyses.comparison import analyses
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.noise.laws import UNITS, Definition, law
@@ -57,7 +57,7 @@ def of_setting(settings: Sequence[Setting], delta: Fraction) -> tuple[dict[str, 
         rows = [_row(setting, level.name, budget) for level, budget in setting.levels.items()]
         spends.append(spend(own, (row.measured.budget for row in rows)))
         needed = sum((row.other.budget for row in rows), Fraction(0))
-        total = ["total", near(spends[-1].charged), *[""] * 5, digits(needed)]
+        total = ["total", rounded_up(spends[-1].charged), *[""] * 5, digits(needed)]
         columns = ["level", UNITS[own], "stability", "step 2", "margin, recipe", "margin, exact", "margin, TotalOnly"]
         columns += [f"{MECHANISMS[other]}: least {UNITS[other]}"]
         where = f"{setting.jurisdiction.upper()}, {setting.source}"

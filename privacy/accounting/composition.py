@@ -7,7 +7,8 @@ Every budget is an exact integer or Fraction; floats are only shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from math import ceil
 from typing import Any, Literal, get_args
@@ -90,7 +91,7 @@ class SpendRow:
         """The figure, and its epsilon rounded up; or that it is not covered."""
         if self.figure is None or self.epsilon is None:
             return NOT_COVERED, ""
-        return f"{self.measure} {float(self.figure):g}", f"{ceil(self.epsilon * 1000) / 1000:.3f}"
+        return f"{self.measure} {rounded_up(self.figure)}", f"{ceil(self.epsilon * 1000) / 1000:.3f}"
 
     @property
     def attacker(self) -> tuple[str, str]:
@@ -110,6 +111,13 @@ class SpendRow:
         return f"{figure}, epsilon {at_delta} at delta {self.delta:g}" if at_delta and self.measure == "rho" else figure
 
 
+def rounded_up(figure: Fraction, digits: int = 6) -> str:
+    """Return a figure of rho or epsilon in decimals, rounded up where it has more significant digits than these."""
+    with localcontext(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN):
+        rounded = (Decimal(figure.numerator) / figure.denominator).normalize()
+    return f"{rounded:f}" if 1e-6 < rounded < 1e16 else f"{rounded:g}"
+
+
 def _of_100(share: float) -> str:
     """Return a bound in hundredths, rounded up; what cannot be told from all of them is 100."""
     return f"{min(100.0, ceil(share * 1000) / 10):g}"
@@ -120,7 +128,8 @@ class Spend:
     """What a run spends, and for whom.
 
     unit: the unit of privacy, whose accounts it may be charged to. charged: rho or epsilon that the ledger charges.
-    relations: all that the run claims; whatever shows a spend shows these and no other.
+    relations: all that the run claims; whatever shows a spend shows these and no other. The first that is covered costs
+    what is charged at most; a report opens with it.
     """
 
     definition: Definition
@@ -153,10 +162,15 @@ class Spend:
 
     def rows(self, delta: float | Fraction = DELTA) -> list[SpendRow]:
         """Return the one table of a spend: a row a relation."""
-        return [
-            SpendRow(key, sentence, self.measure, figure, self._epsilon(figure, delta), float(delta))
-            for key, sentence, figure in map(astuple, self.relations)
-        ]
+        return [self._row(relation, delta) for relation in self.relations]
+
+    def charged_row(self, delta: float | Fraction = DELTA) -> SpendRow:
+        """Return what is charged, as a row is shown."""
+        return self._row(Relation("charged", "charged", self.charged), delta)
+
+    def _row(self, relation: Relation, delta: float | Fraction) -> SpendRow:
+        at_delta = self._epsilon(relation.figure, delta)
+        return SpendRow(relation.key, relation.sentence, self.measure, relation.figure, at_delta, float(delta))
 
     def _epsilon(self, figure: Fraction | None, delta: float | Fraction) -> float | None:
         if figure is None:

@@ -80,7 +80,7 @@ CODED = Change(
     lambda tau: Distance((2 * tau + 1) ** 2 + 1, 2 * tau + 2),
     Distance(4, 2),
 )
-CHANGES = (HOUSEHOLD, ONE_UNIT, TWO_UNITS, CODED_VALID, CODED)
+CHANGES = (ONE_UNIT, TWO_UNITS, HOUSEHOLD, CODED_VALID, CODED)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from privacy.accounting.composition import Spend, read_spend
+from privacy.accounting.composition import Spend, read_spend, rounded_up
 from privacy.accounting.journal import MarkName
 from privacy.noise.laws import Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
@@ -90,7 +90,7 @@ def describe_spent(spent: Mapping[str, Any], mark: MarkName | None) -> str:
     """Return what a manifest says was spent, on one line, and that marked data was charged nothing."""
     spend = read_spend(spent)
     free = f", not charged: the data is {mark.lower()}" if mark else ""
-    return f"{spend.measure} {float(spend.charged):g}{free}"
+    return f"{spend.measure} {rounded_up(spend.charged)}{free}"
 
 
 def noise_law(law: Law) -> dict[str, str | float]:

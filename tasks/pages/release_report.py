@@ -59,15 +59,21 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     if spend is None:
         return []
     charged = [text for mark, text in NOT_CHARGED.items() if mark in manifest]
-    row = next(row for row in spend.rows() if row.figure is not None)
+    charge, covered = spend.charged_row(), [row for row in spend.rows() if row.figure is not None]
+    row = covered[0]
+    more = [each for each in covered[1:] if each.figure is not None and each.figure > spend.charged]
     right, belief = row.attacker
+    bounds = "which" if row.figure == spend.charged else f"of which {row.words}"
     said = [
         *(charged or ["The budget was charged to the curator’s account."]),
-        f"The release spends {row.words}, which bounds what a reader learns of this: {row.sentence}.",
+        f"The release spends {charge.words}, {bounds} bounds what a reader learns of this: {row.sentence}.",
         f"Whoever knows everything else, and accuses falsely in 5 of 100 cases, accuses rightly in at most {right} "
         f"of 100; without the release, in 5. A suspicion of 1% becomes at most {belief}"
         f"{' in 95 of 100 releases' if row.measure == 'rho' else ''}.",
     ]
+    if more:
+        costs = "; ".join(f"{each.sentence} ({each.cells[0]})" for each in more)
+        said.append(f"The bounds are weaker for changes that cost more than is charged: {costs}.")
     if float(right) >= LIKELY:
         said.append(
             "So the bound does not exclude that such a person finds out whether a whole record is there. One figure of "

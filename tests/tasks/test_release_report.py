@@ -4,9 +4,16 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-from privacy.accounting.composition import spend
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privacy.accounting.composition import rounded_up, spend
+from privacy.accounting.units import MOVED, PERSON
+from privacy.s_dhc.stability import ONE_UNIT, TWO_UNITS, Query
+from privacy.s_dhc.stability import spend as spend_s_dhc
 from tasks.pages.release_report import spent_in_short
 from tasks.top_down.release.report import MEASURED
+from tasks.top_down.spend import compose
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results/top-down.md"
 
@@ -19,7 +26,32 @@ def test_what_was_spent_is_said_with_its_unit_its_epsilon_and_the_bounds_on_an_a
         "The release spends epsilon 1, which bounds what a reader learns of this: a person added or removed.",
         "Whoever knows everything else, and accuses falsely in 5 of 100 cases, accuses rightly in at most 13.6 of "
         "100; without the release, in 5. A suspicion of 1% becomes at most 2.7%.",
+        "The bounds are weaker for changes that cost more than is charged: a person replaced (epsilon 2).",
     ]
+
+
+def test_what_is_charged_is_said_where_a_relation_costs_less_or_more() -> None:
+    """The S-DHC charges more than a rewritten unit costs; two units, and one person of SafeTab-H, cost more."""
+    queries = [Query("PH1_num", 10, Fraction(1)), Query("PH3", None, Fraction("0.2000001"))]
+    for stability in ("program", "unit"):
+        run = spend_s_dhc("zcdp", stability, queries)
+        said = spent_in_short(run, {})
+        assert f"The release spends {run.charged_row().words}, of which" in said[1]
+        assert said[1].endswith(f"learns of this: {ONE_UNIT.sentence}.")
+        assert TWO_UNITS.sentence in said[3]
+    text = " ".join(spent_in_short(spend("zcdp", [Fraction(1)], "household"), {}))
+    for relation in ("a household replaced (rho 2)", f"{PERSON.sentence} (rho 2)", f"{MOVED.sentence} (rho 8)"):
+        assert relation in text
+    text = " ".join(spent_in_short(compose("zcdp", {"persons": Fraction(2), "units": Fraction(1)}), {}))
+    assert "The release spends rho 3," in text
+    assert "cost more" not in text
+
+
+@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
+def test_a_figure_is_rounded_up_and_by_less_than_its_last_digit(figure: Fraction) -> None:
+    shown = Fraction(rounded_up(figure))
+    assert figure <= shown <= figure * (1 + Fraction(1, 10**5))
+    assert rounded_up(shown) == rounded_up(figure)
 
 
 def test_a_bound_that_hides_nothing_is_called_so_and_marked_data_is_not_charged() -> None:
@@ -28,7 +60,7 @@ def test_a_bound_that_hides_nothing_is_called_so_and_marked_data_is_not_charged(
     assert "rho 4.944" in said[1]
     assert "a household added or removed" in said[1]
     assert said[2].endswith("in 95 of 100 releases.")
-    assert said[3].startswith(
+    assert said[4].startswith(
         "So the bound does not exclude that such a person finds out whether a whole record is there"
     )
     assert spent_in_short(None, {}) == []

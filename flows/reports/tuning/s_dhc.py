@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from privacy.accounting.composition import rounded_up
 from privacy.analyses.margin_budgets import least_budget
 from privacy.noise.margins import margin_of_error
 from privacy.s_dhc.stability import Query, spend
@@ -76,7 +77,9 @@ def tables(answers: Mapping[str, Any]) -> list[TextTable]:
     }
     found = [name for name in names if name in answers["queries"][0]]
     rows = [[_text(row[name]) for name in found] for row in answers["queries"]]
-    charged = f"Charged: {answers['spent']['charged']['decimal']:g}, stability {answers['stability']}."
+    charged = (
+        f"Charged: {rounded_up(Fraction(answers['spent']['charged']['exact']))}, stability {answers['stability']}."
+    )
     return [
         TextTable("What a run spends", ["neighbouring data", "spent", "epsilon"], spent, [charged]),
         TextTable("Noise of each query", [names[name] for name in found], rows),

@@ -8,11 +8,11 @@ from fractions import Fraction
 from math import log10
 from typing import Any
 
-from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, near, up
+from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, up
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
 from flows.reports.tuning.tables import MARGINS
-from privacy.accounting.composition import LevelBudget
+from privacy.accounting.composition import LevelBudget, rounded_up
 from privacy.analyses.margin_budgets import least
 from privacy.analyses.suppression import suppression_probability
 from privacy.analyses.tuning import CELLS, level_laws, loss, multiplicity_stability
@@ -153,7 +153,7 @@ def _query(statistic: str) -> tuple[str, int]:
 def sentence(solved: dict[str, Any]) -> str:
     """Return what the number means, and what else it moves, for a person."""
     unit, release = solved["unit"], solved["release"]
-    of_release = [f"{unit} {near(Fraction(each['budget']))}" for each in release.values()]
+    of_release = [f"{unit} {rounded_up(Fraction(each['budget']))}" for each in release.values()]
     if unit == "rho":
         of_release = [
             f"{text}, epsilon {up(each['epsilon'])}" for text, each in zip(of_release, release.values(), strict=True)
