@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tasks.inputs.public_regions import REGION, REGION_TYPES
@@ -35,20 +36,18 @@ ITERATION = Column(
     frame="iteration_code",
     overlap=True,
 )
-COUNT = Column("COUNT", "", "the count, with noise", type="integer", role="count", frame="count")
+_integer, _number = partial(Column, type="integer"), partial(Column, type="number")
+COUNT = _integer("COUNT", "", "the count, with noise", role="count", frame="count")
 NOISE = (
     Column("NOISE_DISTRIBUTION", "law", "the law of its noise; None in a truth", title="Noise"),
-    Column("VARIANCE", "squared counts", "the variance of its noise", type="number", role="variance"),
-    Column(
-        "MOE", "", "the margin of error at 95%", type="integer", role="margin", of="COUNT", frame="margin",
-        in_text=False,
-    ),
-    Column("MOE90", "", "the margin of error at 90%", type="integer", in_text=False),
-)  # fmt: skip
+    _number("VARIANCE", "squared counts", "the variance of its noise", title="Variance", role="variance"),
+    _integer("MOE", "", "the margin of error at 95%", role="margin", of="COUNT", frame="margin", in_text=False),
+    _integer("MOE90", "", "the margin of error at 90%", title="Margin, 90%", in_text=False),
+)
 ESTIMATES = (
-    Column("COUNT", "", "the least-squares estimate", type="integer", role="estimate", frame="estimate"),
-    Column("MOE", "", "its margin of error at 95%", type="integer", role="margin", of="COUNT", frame="estimate_margin"),
-    Column("MOE90", "", "its margin of error at 90%", type="integer"),
+    _integer("COUNT", "", "the least-squares estimate", role="estimate", frame="estimate"),
+    _integer("MOE", "", "its margin of error at 95%", role="margin", of="COUNT", frame="estimate_margin"),
+    _integer("MOE90", "", "its margin of error at 90%", title="Margin, 90%"),
 )
 PARQUET_ALONE = ("MOE", "MOE90")  # columns of the counts that the program's text has not
 SAID = {
@@ -57,25 +56,28 @@ SAID = {
     "none": "every possible average is excluded; the nearest one is given",
 }
 COUNT_POSTERIOR = (
-    Column("COUNT_NOISY", "persons", "the noisy count, or the sum of the noisy counts of its cells", type="integer"),
-    Column("PRED", "persons", "the rounded mean of the posterior, or the sum of those of its cells", type="integer"),
-    Column("PRED_LO", "persons", "the 5% quantile of the posterior", type="integer"),
-    Column("PRED_HI", "persons", "the 95% quantile of the posterior", type="integer"),
+    _integer(
+        "COUNT_NOISY", "persons", "the noisy count, or the sum of the noisy counts of its cells", title="Noisy count"
+    ),
+    _integer("PRED", "persons", "the rounded mean of the posterior, or the sum of those of its cells", title="Mean"),
+    _integer("PRED_LO", "persons", "the 5% quantile of the posterior", title="5%"),
+    _integer("PRED_HI", "persons", "the 95% quantile of the posterior", title="95%"),
 )
 RATIO_POSTERIOR = (
-    Column("RATIO_PRED", "persons per unit", "the mean of the posterior", type="number"),
-    Column("RATIO_PRED_LO", "persons per unit", "the 5% quantile of the posterior", type="number"),
-    Column("RATIO_PRED_HI", "persons per unit", "the 95% quantile of the posterior", type="number"),
-    Column("PRED_NUM", "persons", "the mean of the count above", type="integer"),
-    Column("PRED_DENOM", "units", "the mean of the count below", type="integer"),
+    _number("RATIO_PRED", "persons per unit", "the mean of the posterior", title="Mean"),
+    _number("RATIO_PRED_LO", "persons per unit", "the 5% quantile of the posterior", title="5%"),
+    _number("RATIO_PRED_HI", "persons per unit", "the 95% quantile of the posterior", title="95%"),
+    _integer("PRED_NUM", "persons", "the mean of the count above", title="Persons"),
+    _integer("PRED_DENOM", "units", "the mean of the count below", title="Units"),
 )
 
 
 def _interval(level: str, unit: str) -> tuple[Column, ...]:
+    at = f"{level or 95}%"
     return (
-        Column(f"LOW{level}", unit, f"the lower end of the interval at {level or '95'}%", type="number"),
-        Column(f"HIGH{level}", unit, f"the upper end of the interval at {level or '95'}%", type="number"),
-        Column(f"SAID{level}", "code", f"what the interval at {level or '95'}% is", SAID),
+        _number(f"LOW{level}", unit, f"the lower end of the interval at {at}", title=f"{at}: from"),
+        _number(f"HIGH{level}", unit, f"the upper end of the interval at {at}", title="to"),
+        Column(f"SAID{level}", "code", f"what the interval at {at} is", SAID, title="Kind"),
     )
 
 
@@ -83,14 +85,14 @@ def averages_columns(average: Average) -> tuple[Column, ...]:
     """Return the columns of a table of averages after its keys."""
     unit = f"persons per {'family' if average.name == 'PH5' else 'household'}"
     return (
-        Column("NUMERATOR", "persons", "the noisy count above", type="integer"),
-        Column("DENOMINATOR", "units", "the noisy count below", type="integer"),
-        Column("RATIO", unit, "their ratio, or the possible one that is nearest", type="number"),
+        _integer("NUMERATOR", "persons", "the noisy count above", title="Persons"),
+        _integer("DENOMINATOR", "units", "the noisy count below", title="Units"),
+        _number("RATIO", unit, "their ratio, or the possible one that is nearest", title="Average"),
         *_interval("", unit),
         *_interval("90", unit),
-        Column("ESTIMATE", unit, "the ratio of the least-squares estimates", type="number", optional=True),
-        Column("ESTIMATE_LOW", unit, "the lower end of its interval at 95%, by Fieller", type="number", optional=True),
-        Column("ESTIMATE_HIGH", unit, "the upper end of its interval at 95%", type="number", optional=True),
+        _number("ESTIMATE", unit, "the ratio of the least-squares estimates", title="Estimate", optional=True),
+        _number("ESTIMATE_LOW", unit, "the lower end of its interval at 95%, by Fieller", title="from", optional=True),
+        _number("ESTIMATE_HIGH", unit, "the upper end of its interval at 95%", title="to", optional=True),
     )
 
 
@@ -132,7 +134,8 @@ def _in_units(name: str, columns: Sequence[Column]) -> list[Column]:
 
 
 def _posterior(name: str, columns: Sequence[Column], words: Mapping[str, str], *, coded: bool) -> Table:
-    return _table(f"estimates/posterior/{name}", f"Posterior of {name}", words, columns, coded=coded)
+    title = f"Posterior of {name}, as the 2020 tables were made: biased where counts are small"
+    return _table(f"estimates/posterior/{name}", title, words, columns, coded=coded)
 
 
 TABLES = (

@@ -122,9 +122,13 @@ class ReleasePages:
     def _facts(self) -> Iterator[tuple[str, str]]:
         """Yield what was spent, and the law of a count of each table that states one for all."""
         yield from spend_facts(self.manifest)
-        for entry in {str(noise): noise for table in self.tables.values() for noise in table.resource.noise}.values():
+        found: dict[tuple[str, str], set[float]] = {}
+        for entry in (noise for table in self.tables.values() for noise in table.resource.noise):
             step = f", in steps of {entry['step']}" if entry.get("step", "1") != "1" else ""
-            yield "noise", f"{entry['law']}, standard deviation {float(entry['variance']) ** 0.5:.3g}{step}"
+            found.setdefault((str(entry["law"]), step), set()).add(float(entry["variance"]) ** 0.5)
+        for (law, step), deviations in found.items():
+            each = dict.fromkeys(f"{deviation:.3g}" for deviation in sorted(deviations))
+            yield "noise", f"{law}, standard deviation {', '.join(each)}{step}"
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view that the options of `das show` name. Raises NotThere or Refused."""
