@@ -8,6 +8,7 @@ variance, and each takes its change as its covariances say: that is the least-sq
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,17 @@ from privacy.noise.laws import Definition
 
 Numbers = NDArray[np.float64]
 ROUNDING_OF_TOTAL, ROUNDING_OF_CELLS = 1 / 12, 1 / 4  # variances at most, of a total and of a run of cells
+LEAST_PART = 1e-6  # of the widest noise, or of one count, that any variance is taken for at least
 WIDER = {"zcdp": 1.0, "puredp": 1.0808}  # a margin, against that of normal noise: at most that of one Laplace draw
+
+
+def least_variance(variances: Iterable[float]) -> float:
+    """Return what a variance is taken for at least, of those that are weighted with each other.
+
+    Noise of a very large budget has a variance of 0 in floats, or leaves no digits to the others. Estimates stay
+    unbiased under any weights, and are no less sure than their covariances say where variances are taken too large.
+    """
+    return LEAST_PART * max(1.0, *variances)
 
 
 @dataclass(frozen=True)

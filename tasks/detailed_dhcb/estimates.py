@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy.estimation.two_tables import Table, changes, margin_of_row, spread
-from privacy.estimation.weighted_tables import Information, margins, pool, whole
+from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
 from tasks.detailed_dhcb.published import KINDS
 from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import T3, T4, TABLES, CountTable
@@ -137,12 +137,15 @@ def _weighted(
             there = np.flatnonzero(members[:, 0] >= 0)
             words[there] = estimate_words(run, donor, members[there, 0])
     uniform = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    tables = run.parameters.configuration.tables
+    laws = (load_queries(run, donor).law(table.name) for donor, _ in sources for table in tables(donor))
+    least = least_variance(law.variance() for law in laws)
     solved = []
     for table, detail in zip(TABLES.values(), details, strict=True):
         information = Information.none(len(groups), int(table.widths[detail]))
         for donor, members in sources:
-            if table in run.parameters.configuration.tables(donor):
-                _add(run, donor, table, members, detail, information)
+            if table in tables(donor):
+                _add(run, donor, table, members, detail, information, least)
         solved.append(information.solve())
     for column, (cells, covariance) in enumerate(pool(*solved)):
         sums = list(TABLES.values())[column].sums(details[column])
@@ -151,14 +154,20 @@ def _weighted(
 
 
 def _add(
-    run: HouseholdRun, donor: Level, table: CountTable, members: Groups, detail: int, information: Information
+    run: HouseholdRun,
+    donor: Level,
+    table: CountTable,
+    members: Groups,
+    detail: int,
+    information: Information,
+    least: float,
 ) -> None:
     """Add what a level measured: of each group the sum of its members' tables, where all of them have one.
 
     It is of the cells of the coarsest detail among them and the group's own, `detail`.
     """
     found, cells = _measured(run, donor, table, members)
-    variance = load_queries(run, donor).law(table.name).variance()
+    variance = max(load_queries(run, donor).law(table.name).variance(), least)
     coarsest = np.minimum(found.min(axis=1), detail)
     for common in range(detail + 1):
         rows = np.flatnonzero(coarsest == common)

@@ -6,9 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privacy.estimation.densities import density_of_sum, values
-from privacy.estimation.weighted_tables import Information, margins, pool, whole
+from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
 from privacy.noise.laws import Law, law
 from tasks.detailed_dhcb.tables import T3, T4
 
@@ -53,6 +55,28 @@ def test_coterminous_regions_gain_by_each_other() -> None:
     two = [covariances([(BELOW, 3, 1, 1)] * number, (3, 1))[0] for number in (1, 2)]
     assert two[1] == pytest.approx(two[0] / 2)
     assert 1 - (two[1].sum() / two[0].sum()) ** 0.5 == pytest.approx(0.293, abs=1e-3)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.floats(-6, 300), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=4))
+def test_budgets_of_any_size_leave_estimates_between_the_measurements(measured: list[tuple[float, int, int]]) -> None:
+    """Also where variances are 0 in floats: whole numbers, with margins that hold the counts measured without noise."""
+    truth = [np.full(int(table.widths[-1]), 10**6) for table in (T3, T4)]
+    truth[1][0] += truth[0].sum() - truth[1].sum()
+    measured = [(measured[0][0], 3, 1), *measured[1:]]
+    variances = [10.0**-digits if digits < 300 else 0.0 for digits, *_ in measured]
+    least = least_variance(variances)
+    solved = []
+    for column, table in enumerate((T3, T4)):
+        information = Information.none(1, len(truth[column]))
+        for variance, (_, *own) in zip(variances, measured, strict=True):
+            sums = table.onto(len(table.widths) - 1, own[column])
+            counts = (truth[column] @ sums)[None, :].astype(float)
+            information.add(np.array([0]), sums, counts, np.full_like(counts, max(variance, least)))
+        solved.append(information.solve())
+    for (cells, covariance), exact in zip(pool(*solved), truth, strict=True):
+        assert np.abs(whole(cells, np.full(1, 0.5)) - exact).max() <= 1
+        assert (margins(covariance, np.eye(len(exact), dtype=np.int64), "zcdp") >= 0).all()
 
 
 def test_tables_of_other_details_are_those_of_a_dense_solution() -> None:
