@@ -125,7 +125,7 @@ def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
         return float(flat @ (hessian @ flat) / 2 - linear @ flat) + constant
 
     rounding, (whole, _) = timed(lambda: solve_parent.to_integers(problem, x, total_first, exact=False))
-    highs, best = timed(lambda: reference.rounding(problem, x, total_first))
+    highs, (best, _) = timed(lambda: reference.rounding(problem, x, total_first))
     cost, together, _, floor = reference.rounding_program(problem, x, total_first)
     return {
         "ours": ours,

@@ -28,7 +28,7 @@ class Solve(NamedTuple):
     level: index of the children's level. parent: number of the parent on the level above (at the roots: of the state).
     children, cells: the size of the problem. iterations: of least squares. solver: what gave the result. violation:
     the most by which that misses a band or bound. rounding: "flow", "highs" where the flow failed, or "general"
-    where bounds cross and HiGHS is the first method.
+    where bounds cross and HiGHS is the first method; "any" integers that meet all bounds where it found none next to x.
     least_squares_seconds, rounding_seconds: processor time.
     """
 
@@ -46,7 +46,7 @@ class Solve(NamedTuple):
     @property
     def failed(self) -> bool:
         """Return whether the first attempt was not good enough."""
-        return self.solver != "own" or self.rounding == "highs"
+        return self.solver != "own" or self.rounding in ("highs", "any")
 
 
 def estimate_roots(plan: Plan, answers: OwnAnswers) -> tuple[Estimates, list[Solve]]:
@@ -266,7 +266,7 @@ def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple
     cells, children = x.shape
     made = Solve(
         *(level, parent, children, cells, before + iterations, solver, violation),
-        *("highs" if first == "highs" else by, middle - start, end - middle),
+        *(first if first in ("highs", "any") else by, middle - start, end - middle),
     )
     return whole[np.argsort(problem.parent.cells)], made
 

@@ -19,7 +19,7 @@ from spine.top_down.rounding import floors
 
 QPSolver = Literal["piqp", "clarabel"]
 LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square
-NODES = 1000  # branches of one problem that HiGHS searches: docs/declarations.md#what-a-run-costs
+NODES = 100  # branches of one problem that HiGHS searches: docs/declarations.md#what-a-run-costs
 Sparse = Any  # a scipy.sparse array
 
 
@@ -216,7 +216,7 @@ def nearest_division(leaves: Leaves, sets: BoolArray, wanted: IntArray) -> IntAr
     target, each = wanted.T.ravel(), sp.eye_array(wanted.size)
     program = sp.block_array([[rows, None], [each, -each], [each, each]], format="csc")
     free = np.full(len(target), np.inf)
-    x = _best_found(
+    x, _ = _best_found(
         np.repeat([0.0, 1.0], len(target)),
         integrality=np.repeat([1, 0], len(target)),
         bounds=Bounds(0.0, np.append(np.where(leaves.allowed.T.ravel(), np.inf, 0.0), free)),
@@ -227,23 +227,24 @@ def nearest_division(leaves: Leaves, sets: BoolArray, wanted: IntArray) -> IntAr
     return None if x is None else np.rint(x[: len(target)]).astype(np.int64).reshape(wanted.T.shape).T
 
 
-def _best_found(cost: FloatArray, gap: float = 1e-4, **program: Any) -> FloatArray | None:
-    """Return HiGHS's best point of a program within NODES branches, else any that is feasible; None where none is.
+def _best_found(cost: FloatArray, gap: float = 1e-4, **program: Any) -> tuple[FloatArray | None, bool]:
+    """Return HiGHS's best point of a program within NODES branches, else any that is feasible, and which of them it is.
 
-    Nothing depends on time: a run that is resumed finds the same point. gap: the relative one; 1e-4 is HiGHS's own.
+    None where there is none. Nothing depends on time: a run that is resumed finds the same point.
+    gap: the relative one; 1e-4 is HiGHS's own.
     """
     limited: Any = {"mip_rel_gap": gap, "node_limit": NODES}
     unlimited: Any = {}
     for costs, options in ((cost, limited), (cost * 0, unlimited)):
         if (x := milp(costs, **program, options=options).x) is not None:
-            return np.asarray(x)
-    return None
+            return np.asarray(x), costs is cost
+    return None, False
 
 
-def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArray | None:
-    """Return (n, K) integers by HiGHS's branch and bound, or None if it finds none.
+def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> tuple[IntArray | None, bool]:
+    """Return (n, K) integers by HiGHS's branch and bound, or None if there are none.
 
-    They are the best within NODES branches, else any that meet every sum and bound.
+    They are the best within NODES branches, else any that meet every sum and bound; and which of them they are.
     """
     cost, together, bounds, whole = rounding_program(problem, x, total_first)
     integral = np.zeros(len(cost), np.int64)
@@ -251,5 +252,5 @@ def rounding(problem: ParentProblem, x: FloatArray, total_first: bool) -> IntArr
     if problem.leaves is not None:
         integral[len(integral) - problem.leaves.allowed.size :] = 1
     gap = 0.0 if problem.general else 1e-4
-    point = _best_found(cost, gap, integrality=integral, bounds=bounds, constraints=together)
-    return None if point is None else whole + np.rint(point[: x.size]).astype(np.int64).reshape(x.shape)
+    point, best = _best_found(cost, gap, integrality=integral, bounds=bounds, constraints=together)
+    return (None if point is None else whole + np.rint(point[: x.size]).astype(np.int64).reshape(x.shape)), best

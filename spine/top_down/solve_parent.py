@@ -19,7 +19,7 @@ from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.rounding import rounded
 
 Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
-By = Literal["flow", "highs", "general"]
+By = Literal["flow", "highs", "general", "any"]
 SOUND = 0.5  # persons by which all sums together may be missed for rounding to be sound
 
 
@@ -55,12 +55,12 @@ def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool, exact:
         whole, missing = rounded(x, problem.parent, total_first, exact)
         if not missing and not broken_rule(problem, whole):
             return whole, "flow"
-    solution = reference.rounding(problem, x, total_first)
+    solution, best = reference.rounding(problem, x, total_first)
     if solution is None:
         raise EstimationError("rounding: neither the flow nor HiGHS found integers that meet every sum and bound")
     if rule := broken_rule(problem, solution):
         raise EstimationError(f"rounding: {rule}")
-    return solution, "general" if problem.general else "highs"
+    return solution, "any" if not best else "general" if problem.general else "highs"
 
 
 def broken_rule(problem: ParentProblem, x: IntArray) -> str:

@@ -279,7 +279,7 @@ def test_a_problem_with_too_many_branches_still_has_integers_that_meet_every_fig
     estimates, solves = everything(plan, measuring(plan, truth, 1))
     holds(plan, estimates)
     assert set(limited) == {reference.NODES}
-    assert "general" in {solve.rounding for solve in solves}
+    assert "any" in {solve.rounding for solve in solves if solve.failed}
     assert not same(estimates, best)
     assert same(estimates, everything(plan, measuring(plan, truth, 1))[0])
     with pytest.raises(AssertionError, match=r"counts: no whole numbers are found"):

@@ -182,7 +182,7 @@ def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytes
     other, by = to_integers(problem, x, False, exact=False)
     assert by == "highs"
     assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
-    monkeypatch.setattr(reference, "rounding", lambda *_: None)
+    monkeypatch.setattr(reference, "rounding", lambda *_: (None, False))
     with pytest.raises(solve_parent.EstimationError, match="neither the flow nor HiGHS"):
         to_integers(problem, x, False, exact=False)
 
