@@ -72,10 +72,11 @@ def households_of_release(release: Path) -> Households:
             raise Refused(f"{release}: a release of exact counts (`das ddhcb truth`) has no budgets")
         levels = {
             named_level(name): {
-                table: GroupLevel(*named_level(name), parse_exact(query["budget"]), level["stability"] - 1, 1)
+                table: GroupLevel(*named_level(name), parse_exact(query["budget"]), parts["race"], parts["ethnicity"])
                 for table, query in level["queries"].items()
             }
             for name, level in manifest["levels"].items()
+            for parts in [level["stability_parts"]]
         }
         definition = cast(Definition, manifest["spent"]["definition"])
     except (NotOfRelease, KeyError, ValueError, TypeError, AttributeError):

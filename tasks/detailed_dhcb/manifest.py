@@ -28,7 +28,7 @@ from tasks.pages.text_table import TextTable
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level, named_level
 from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts
-from tasks.population_groups.parameters import configuration_digest
+from tasks.population_groups.parameters import configuration_digest, stability_parts
 from tasks.population_groups.queries import load_queries
 from tasks.population_groups.reserve_budget import planned_spend
 
@@ -95,6 +95,8 @@ def describe_release(
 def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str, Any]:
     domain, configuration = load_domain(run, level), run.parameters.configuration
     tables = configuration.tables(level)
+    races, ethnicities = stability_parts(configuration, run.parameters.iterations, level)
+    groups_of_a_record = {"race": races, "ethnicity": ethnicities}
     return {
         "regions": len(domain.region_ids),
         "iterations": len(domain.iterations),
@@ -102,7 +104,7 @@ def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str,
         "groups_published": {
             table.name: dict(zip(table.details, groups[level, table.name], strict=True)) for table in tables
         },
-        **({} if is_truth(run) else noise_facts(load_queries(run, level))),
+        **({} if is_truth(run) else noise_facts(load_queries(run, level)) | {"stability_parts": groups_of_a_record}),
     }
 
 
