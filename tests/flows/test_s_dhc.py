@@ -95,13 +95,17 @@ def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], 
 
 
 def test_accuracy_holds_its_margins(das: Das, inputs: tuple[Path, Path]) -> None:
+    """200 runs hold 95.1% of counts and 95.5% of averages; five vary by .4% and .8%. False alarms: 1 in a million."""
     code, out, err = das("sdhc", "accuracy", *inputs, "--runs", 5, "--averages", "--json")
     assert code == 0, err
     rows = json.loads(out)["errors"]
-    of_counts = [row for row in rows if row["of"] == "count"]
-    held = sum(row["coverage"] * row["errors"] for row in of_counts) / sum(row["errors"] for row in of_counts)
-    assert held > 0.93
-    assert all(row["coverage"] > 0.7 for row in rows if row["of"] == "average")
+    held = {
+        of: sum(row["coverage"] * row["errors"] for row in rows if row["of"] == of)
+        / sum(row["errors"] for row in rows if row["of"] == of)
+        for of in ("count", "average")
+    }
+    assert held["count"] > 0.93
+    assert held["average"] > 0.9
 
 
 def test_budgets_are_tuned(das: Das, tmp_path: Path) -> None:
