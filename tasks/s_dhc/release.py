@@ -60,9 +60,9 @@ STATEMENTS_S_DHC = {
     "estimates": "estimates/ are least-squares estimates from all noisy counts that count the same rows: unbiased, and "
     "their sums hold. Their margins are 1.96 standard deviations: a sum of hundreds of draws is taken for normal.",
     "posterior": "estimates/posterior/ are means and 90% intervals of the model of the published S-DHC: each possible "
-    "count is taken for equally likely before the noise. They are biased: an empty cell is estimated 0.90 standard "
-    "deviations of its noise too high on average, and sums add the biases up. Their intervals hold for this model; for "
-    "a given true count they may cover less or more often.",
+    "count is taken for equally likely before the noise. They are biased: an empty cell is estimated about 0.9 "
+    "standard deviations of its noise too high on average (less where noise is narrow), and sums add the biases up. "
+    "Their intervals hold for this model; for a given true count they may cover less or more often.",
     "averages": "averages/ are ratios of the noisy counts. Each interval covers the ratio of the true, truncated "
     "counts in 95 (LOW90, HIGH90: 90) of 100 releases at least, however small the denominator; it is the hull of an "
     "exact confidence set within the possible averages.",
