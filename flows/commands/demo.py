@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +12,15 @@ from flows.commands.synth import prepare_kernels
 from flows.reports.terminal import Json, err, out
 
 if TYPE_CHECKING:
+    from flows.commands.runner import FlowCommand
     from tasks.synth.synthesize import Made
 
 STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
+OTHERS = {
+    "ddhcb": "their households, for the Detailed DHC-B",
+    "sdhc": "their housing units, for the Supplemental DHC",
+    "tda": f"one of the states, {STATE}, for the TopDown Algorithm",
+}
 
 
 def demo(
@@ -31,11 +36,9 @@ def demo(
     **Example:** `das demo`
     """
     from flows.commands.run import COMMAND, STAGES
-    from flows.commands.safetab import new_runs
 
     RunOptions().start_ahead(*STAGES)
 
-    from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
     from flows.execution.settings import new_run_id
 
     prepare_kernels()
@@ -48,48 +51,28 @@ def demo(
     )
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
-    COMMAND.run(context, options, lambda: new_runs(DetailedDhcaSettings, options, chosen))
+    COMMAND.run(context, options, chosen)
     if as_json:
         return
-    for name, (title, run) in OTHERS.items():
-        err.print(f"The same persons in {title}: {made.folders[name]}")
-        run(context, RunOptions(run_id=new_run_id(f"demo-{name}")), made, place)
+    for name, (command, own) in _commands(made, place).items():
+        data = made.folders[name]
+        err.print(f"The same persons in {OTHERS[name]}: {data}")
+        typed = {"data": str(data), "out": str(place / name / "release"), **own}
+        command.run(context, RunOptions(run_id=new_run_id(f"demo-{name}")), typed)
     out.print(_next_steps(place), soft_wrap=True)
 
 
-def _detailed_dhcb(context: typer.Context, options: RunOptions, made: Made, place: Path) -> None:
-    from flows.commands.ddhcb.run import COMMAND
-    from flows.commands.safetab import new_runs
-    from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
+def _commands(made: Made, place: Path) -> dict[str, tuple[FlowCommand, dict[str, object]]]:
+    """Return the command of each of OTHERS, and what is typed for it besides data and release."""
+    from flows.commands.ddhcb.run import COMMAND as DETAILED_DHCB
+    from flows.commands.s_dhc.run import COMMAND as S_DHC
+    from flows.commands.tda.run import COMMAND as TOP_DOWN
 
-    chosen = {"params": str(made.params), "data": str(made.folders["ddhcb"]), "out": str(place / "ddhcb/release")}
-    chosen["totals"] = str(place / "release")
-    COMMAND.run(context, options, lambda: new_runs(DetailedDhcbSettings, options, chosen))
-
-
-def _s_dhc(context: typer.Context, options: RunOptions, made: Made, place: Path) -> None:
-    from flows.commands.s_dhc.options import new_settings
-    from flows.commands.s_dhc.run import COMMAND
-
-    chosen: dict[str, object] = {"config": str(made.params / "config-sdhc.json"), "data": str(made.folders["sdhc"])}
-    chosen |= {"out": str(place / "sdhc/release"), "estimates": True}
-    COMMAND.run(context, options, lambda: [new_settings(options, str(options.run_id), chosen)])
-
-
-def _top_down(context: typer.Context, options: RunOptions, made: Made, place: Path) -> None:
-    from flows.commands.tda.run import COMMAND
-    from flows.execution.top_down_settings import TopDownSettings
-
-    chosen = {"data": str(made.folders["tda"]), "out": str(place / "tda/release"), "states": (STATE,)}
-    settings = options.new_settings(TopDownSettings, str(options.run_id), chosen)
-    COMMAND.run(context, options, lambda: [settings])
-
-
-OTHERS: dict[str, tuple[str, Callable[[typer.Context, RunOptions, Made, Path], None]]] = {
-    "ddhcb": ("their households, for the Detailed DHC-B", _detailed_dhcb),
-    "sdhc": ("their housing units, for the Supplemental DHC", _s_dhc),
-    "tda": (f"one of the states, {STATE}, for the TopDown Algorithm", _top_down),
-}
+    return {
+        "ddhcb": (DETAILED_DHCB, {"params": str(made.params), "totals": str(place / "release")}),
+        "sdhc": (S_DHC, {"config": str(made.params / "config-sdhc.json"), "estimates": True}),
+        "tda": (TOP_DOWN, {"states": (STATE,)}),
+    }
 
 
 def _next_steps(place: Path) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import RunOptions
-from flows.commands.safetab import flow_command, new_runs
+from flows.commands.safetab import flow_command
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 
 STAGES = ("tasks.population_groups.count", "tasks.detailed_dhca.release")
@@ -35,4 +35,4 @@ def run(
     `das run params/ data/ out/ --account census-2020`
     """
     options.start_ahead(*STAGES, *(SPINE if chosen["spine"] else ()))
-    COMMAND.run(context, options, lambda: new_runs(DetailedDhcaSettings, options, chosen))
+    COMMAND.run(context, options, chosen)

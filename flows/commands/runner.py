@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import RenderableType
 
+from flows.commands.fields import Chosen
 from flows.commands.options import RunOptions
 from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 class FlowCommand:
     """A command that runs a flow.
 
+    new_runs: returns the settings of new runs, from the options of every run and what was typed, after it has shown
+    what they will spend.
     details: the fields of --json that only this system has, from its manifest; empty where it released nothing.
     document: what --json prints, given the facts of all runs.
     summary: what the terminal shows of them.
@@ -35,13 +38,14 @@ class FlowCommand:
     """
 
     system: System
+    new_runs: Callable[[RunOptions, Chosen], Sequence[RunSettings]]
     details: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
     document: Callable[[list[dict[str, Any]]], Any]
     summary: Callable[[list[dict[str, Any]]], RenderableType]
     siblings: Callable[[Sequence[Any]], Mapping[str, str]] = lambda _: {}
 
-    def run(self, context: typer.Context, options: RunOptions, begin: Callable[[], Sequence[RunSettings]]) -> None:
-        """Run what `begin` returns, or what --resume names, one after another.
+    def run(self, context: typer.Context, options: RunOptions, chosen: Chosen) -> None:
+        """Run what was typed, or what --resume names, one after another.
 
         A run that ends without release stops later ones only where all or none are charged, before the first charge.
 
@@ -52,7 +56,7 @@ class FlowCommand:
 
         if options.resume is None:
             _say_left_behind(options)
-            todo = [under_policy(settings, settings.SYSTEM) for settings in begin()]
+            todo = [under_policy(settings, settings.SYSTEM) for settings in self.new_runs(options, chosen)]
             _check_accounts(todo)
             _keep(todo, options, self.siblings(todo))
         elif (again := resumed(context, options, self.system)) is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from flows.commands.exact_tables import release_all
 from flows.commands.fields import Chosen, check_needed
 from flows.commands.findings import show_findings, show_validation
 from flows.commands.inputs import validate_alone
@@ -16,9 +18,8 @@ from flows.commands.options import ExactOptions, RunOptions, WorkOptions
 from flows.commands.runner import FlowCommand, summary_lines
 from flows.execution.safetab_settings import SafeTabSettings
 from flows.execution.systems import SYSTEMS
-from flows.reports.terminal import err, labelled, show
+from flows.reports.terminal import err, show
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
     from tasks.population_groups.parameters import Parameters
@@ -103,15 +104,11 @@ def validate_all(kind: type[SafeTabSettings], inputs: Chosen, options: WorkOptio
 def release_truths(kind: type[SafeTabSettings], chosen: Chosen, options: ExactOptions, *, curator: bool) -> None:
     """Release the exact tables of each jurisdiction that config.json asks for, and show where they are."""
     from flows.execution.settings import new_run_id
-    from flows.execution.truth import release_truth
 
     parameters = checked_parameters(kind, chosen["params"], chosen["data"], as_json=options.as_json)
-    check_empty(Path(chosen["out"]))
-    base, made = new_run_id("truth"), {}
-    for settings in jurisdiction_settings(kind, options, base, parameters.configuration.jurisdictions, chosen):
-        with options.leaving_nothing(settings.directory, f"Truth of {settings.jurisdiction.upper()}") as workers:
-            made[settings.jurisdiction] = release_truth(settings, workers, curator=curator)
-    err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
+    asked = parameters.configuration.jurisdictions
+    truths = jurisdiction_settings(kind, options, new_run_id("truth"), asked, chosen)
+    made = dict(zip(asked, release_all(truths, options, curator=curator), strict=True))
     show(
         {"NOT_PRIVATE": True, "releases": made},
         lambda: "\n".join(f"{name.upper()}: {place or 'skipped, no block'}" for name, place in made.items()),
@@ -121,7 +118,9 @@ def release_truths(kind: type[SafeTabSettings], chosen: Chosen, options: ExactOp
 
 def flow_command(kind: type[SafeTabSettings]) -> FlowCommand:
     """Return the command that runs the flow of a SafeTab."""
-    return FlowCommand(SYSTEMS[kind.SYSTEM], _details, lambda facts: facts, _summary, _siblings)
+    return FlowCommand(
+        SYSTEMS[kind.SYSTEM], partial(new_runs, kind), _details, lambda facts: facts, _summary, _siblings
+    )
 
 
 def _details(settings: SafeTabSettings, _manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.runner import GATE, InProcess, is_marked
+from flows.execution.safetab_settings import SafeTabSettings
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial
-from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.queries import load_queries
+from tasks.detailed_dhcb.accuracy import end_trial as end_household_trial
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.parameters import read_parameters
 from tasks.population_groups.reserve_budget import planned_spend
 from tasks.population_groups.trials import open_trial
+
+R = TypeVar("R")
 
 
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
@@ -39,54 +44,65 @@ def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     return runner.results
 
 
-def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path, runs: int) -> Accuracy | None:
-    """Compare repeated runs of the Detailed DHC-A with the truth; None where the jurisdiction has no block.
+def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable[[int], R]) -> Iterator[R]:
+    """Yield what `end` returns of each repetition, given its number; nothing where the jurisdiction has no block.
 
     The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
-    (tasks/detailed_dhca/accuracy/trials.py). The errors of its population groups go to OUT/single_runs.
+    (tasks/population_groups/trials.py), which `end` removes.
 
     Raises
     ------
     Refused
         as `count_marked` does, and where a budget is infinite.
     """
-    run, (parameters, _) = settings.directory, read_parameters(settings.params)
+    run, (parameters, _) = settings.directory, read_parameters(settings.params, settings.run_class().CONFIGURATION)
     if parameters is not None:  # else validation reports why
         planned_spend(parameters.configuration, settings.jurisdiction)
     done = count_marked(settings, workers)
     if done["validate"] is None:
-        return None
+        return
 
-    def repeat(number: int) -> Errors:
+    def repetition(number: int) -> R:
         ledger = settings.charging.ledger
         trial = open_trial(run, number, settings.jurisdiction, ledger, coterminous=settings.coterminous)
         InProcess(settings, workers, before="release", done=done | {GATE: None}, directory=trial).run()
-        return end_trial(run, workers, number, settings.jurisdiction, out, estimates=settings.estimates)
+        return end(number)
 
-    errors = Errors.none()
     with ThreadPoolExecutor(workers.count) as pool:  # as many at once as there are workers: a repetition takes disk
-        for added in pool.map(repeat, range(runs)):
-            errors = errors.add(added)
-    levels = run.parameters.configuration.levels(settings.jurisdiction)
+        yield from pool.map(repetition, range(runs))
+
+
+def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path, runs: int) -> Accuracy | None:
+    """Compare repeated runs of the Detailed DHC-A with the truth; None where the jurisdiction has no block.
+
+    The errors of the repetitions' population groups go to OUT/single_runs.
+
+    Raises Refused as `repeat` does.
+    """
+    run, jurisdiction, errors = settings.directory, settings.jurisdiction, None
+
+    def end(number: int) -> Errors:
+        return end_trial(run, workers, number, jurisdiction, out, estimates=settings.estimates)
+
+    for added in repeat(settings, workers, runs, end):
+        errors = (errors or Errors.none()).add(added)
+    if errors is None:
+        return None
+    levels = run.parameters.configuration.levels(jurisdiction)
     queries = tuple(load_queries(run, level) for level in levels)
-    return Accuracy(settings.jurisdiction, runs, settings.coterminous, levels, queries, errors)
+    return Accuracy(jurisdiction, runs, settings.coterminous, levels, queries, errors)
 
 
 def measure_household_accuracy(settings: DetailedDhcbSettings, workers: Workers, runs: int) -> pd.DataFrame | None:
     """Compare repeated runs of the Detailed DHC-B with the truth; None where the jurisdiction has no block.
 
-    Raises Refused as `measure_accuracy` does.
+    Raises Refused as `repeat` does.
     """
-    from tasks.detailed_dhcb.accuracy import end_trial as end_household_trial
+    run = settings.directory
 
-    run, done = settings.directory, count_marked(settings, workers)
-    if done["validate"] is None:
-        return None
-    levels = run.parameters.configuration.levels(settings.jurisdiction)
-    parts = []
-    for number in range(runs):
-        ledger = settings.charging.ledger
-        trial = open_trial(run, number, settings.jurisdiction, ledger, coterminous=settings.coterminous)
-        InProcess(settings, workers, before="release", done=done | {GATE: None}, directory=trial).run()
-        parts.append(end_household_trial(run, workers, number, levels, estimates=settings.estimates))
-    return pd.concat(parts)
+    def end(number: int) -> pd.DataFrame:
+        levels = run.parameters.configuration.levels(settings.jurisdiction)
+        return end_household_trial(run, workers, number, levels, estimates=settings.estimates)
+
+    parts = list(repeat(settings, workers, runs, end))
+    return pd.concat(parts) if parts else None

@@ -92,6 +92,3 @@ TABLES = {"comparison": COMPARISON, "production": PRODUCTION}
 
 LOSSES = {"pure": "15.3", "rdp_printed": "13.2", "zcdp_analytic": "12.8", "zcdp_numeric": "12.2"}
 """A's Table 2. No reading that A states gives its 13.2: eq. (39) as written gives 13.57."""
-
-THRESHOLDS = {F("0.008"): 93, F("0.159"): 21, F("0.543"): 11}
-"""B's Table 6: rho of a level -> suppression threshold at zero_suppression_chance .9999."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.estimation.densities import Density, density_of_sum, moment, smallest_margin, values
+from privacy.estimation.densities import Density, density_of_sum, smallest_margin, values
 from privacy.estimation.pooling import DIGITS, nearest, posterior_mean
 from privacy.noise.laws import DiscreteGaussian, Law
 
@@ -106,8 +106,3 @@ def _following(own: Table, other: Table) -> NDArray[np.int64]:
 def margin_of_row(own: Table, other: Table, places: tuple[int, ...], *, follows: bool) -> int:
     """Return the 95% margin of error of an estimate, exact."""
     return smallest_margin(law_of_row(own, other, places, follows=follows))
-
-
-def deviation_of_row(own: Table, other: Table, places: tuple[int, ...], *, follows: bool) -> float:
-    """Return the standard deviation of an estimate, with that of rounding."""
-    return float(moment(law_of_row(own, other, places, follows=follows)) ** 0.5)

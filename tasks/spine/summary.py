@@ -1,4 +1,4 @@
-"""The summary of a spine directory, its spine.json, the titles of spines and the order of levels."""
+"""The summary of a spine directory, its spine.json, and the titles of spines."""
 
 from __future__ import annotations
 
@@ -13,19 +13,6 @@ from spine.settings import SpineSettings
 from tasks.spine.first_pass import SpinePlan
 
 NAMES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
-
-LEVEL_ORDER = (
-    "US",
-    "State",
-    "County",
-    "Prim",
-    "Tract_Group",
-    "Tract_Subset_Group",
-    "Tract_Subset",
-    "Tract",
-    "Block_Group",
-    "Block",
-)
 
 
 @dataclass(frozen=True)

@@ -31,17 +31,17 @@ def run(
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
     """
     options.start_ahead("tasks.bottom_up.release")  # before these imports, which take a while
+    COMMAND.run(context, options, chosen)
 
+
+def _new_runs(options: RunOptions, chosen: Chosen) -> list[BottomUpSettings]:
     from flows.execution.settings import new_run_id
     from flows.reports.curator import spend_table
 
-    def begin() -> list[BottomUpSettings]:
-        check_needed(BottomUpSettings, chosen)
-        settings = options.new_settings(BottomUpSettings, options.run_id or new_run_id("bottom-up"), chosen)
-        err.print(spend_table({settings.folder.upper(): settings.design().mechanism.spend}))
-        return [settings]
-
-    COMMAND.run(context, options, begin)
+    check_needed(BottomUpSettings, chosen)
+    settings = options.new_settings(BottomUpSettings, options.run_id or new_run_id("bottom-up"), chosen)
+    err.print(spend_table({settings.folder.upper(): settings.design().mechanism.spend}))
+    return [settings]
 
 
 def _details(_settings: BottomUpSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,4 +64,4 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-COMMAND = FlowCommand(SYSTEMS["bottom-up"], _details, lambda facts: facts[0], _summary)
+COMMAND = FlowCommand(SYSTEMS["bottom-up"], _new_runs, _details, lambda facts: facts[0], _summary)

@@ -8,7 +8,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import RunOptions
-from flows.commands.safetab import flow_command, new_runs
+from flows.commands.safetab import flow_command
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 
 STAGES = ("tasks.population_groups.count", "tasks.detailed_dhcb.release")
@@ -32,4 +32,4 @@ def run(
     `das ddhcb run params/ data/ out/ --totals dhc-a/us --account households-2020`
     """
     options.start_ahead(*STAGES)
-    COMMAND.run(context, options, lambda: new_runs(DetailedDhcbSettings, options, chosen))
+    COMMAND.run(context, options, chosen)

@@ -31,19 +31,18 @@ def run(
     **Example:** `das sdhc run config.json data/ out/ --estimates --account census-2020`
     """
     options.start_ahead("tasks.s_dhc.tabulate", "tasks.s_dhc.release")
+    COMMAND.run(context, options, chosen)
 
+
+def _new_runs(options: RunOptions, chosen: Chosen) -> list[SDhcSettings]:
     from flows.execution.settings import new_run_id
     from flows.reports.curator import spend_table
 
-    def begin() -> list[SDhcSettings]:
-        check_needed(SDhcSettings, chosen)
-        run_id = options.run_id or new_run_id("sdhc", jurisdiction_of(chosen["config"]))
-        settings = new_settings(options, run_id, chosen)
-        settings.plan().check()
-        err.print(spend_table({settings.folder.upper(): settings.plan().configuration.spend()}))
-        return [settings]
-
-    COMMAND.run(context, options, begin)
+    check_needed(SDhcSettings, chosen)
+    settings = new_settings(options, options.run_id or new_run_id("sdhc", jurisdiction_of(chosen["config"])), chosen)
+    settings.plan().check()
+    err.print(spend_table({settings.folder.upper(): settings.plan().configuration.spend()}))
+    return [settings]
 
 
 def _details(_settings: SDhcSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,4 +57,4 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-COMMAND = FlowCommand(SYSTEMS["s-dhc"], _details, lambda facts: facts[0], _summary)
+COMMAND = FlowCommand(SYSTEMS["s-dhc"], _new_runs, _details, lambda facts: facts[0], _summary)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import option_of
+from flows.commands.fields import Chosen, check_needed, option_of
 from flows.commands.options import RunOptions
 from flows.commands.resume import given, refuse
 from flows.commands.runner import FlowCommand, summary_lines
@@ -113,22 +113,23 @@ def run_declared(
     context: typer.Context, options: RunOptions, chosen: Mapping[str, Any], declaration: str | None
 ) -> None:
     """Run or resume a declaration."""
-    from flows.commands.fields import check_needed
+    if options.resume is None:
+        refuse_others(context)
+    typed = {name: chosen[name] for name in ("data", "out") if name in chosen}
+    COMMAND.run(context, options, typed | {"declaration": declaration})
+
+
+def _new_runs(options: RunOptions, chosen: Chosen) -> list[DeclaredSettings]:
     from flows.execution.settings import new_run_id
     from flows.reports.curator import spend_table
     from tasks.top_down.declared.public_tables import read_declared
     from tasks.top_down.declared.spend import planned_spend
 
-    def begin() -> list[DeclaredSettings]:
-        refuse_others(context)
-        typed = {name: chosen[name] for name in ("data", "out") if name in chosen} | {"declaration": declaration}
-        check_needed(DeclaredSettings, typed)
-        settings = options.new_settings(DeclaredSettings, options.run_id or new_run_id("tda"), typed)
-        _, declared = read_declared(settings.declaration, settings.directory)
-        err.print(spend_table({declared.declaration.form.name: planned_spend(declared.declaration)}))
-        return [settings]
-
-    COMMAND.run(context, options, begin)
+    check_needed(DeclaredSettings, chosen)
+    settings = options.new_settings(DeclaredSettings, options.run_id or new_run_id("tda"), chosen)
+    _, declared = read_declared(settings.declaration, settings.directory)
+    err.print(spend_table({declared.declaration.form.name: planned_spend(declared.declaration)}))
+    return [settings]
 
 
 def validate_declared(context: typer.Context, options: Any, data: str, declaration: str) -> None:
@@ -215,4 +216,4 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-COMMAND = FlowCommand(SYSTEMS["declared"], _details, lambda facts: facts[0], _summary)
+COMMAND = FlowCommand(SYSTEMS["declared"], _new_runs, _details, lambda facts: facts[0], _summary)

@@ -49,25 +49,23 @@ def run(
         run_declared(context, options, chosen, declaration)
         return
     options.start_ahead("tasks.top_down.input.histograms", "tasks.top_down.release.stage_release")
+    COMMAND.run(context, options, chosen)
 
+
+def _new_runs(options: RunOptions, chosen: Chosen) -> list[TopDownSettings]:
     from flows.execution.settings import new_run_id
     from flows.reports.curator import spend_table
 
-    def begin() -> list[TopDownSettings]:
-        check_needed(TopDownSettings, chosen)
-        run_id = options.run_id or new_run_id("tda", chosen["jurisdiction"])
-        settings = options.new_settings(TopDownSettings, run_id, chosen)
-        spends = planned_spends(settings.design())
-        table = spend_table(spends)
-        if len(spends) > 1:
-            table.caption, table.caption_justify = (
-                "The US level is measured if all 50 states and D.C. are there.",
-                "left",
-            )
-        err.print(table)
-        return [settings]
-
-    COMMAND.run(context, options, begin)
+    check_needed(TopDownSettings, chosen)
+    run_id = options.run_id or new_run_id("tda", chosen.get("jurisdiction", "us"))
+    settings = options.new_settings(TopDownSettings, run_id, chosen)
+    spends = planned_spends(settings.design())
+    table = spend_table(spends)
+    if len(spends) > 1:
+        table.caption = "The US level is measured if all 50 states and D.C. are there."
+        table.caption_justify = "left"
+    err.print(table)
+    return [settings]
 
 
 def planned_spends(design: Design) -> dict[str, Spend]:
@@ -110,4 +108,4 @@ def _summary(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-COMMAND = FlowCommand(SYSTEMS["top-down"], _details, lambda facts: facts[0], _summary)
+COMMAND = FlowCommand(SYSTEMS["top-down"], _new_runs, _details, lambda facts: facts[0], _summary)

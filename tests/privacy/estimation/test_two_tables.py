@@ -11,7 +11,6 @@ from privacy.estimation.densities import moment, values
 from privacy.estimation.two_tables import (
     Table,
     changes,
-    deviation_of_row,
     law_of_row,
     margin_of_row,
     pull,
@@ -29,6 +28,10 @@ WHOLE = {  # deviation of the total as a whole number: nation and state Detailed
 }
 MARGINS = {(1, 1): (2, 8, 35), (2, 3): (3, 12, 55), (4, 3): (4, 14, 65), (5, 3): (4, 15, 68)}
 POOLED = {(1, 1): 0.707, (2, 3): 1.095, (4, 3): 1.309, (5, 3): 1.369}  # of sigma, before rounding
+
+
+def deviation_of_row(own: Table, other: Table, places: tuple[int, ...], *, follows: bool) -> float:
+    return float(moment(law_of_row(own, other, places, follows=follows)) ** 0.5)
 
 
 def pair(noise: Law, cells: tuple[int, int]) -> tuple[Table, Table]:

@@ -13,7 +13,6 @@ from tasks.top_down.release.nmf_layout import Footer
 from tasks.top_down.run_plan import file_name
 
 SOURCE = "2020 Census Apportionment Results, Table 2 (U.S. Census Bureau, April 26, 2021)"
-US_TOTAL = 331_449_281  # of the 50 states and DC, as published with them
 _APRIL_1_2020 = """
 AL 5,024,279  AK 733,391    AZ 7,151,502  AR 3,011,524  CA 39,538,223 CO 5,773,714  CT 3,605,944  DE 989,948
 DC 689,545    FL 21,538,187 GA 10,711,908 HI 1,455,271  ID 1,839,106  IL 12,812,508 IN 6,785,528  IA 3,190,369
