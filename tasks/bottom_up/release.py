@@ -28,6 +28,7 @@ from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, noi
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, stage_in_one_piece
 from tasks.lifecycle.workers import Workers
+from tasks.pages import number
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
 
@@ -109,10 +110,10 @@ def _short(
         published.append(f"{dropped:,} groups whose published total does not agree are left out of every table.")
     shown = []
     for table, columns in names.items():
-        number, cells = rows[table]
+        counts, cells = rows[table]
         margin = margin_of_error(design.mechanism.law, cells) if cells else 0
         shown.append(
-            [", ".join(columns) or "the total", f"{number:,}", f"{cells:,}", f"{float(margin * design.domain.grid):,g}"]
+            [", ".join(columns) or "the total", f"{counts:,}", f"{cells:,}", number(float(margin * design.domain.grid))]
         )
     columns = ["by", "counts", "cells in one, at most", "±, at most"]
     notes = [f"In {unit}. Every cell has noise, also an empty one, so a sum of more cells is less sure."]
@@ -135,8 +136,8 @@ def _table(
     grouping = design.domain.grouping(names)
     shape = tuple(map(len, grouping.levels)) or (1,)
     columns: dict[str, Any] = {}
-    for name, levels, number in zip(names, grouping.levels, np.unravel_index(rows, shape), strict=False):
-        columns[name] = pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), pa.array(levels)).cast(
+    for name, levels, level in zip(names, grouping.levels, np.unravel_index(rows, shape), strict=False):
+        columns[name] = pa.DictionaryArray.from_arrays(pa.array(level.astype(np.int32)), pa.array(levels)).cast(
             "string"
         )
     counts = sums[rows].clip(min=0) if design.clip else sums[rows]

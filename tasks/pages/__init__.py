@@ -54,6 +54,12 @@ def whole(value: float) -> str:
     return number(ceil(value))
 
 
+def margin(value: float) -> str:
+    """Return a margin >= 0 at three digits, or whole from 100 on, rounded up."""
+    places = 2 - floor(log10(value)) if 0 < value < 100 else 0
+    return number(ceil(value * 10**places) / 10**places)
+
+
 def decimal(value: float) -> str:
     """Return a number at three digits."""
     text = f"{floor(value + 0.5):,}" if abs(value) >= 99.95 else f"{value:.3g}"  # halves upward, as in a browser

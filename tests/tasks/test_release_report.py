@@ -11,6 +11,7 @@ from privacy.accounting.composition import rounded_up, spend
 from privacy.accounting.units import MOVED, PERSON
 from privacy.s_dhc.stability import ONE_UNIT, TWO_UNITS, Query
 from privacy.s_dhc.stability import spend as spend_s_dhc
+from tasks.pages import margin
 from tasks.pages.release_report import spent_in_short
 from tasks.top_down.release.report import MEASURED
 from tasks.top_down.spend import compose
@@ -73,3 +74,10 @@ def test_measured_errors_are_those_of_the_results() -> None:
         assert {area: "{:g} / {:g}".format(*pair) for area, pair in areas.items()} == {
             area: rows[area][column] for area in areas
         }
+
+
+@given(st.just(0.0) | st.floats(1e-3, 1e9))
+def test_a_margin_is_never_shown_smaller_than_it_is(value: float) -> None:
+    """At three digits below 100, whole above: at most 1 in 100 larger."""
+    shown = float(margin(value).replace(",", ""))
+    assert value <= shown <= value * (1.01 + 1e-9)

@@ -18,6 +18,7 @@ from tasks.inputs.names import names_of_2020, title_of_states
 from tasks.inputs.public_regions import kept_names
 from tasks.inputs.regions import Region
 from tasks.lifecycle.manifest import spend_of
+from tasks.pages import margin
 from tasks.pages.dots import Series, dots
 from tasks.pages.release_report import InShort
 from tasks.pages.release_report import write_report as write_page
@@ -105,7 +106,7 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
             [
                 level_title(row["of"]),
                 f"{row['with_margin']:,}",
-                *(f"{Z * each:.3g}" for each in (errors[0], max(errors))),
+                *(margin(Z * each) for each in (errors[0], max(errors))),
             ]
             for row in margins["mean_standard_error"]
             for errors in [[*row["mean_standard_error"].values()]]
