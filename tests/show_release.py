@@ -24,8 +24,8 @@ from flows.reports.show.application import Check, about, application
 from flows.reports.show.export import export, file_name
 from flows.reports.show.gate import address_of, cookie_of
 from flows.reports.show.scope import Scope
-from tasks.lifecycle.datapackage import write_package
-from tasks.lifecycle.manifest import file_names, read_manifest, write_manifest
+from tasks.lifecycle.datapackage import write_descriptions
+from tasks.lifecycle.manifest import read_manifest
 
 
 def inputs() -> Inputs:
@@ -65,8 +65,7 @@ def described_anew(release: Path, **facts: Any) -> None:
     manifest = read_manifest(release) | facts
     system = released_by(manifest["release"])
     assert system is not None
-    write_package(release, system.part("description")(manifest), manifest, file_names(release))
-    write_manifest(release, manifest)
+    write_descriptions(release, system.part("description")(manifest), manifest)
 
 
 def with_margins(released: Path) -> Path:

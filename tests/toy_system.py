@@ -26,10 +26,10 @@ from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from tasks.lifecycle.authorization import is_truth, read_drawing
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.files import load_object, save_object
-from tasks.lifecycle.manifest import file_names, made_by, noise_law, write_manifest
+from tasks.lifecycle.manifest import made_by, noise_law
 from tasks.lifecycle.reservation import Charging, authorize, check_open
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -89,8 +89,7 @@ def stage_release(run: RunDirectory, staged: Path) -> None:
     (staged / "lines.csv").write_text("KIND|LINES|MOE\n" + "".join(rows))
     public = {"release": TITLE, "run": run.id, "spent": SPEND.as_json(), "configuration_digest": CONFIGURATION}
     public |= made_by(run)
-    write_package(staged, description(public), public, file_names(staged))
-    write_manifest(staged, public)
+    write_descriptions(staged, description(public), public)
 
 
 # Its description: pages, frames, checks of form, Excel and the dictionary follow from it.

@@ -22,9 +22,9 @@ from tasks.bottom_up.description import description
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, Design
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.inputs.public_regions import write_regions
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object, open_array
-from tasks.lifecycle.manifest import GUARANTEE, file_names, made_by, marked, noise_law, write_manifest
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, stage_in_one_piece
 from tasks.lifecycle.workers import Workers
@@ -65,8 +65,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
     manifest = _manifest(run, design)
     short = _short(design, manifest, names, rows)
     write_report(None, out, manifest, design.mechanism.spend, "Bottom-up histogram", short)
-    write_package(out, description(manifest), manifest, file_names(out))
-    write_manifest(out, manifest)
+    write_descriptions(out, description(manifest), manifest)
 
 
 def _write(

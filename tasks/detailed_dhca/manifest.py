@@ -19,14 +19,12 @@ from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import (
     GUARANTEE,
     NOT_PRIVATE,
-    file_names,
     made_by,
     marked,
-    write_manifest,
 )
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.equalities import equalities
@@ -91,8 +89,7 @@ def describe_release(
         **made_by(run),
     }
     write_report(run, out, manifest)
-    write_package(out, description(manifest), manifest, file_names(out))
-    write_manifest(out, manifest)
+    write_descriptions(out, description(manifest), manifest)
 
 
 def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict[str, Any]:

@@ -13,15 +13,13 @@ from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import TABLES
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import (
     GUARANTEE,
     NOT_PRIVATE,
-    file_names,
     made_by,
     marked,
     spend_of,
-    write_manifest,
 )
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
@@ -88,8 +86,7 @@ def describe_release(
         **made_by(run),
     }
     _write_report(run, jurisdiction, out, manifest)
-    write_package(out, description(manifest), manifest, file_names(out))
-    write_manifest(out, manifest)
+    write_descriptions(out, description(manifest), manifest)
 
 
 def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tasks.lifecycle.description import PLACEHOLDER, Column, Description, Noise, Reference, Table, dictionary_rows
 from tasks.lifecycle.digests import CHUNK_BYTES
+from tasks.lifecycle.manifest import file_names, write_manifest
 from tasks.lifecycle.received import NotOfRelease, path_in, read_json, reason_of
 
 PACKAGE_FILE, DICTIONARY_FILE = "datapackage.json", "dictionary.csv"
@@ -83,6 +84,12 @@ def write_package(out: Path, description: Description, manifest: Mapping[str, An
         "resources": [as_json(out, resource) for resource in resources_of(out, description, files)],
     }
     (out / PACKAGE_FILE).write_text(json.dumps(package, ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def write_descriptions(out: Path, description: Description, manifest: dict[str, Any]) -> None:
+    """Write what describes a release, over all files in OUT: those of `write_package`, then OUT/manifest.json."""
+    write_package(out, description, manifest, file_names(out))
+    write_manifest(out, manifest)
 
 
 def resources_of(out: Path, description: Description, files: Iterable[str]) -> list[Resource]:
@@ -187,8 +194,9 @@ def heading(name: str) -> str:
 def as_json(out: Path, resource: Resource) -> dict[str, Any]:
     """Return a table of a release in OUT as datapackage.json has it."""
     one = len(resource.paths) == 1
-    content = (out / resource.paths[0]).stat().st_size if one else 0
     schema: dict[str, Any] = {"fields": [_field(column) for column in resource.columns]}
+    if not resource.is_text:
+        schema["missingValues"] = []  # an empty text is a value, as the nation's GEOCODE; the default takes it for none
     if resource.key:
         schema["primaryKey"] = list(resource.key)
     if resource.references:
@@ -204,16 +212,20 @@ def as_json(out: Path, resource: Resource) -> dict[str, Any]:
         "title": resource.title,
         "path": resource.paths[0] if one else list(resource.paths),
         **(text if resource.is_text else {"format": "parquet", "mediatype": "application/vnd.apache.parquet"}),
-        **({"bytes": content} if one else {}),
-        **({"hash": _hash(out / resource.paths[0])} if one and content <= CHUNK_BYTES else {}),
+        **(_size_and_hash(out / resource.paths[0]) if one and resource.is_text else {}),
         "schema": schema,
         **_own(resource, OWN_OF_TABLE),
     }
 
 
-def _hash(path: Path) -> str:
-    """Return the SHA-256 of a file of one chunk; the manifest has the digest of every file."""
-    return f"sha256:{sha256(path.read_bytes()).hexdigest()}"
+def _size_and_hash(path: Path) -> dict[str, Any]:
+    """Return the bytes of a text, and its SHA-256 where it is one chunk; frictionless compares neither of Parquet.
+
+    The manifest has the digest of every file.
+    """
+    size = path.stat().st_size
+    digest = {"hash": f"sha256:{sha256(path.read_bytes()).hexdigest()}"} if size <= CHUNK_BYTES else {}
+    return {"bytes": size, **digest}
 
 
 def _field(column: Column) -> dict[str, Any]:

@@ -19,17 +19,15 @@ from privacy.noise.margins import margin_of_error
 from privacy.s_dhc.stability import CHANGES
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import (
     GUARANTEE,
     NOT_PRIVATE,
-    file_names,
     made_by,
     marked,
     noise_law,
     spend_of,
-    write_manifest,
 )
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, stage_in_one_piece
@@ -94,8 +92,7 @@ def write_release(run: RunDirectory, out: Path) -> None:
     heading = f"Supplemental DHC, {manifest['where']}"
     tables = [] if truth else [_noise(manifest)]
     write_report(None, out, manifest, spend_of(manifest), heading, _short(plan, manifest), tables=tables)
-    write_package(out, description(manifest), manifest, file_names(out))
-    write_manifest(out, manifest)
+    write_descriptions(out, description(manifest), manifest)
 
 
 def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = False) -> None:

@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 from flows.cli import app
 from privacy.accounting.composition import spend
 from tasks.bottom_up.description import description
-from tasks.lifecycle.datapackage import write_package
-from tasks.lifecycle.manifest import FORMAT, file_names, write_manifest
+from tasks.lifecycle.datapackage import write_descriptions
+from tasks.lifecycle.manifest import FORMAT
 
 Das = Callable[..., tuple[int, str, str]]
 Refuse = Callable[..., str]
@@ -186,8 +186,7 @@ def histogram(tmp_path: Path) -> Path:
         "clipped": True,
         "statements": {},
     }
-    write_package(out, description(manifest), manifest, file_names(out))
-    write_manifest(out, manifest)
+    write_descriptions(out, description(manifest), manifest)
     return out
 
 

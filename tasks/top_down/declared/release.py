@@ -16,9 +16,9 @@ from spine.declaration.classes import classify
 from spine.geography import IntArray
 from spine.noise import distinct_shares
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object, remove
-from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, file_names, made_by, marked, write_manifest
+from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, made_by, marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, drafts, release_file, write_table
 from tasks.lifecycle.workers import Workers
@@ -174,8 +174,7 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
         **made_by(own),
     }
     write_report(own, staged, manifest)
-    write_package(staged, description(manifest), manifest, file_names(staged))
-    write_manifest(staged, manifest)
+    write_descriptions(staged, description(manifest), manifest)
 
 
 def _parent(declared: Declared, solve: Solve) -> str:

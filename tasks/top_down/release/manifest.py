@@ -14,15 +14,13 @@ from spine.allocations import Allocation
 from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import (
     GUARANTEE,
     NOT_PRIVATE,
-    file_names,
     made_by,
     marked,
     noise_law,
-    write_manifest,
 )
 from tasks.top_down.estimate.estimates import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
@@ -84,8 +82,7 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
     if origin and origin.facts:  # das-flows may not have drawn the noise
         del manifest["noise_scheme"]
     write_report(run, staged, manifest)
-    write_package(staged, description(manifest), manifest, file_names(staged))
-    write_manifest(staged, manifest)
+    write_descriptions(staged, description(manifest), manifest)
 
 
 def _statements(of_bureau: bool) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dhca_inputs import HERE, mark_synthetic
-from dhcb_inputs import HouseholdInputs, households, new_run, settings_here
+from dhcb_inputs import BUDGETS, HouseholdInputs, configuration, households, new_run, settings_here
 
 from flows.execution.repetitions import measure_household_accuracy
 from privacy.noise.laws import law
@@ -39,3 +39,11 @@ def test_errors_have_the_variance_of_their_noise_and_margins_cover(tmp_path: Pat
     both = found[found["CELL"] == 0].groupby("OF")[["RMSE", "MARGIN"]].mean()
     assert (both.loc["ESTIMATE"] < both.loc["COUNT"]).all()
     assert not (tmp_path / "runs/run-us/trials/0").exists()
+
+
+def test_infinite_budgets_are_refused_before_the_data_is_read(tmp_path: Path) -> None:
+    inputs = HouseholdInputs(config=configuration(**{BUDGETS[0]: float("inf")}))
+    params, data = inputs.write(tmp_path)
+    mark_synthetic(data)
+    with pytest.raises(Refused, match="is infinite: only `das truth`"):
+        measure_household_accuracy(settings_here(tmp_path, params, data), HERE, 1)
