@@ -29,6 +29,7 @@ from tasks.pages.release_report import IN_WORDS, InShort
 from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.levels import Level
+from tasks.population_groups.manifest import notes_of_coterminous
 
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
@@ -54,7 +55,7 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
         manifest,
         spend,
         f"Detailed DHC-A, {where}",
-        _short(rows, where, truth=truth),
+        _short(rows, where, manifest, truth=truth),
         states=states,
         where=where,
         rows=rows,
@@ -66,7 +67,7 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
     )
 
 
-def _short(rows: Sequence[Mapping[str, Any]], where: str, *, truth: bool) -> InShort:
+def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str, Any], *, truth: bool) -> InShort:
     """Return what was published, and by level the margin of a count and from which size a total is within a tenth."""
     published = [
         f"Persons of {where} by detailed race, ethnicity or tribe, and by sex and age where a group is large enough: "
@@ -96,7 +97,8 @@ def _short(rows: Sequence[Mapping[str, Any]], where: str, *, truth: bool) -> InS
     ]
     notes = [
         "Left out: a group of counties and smaller areas whose noisy total is no larger. Within 10%: the size from "
-        "which the margin of a total that is published alone is at most a tenth of it."
+        "which the margin of a total that is published alone is at most a tenth of it.",
+        *notes_of_coterminous(manifest),
     ]
     return InShort(published, [IN_WORDS, "All in persons:"], TextTable("In short", columns, shown, notes))
 

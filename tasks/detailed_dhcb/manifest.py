@@ -25,7 +25,7 @@ from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level, named_level
-from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts
+from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts, notes_of_coterminous
 from tasks.population_groups.parameters import configuration_digest, stability_parts
 from tasks.population_groups.queries import load_queries
 from tasks.population_groups.reserve_budget import planned_spend
@@ -115,13 +115,15 @@ def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, mani
         manifest,
         spend,
         f"Detailed DHC-B, {where}: households",
-        _short(run, levels, where, truth=spend is None),
+        _short(run, levels, where, manifest, truth=spend is None),
         tables=TABLES,
         levels=levels,
     )
 
 
-def _short(run: HouseholdRun, levels: Mapping[str, Mapping[str, Any]], where: str, *, truth: bool) -> InShort:
+def _short(
+    run: HouseholdRun, levels: Mapping[str, Mapping[str, Any]], where: str, manifest: dict[str, Any], *, truth: bool
+) -> InShort:
     """Return what was published, and by level and table the margins of a cell and of the finest table's total."""
     published = [
         f"Households of {where} by type (T3) and tenure (T4), by detailed race, ethnicity or tribe of the householder: "
@@ -143,4 +145,5 @@ def _short(run: HouseholdRun, levels: Mapping[str, Mapping[str, Any]], where: st
             groups = sum(facts["groups_published"][table.name].values())
             rows.append([f"{name}: {table.words}", f"{groups:,}", f"{margins[0]:,}", f"{cells}", f"{margins[1]:,}"])
     columns = ["level, table", "groups published", "a count, ±", "cells at most", "their sum, ±"]
-    return InShort(published, [IN_WORDS, "All in households:"], TextTable("In short", columns, rows))
+    margins_of_levels = TextTable("In short", columns, rows, notes_of_coterminous(manifest))
+    return InShort(published, [IN_WORDS, "All in households:"], margins_of_levels)

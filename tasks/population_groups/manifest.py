@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from spine.settings import Jurisdiction
@@ -41,3 +42,10 @@ def coterminous_facts(run: SafeTabRun, jurisdiction: Jurisdiction) -> list[list[
             if set_number >= 0:
                 members.setdefault(int(set_number), []).append(f"{region_type} {ids[region_type][number]}")
     return [members[number] for number in sorted(members)]
+
+
+def notes_of_coterminous(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what a table of margins by level does not say of a release that equates coterminous regions."""
+    if not (manifest["options"]["coterminous"] and manifest["coterminous_sets"]):
+        return []
+    return ["A region that takes the counts of a coterminous one has their margin: that of the other’s level."]

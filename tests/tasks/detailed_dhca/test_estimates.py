@@ -77,6 +77,7 @@ def test_the_counts_are_what_they_are_without(made: tuple[DetailedRun, Path], tm
     assert bytes_of(place, *TABLES) == bytes_of(without, *TABLES)
     assert not (without / "estimates").exists()
     assert "estimates" not in read_manifest(without)
+    assert "has their margin: that of the other’s level" in (without / "report.html").read_text()
     level = Level("COUNTY", 2)
     assert not (bare.noisy_folder(level, "totals", 0) / "total.npy").exists()
     assert (run.noisy_folder(level, "totals", 0) / "total.npy").exists()

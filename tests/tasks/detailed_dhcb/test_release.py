@@ -125,6 +125,7 @@ def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
     assert numbers
     assert all(len(found) == 1 for found in numbers.values()), "one estimate and margin of each set"
     assert not faults(staged)
+    assert "has their margin: that of the other’s level" in (staged / "report.html").read_text()
 
 
 @pytest.mark.parametrize("seed", range(2))
