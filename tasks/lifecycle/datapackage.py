@@ -167,12 +167,13 @@ def _name_of(table: Table, pattern: str, where: Mapping[str, str]) -> str:
     """
     stem = (table.text or pattern).rpartition(".")[0]
     named = PLACEHOLDER.sub(lambda match: "" if match[1] == table.split else where[match[1]], stem)
-    return slug(f"{named}-text" if table.parquet and pattern == table.text else named)
+    return slug(named) + "-text" * bool(table.parquet and pattern == table.text)
 
 
 def slug(text: str) -> str:
-    """Return a text as a name in a Data Package: `block-group` of `Block_Group`."""
-    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")
+    """Return a text as a name in a Data Package: `block-group` of `Block_Group`, `ph3` of `PH3/PH3`."""
+    once = "-".join(dict.fromkeys(text.casefold().split("/")))
+    return re.sub(r"[^a-z0-9]+", "-", once).strip("-")
 
 
 def columns_of(path: Path, delimiter: str) -> dict[str, pa.DataType | None]:

@@ -161,7 +161,7 @@ TABLES = (
 def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release, with the laws of its counts."""
     queries = manifest["queries"]
-    of_tables = {slug(f"{name}/{name}"): _laws(published, queries) for name, published in PUBLISHED.items()}
+    of_tables = {slug(name): _laws(published, queries) for name, published in PUBLISHED.items()}
     measured = {name.partition("/")[0] for name in queries}
     required = [
         f"{published.name}/{published.name}.csv" for published in PUBLISHED.values() if published.of.name in measured

@@ -45,12 +45,12 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     assert (code, faults) == (0, []), err
     frame = read_release(release)
     assert {"region", "iteration_code", "cell", "count", "margin"} <= set(frame)
-    code, shown, _ = das("show", release, "--table", "ph3-ph3", "--format", "csv")
+    code, shown, _ = das("show", release, "--table", "ph3", "--format", "csv")
     assert code == 0
     assert "REGION_ID_NAME" in shown.splitlines()[0] or "Rhode Island" in shown
     listed = json.loads(das("show", release, "--json")[1])["tables"]
     assert len(listed) == 11 + 9 + 3 + 8
-    table = open_release(release).view({"view": "table/ph7-ph7", "by_REGION_ID": "44", "by_ITERATION_CODE": "*"})
+    table = open_release(release).view({"view": "table/ph7", "by_REGION_ID": "44", "by_ITERATION_CODE": "*"})
     assert table.sum.margin is not None
     check_states_side_by_side(release)
     averages = pd.read_parquet(release / "averages/PH1.parquet")
@@ -73,7 +73,7 @@ def check_states_side_by_side(release: Path) -> None:
         assert {one[where["REGION_ID"]], other[where["REGION_ID"]]} == {"09", "44"}
         for name in ("ITERATION_CODE", "PH1_DATA_CELL"):
             assert one[where[name]] == other[where[name]]
-    of = {name: value for name, value in asked.items() if name != "next_to"} | {"view": "table/ph7-ph7"}
+    of = {name: value for name, value in asked.items() if name != "next_to"} | {"view": "table/ph7"}
     single, both = (pages.view({**of, "by_ITERATION_CODE": "*", **more}) for more in ({}, {"next_to": "09"}))
     assert single.sum is not None
     assert (both.sum, both.summed) == (None, "Not summed: regions are shown next to each other.")
