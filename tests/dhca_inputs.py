@@ -20,7 +20,7 @@ from flows.execution.systems import all_data_files
 from flows.execution.truth import release_truth
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.findings import Finding, load_findings
 from tasks.inputs.marks import Mark, data_files, write_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -269,7 +269,7 @@ def validate_here(
         validated = validate(run, HERE, str(params), str(data), jurisdiction)
     except Refused:
         validated = None
-    return validated, read_findings(run / "findings.json")
+    return validated, load_findings(run)
 
 
 def valid_run(folder: Path, inputs: Inputs, jurisdiction: Jurisdiction = "us") -> tuple[DetailedRun, list[Finding]]:

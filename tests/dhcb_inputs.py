@@ -17,7 +17,7 @@ from flows.execution.runner import InProcess, Stage
 from flows.execution.truth import release_truth
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.findings import Finding, load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.run import Validated
 from tasks.population_groups.validation import validate
@@ -215,7 +215,7 @@ def validate_here(
         if not (run / "findings.json").exists():
             raise
         validated, REFUSALS[:] = None, [str(refused)]
-    return run, validated, read_findings(run / "findings.json")
+    return run, validated, load_findings(run)
 
 
 REFUSALS: list[str] = []  # the message of the last refusal, which anybody may see

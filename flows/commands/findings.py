@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
     """Show the findings for which a run was refused, if its data has errors."""
-    from flows.reports.curator import load_findings
-    from tasks.inputs.findings import has_errors
+    from tasks.inputs.findings import has_errors, load_findings
 
     if has_errors(findings := load_findings(run)):
         show_findings(findings, as_json=as_json)
@@ -26,7 +25,7 @@ def show_findings_of(run: RunDirectory, *, as_json: bool) -> None:
 def show_validation(findings: Sequence[Finding], reports: Sequence[Path], *, as_json: bool) -> None:
     """Show what a validation found, and where the values are. Raises Refused where the input does not pass."""
     from flows.reports.curator import findings_data, findings_table
-    from tasks.inputs.findings import has_errors
+    from tasks.inputs.findings import REPORT, has_errors
 
     show(
         {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
@@ -34,7 +33,7 @@ def show_validation(findings: Sequence[Finding], reports: Sequence[Path], *, as_
         as_json=as_json,
     )
     if not as_json and reports:
-        out.print("The values are in the curator's report:", *(f"  {path}/findings.json" for path in reports), sep="\n")
+        out.print("The values are in the curator's report:", *(f"  {path}/{REPORT}" for path in reports), sep="\n")
     if has_errors(findings):
         raise Refused("the input does not pass validation")
 

@@ -22,8 +22,7 @@ def validate_alone(
     The run directory is removed where there is no error. Raises Refused where the data as a whole is refused, as for a
     mark that does not cover it.
     """
-    from flows.reports.curator import load_findings
-    from tasks.inputs.findings import has_errors
+    from tasks.inputs.findings import has_errors, load_findings
     from tasks.lifecycle.commit import end_run
 
     result = refused = None

@@ -238,15 +238,15 @@ def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[st
 
 def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     """Return the findings that a run was refused for, shown as a table unless --json will hold them."""
-    from flows.reports.curator import findings_table, load_findings
-    from tasks.inputs.findings import has_errors
+    from flows.reports.curator import findings_table
+    from tasks.inputs.findings import REPORT, has_errors, load_findings
 
     findings = load_findings(settings.directory)
     if not has_errors(findings):
         return []
     if not as_json:
         out.print(findings_table(findings))
-    err.print(f"The values are in the curator's report: {settings.directory / 'findings.json'}")
+    err.print(f"The values are in the curator's report: {settings.directory / REPORT}")
     return findings
 
 

@@ -33,11 +33,10 @@ from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
 from flows.execution.timings import CLUSTER, Timings, kept
-from flows.reports.curator import load_findings
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
-from tasks.inputs.findings import has_errors
+from tasks.inputs.findings import REPORT, has_errors, load_findings
 from tasks.lifecycle.authorization import AUTHORIZATION, is_repetition, is_truth
 from tasks.lifecycle.commit import check_out, end_run, finish_released
 from tasks.lifecycle.confidential import guard
@@ -241,7 +240,7 @@ def _carry_out(settings: RunSettings) -> Path | None:
             return there
         check_out(run, out, settings.folder)
         keep_settings(run, settings)
-        begins = not (run / "findings.json").exists()
+        begins = not (run / REPORT).exists()
         try:
             place = run_stages(settings) if run_check(settings) else None
         except Refused:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.execution.settings import RunSettings, load_settings
-from flows.reports.curator import load_findings, run_directories
+from flows.reports.curator import run_directories
 from privacy.accounting.ledger import Ledger, LedgerError, Row, format_amount
 from privacy.noise.laws import UNITS
-from tasks.inputs.findings import Finding, has_errors
+from tasks.inputs.findings import Finding, has_errors, load_findings
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth, may_draw
 from tasks.lifecycle.manifest import is_whole
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory

@@ -14,7 +14,7 @@ from rich.text import Text
 from privacy.accounting.composition import DELTA, Spend
 from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.noise.laws import UNITS
-from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.findings import Finding
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.run_directory import RunDirectory
 
@@ -36,12 +36,6 @@ def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return the same for `--json`."""
     names = ("file", "rule", "column", "rows", "first", "warning")
     return [{name: getattr(finding, name) for name in names} for finding in findings]
-
-
-def load_findings(run: RunDirectory) -> list[Finding]:
-    """Return the findings in the curator's report of a run; none without a report."""
-    path = run / "findings.json"
-    return read_findings(path) if path.exists() else []
 
 
 def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:

@@ -20,7 +20,7 @@ from privacy.accounting.journal import MarkName
 from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.files import exists, unchanged, why
-from tasks.inputs.findings import Finding, gather, has_errors, write_findings
+from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import Mark, mark_files, read_mark
 from tasks.inputs.records import (
     ChunkReport,
@@ -86,10 +86,10 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
     partitions = source.chunks
     workers.map("tabulate", run, tabulate_partition, [(number,) for number in range(partitions)])
     reports = [read_object(run / f"counts/{number:05d}.report", ChunkReport) for number in range(partitions)]
-    findings = gather(join_reports(source, reports).findings)
-    write_findings(run / "findings.json", findings)
+    findings = join_reports(source, reports).findings
     if has_errors(findings):
-        raise Refused(f"the table does not pass validation; the findings are in the curator's report of {run.id}")
+        refuse(run, findings, what="table")
+    keep_findings(run, findings)
     digest = digest_records(run, workers, source, reports)
     mark = read_table_mark(source.path)
     if mark is not None:

@@ -6,11 +6,15 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from pathlib import Path
+from typing import NoReturn
+
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory
 
 SHOWN_VALUES = 1000  # the most distinct values a finding keeps, as the Bureau's program does
 LONGEST_VALUE = 100  # characters of each
 KEPT_LINES = 10  # the first of those where a rule was broken
+REPORT = "findings.json"  # the curator's report, in the run's directory
 MISSING = "the file does not exist"
 NAMED = 3  # findings in public files that a refusal names
 
@@ -88,14 +92,25 @@ def has_errors(findings: Iterable[Finding]) -> bool:
     return any(not finding.warning for finding in findings)
 
 
-def write_findings(path: Path, findings: Iterable[Finding]) -> None:
-    """Write findings with their values; `path` is in the confidential directory."""
-    path.write_text(json.dumps([asdict(finding) for finding in findings]))
+def keep_findings(run: RunDirectory, findings: Iterable[Finding]) -> None:
+    """Write the curator's report of a run: its findings, with their values."""
+    (run / REPORT).write_text(json.dumps([asdict(finding) for finding in gather(findings)]))
 
 
-def read_findings(path: Path) -> list[Finding]:
-    """Read what `write_findings` wrote."""
+def refuse(
+    run: RunDirectory, findings: Sequence[Finding], public: Collection[str] = (), what: str = "input"
+) -> NoReturn:
+    """Refuse a run for its findings, and keep them; the message names only those in public files, and missing files."""
+    keep_findings(run, findings)
+    named = in_public(gather(findings), public)
+    raise Refused(f"the {what} does not pass validation{named}; the findings are in the curator's report of {run.id}")
+
+
+def load_findings(run: RunDirectory) -> list[Finding]:
+    """Return the findings in the curator's report of a run; none without a report."""
+    if not (run / REPORT).exists():
+        return []
     return [
         Finding(**item | {"lines": tuple(item["lines"]), "values": tuple(item["values"])})
-        for item in json.loads(path.read_text())
+        for item in json.loads((run / REPORT).read_text())
     ]

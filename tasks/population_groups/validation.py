@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from spine.settings import Jurisdiction
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
-from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
+from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
 from tasks.inputs.marks import GRF_FILE, read_mark
 from tasks.inputs.public_regions import keep_regions
@@ -32,6 +32,7 @@ from tasks.population_groups.record_kind import GroupRecords, RecordKind
 from tasks.population_groups.run import PublicInput, SafeTabRun, Validated
 from tasks.population_groups.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
 
+PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal names
 _validated_here: set[Path] = set()  # directories validated in this process before their own run has begun
 
 
@@ -65,9 +66,9 @@ def validate(
     if cached is None:  # left by an interrupted try: the files may have been corrected since
         _clear(run)
     if parameters is None:
-        _refuse(run, findings + check_data_alone(run.KIND, data))
+        refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
     if jurisdiction not in parameters.configuration.jurisdictions:  # nothing vouches for its levels
-        write_findings(run / "findings.json", gather(findings))
+        keep_findings(run, findings)
         return None
     files = [*data_files(run, data), *(file for other in others for file in other.files)]
     with unchanged(files), locked_next_run(next_run) as waiting:
@@ -106,10 +107,10 @@ def _validate_data(
     records, faults = _open_records(run.KIND, data, jurisdiction, parameters)
     findings += faults
     if geography is not None and not len(geography.blocks):
-        write_findings(run / "findings.json", gather(findings))
+        keep_findings(run, findings)
         return None
     if records is None:
-        _refuse(run, findings)
+        refuse(run, findings, PUBLIC)
     if cached is None:
         _save(run, parameters, geography, records, data)
     findings += [fault for other in others if geography for fault in other.read(run, parameters, geography)]
@@ -122,8 +123,8 @@ def _validate_data(
     findings += faults
     if geography is None or has_errors(findings):
         remove(run / "records")
-        _refuse(run, findings, others)
-    write_findings(run / "findings.json", gather(findings))
+        refuse(run, findings, (*PUBLIC, *(other.name for other in others)))
+    keep_findings(run, findings)
     geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     mark = read_mark(data)
     if mark is not None:
@@ -202,19 +203,11 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
         return True
     parameters, findings = read_parameters(params, run.CONFIGURATION)
     if parameters is None:
-        _refuse(run, findings + check_data_alone(run.KIND, data))
+        refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
     asked = jurisdiction in parameters.configuration.jurisdictions
     if asked and run.KIND.missing_data(data):
-        _refuse(run, findings + check_data_alone(run.KIND, data))
+        refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
     return asked
-
-
-def _refuse(run: SafeTabRun, findings: Sequence[Finding], others: Sequence[PublicInput] = ()) -> NoReturn:
-    """Refuse a run, naming faults in public files and missing files."""
-    gathered = gather(findings)
-    write_findings(run / "findings.json", gathered)
-    named = in_public(gathered, (*PARAMETER_FILES, GRF_FILE, *(other.name for other in others)))
-    raise Refused(f"the input does not pass validation{named}; the findings are in the curator's report of {run.id}")
 
 
 def check_data_alone(kind: RecordKind, data: str) -> list[Finding]:

@@ -5,15 +5,13 @@ A bucket holds all rows of some housing units, so that each is joined by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.inputs.files import unchanged
-from tasks.inputs.findings import Finding, gather, has_errors, in_public, write_findings
+from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import mark_files, read_mark
 from tasks.inputs.records import ChunkReport, digest_by_workers, digest_records, join_reports, read_chunk
 from tasks.inputs.tables import empty
@@ -27,7 +25,6 @@ from tasks.s_dhc.run import SOURCES, Sources, Tabulated
 
 ENCODED = "prepared/encoded"
 SCATTER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbours go to different buckets
-FINDINGS = "findings.json"
 
 
 def open_sources(data: str) -> tuple[Sources | None, list[Finding]]:
@@ -87,22 +84,12 @@ def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) ->
         digests[name] = digest_records(run, workers, file, reports)
     if has_errors(findings):
         refuse(run, findings)
-    write_findings(run / FINDINGS, gather(findings))
+    keep_findings(run, findings)
     mark = read_mark(data)
     if mark is not None:
         mark.check({file.name: digests[name] for name, file in sources.files.items()})
     text = "".join(f"{name} {digest}\n" for name, digest in digests.items())
     return Tabulated(sha256(text.encode()).hexdigest(), tuple(digests.values()), mark.name if mark else None)
-
-
-def refuse(run: RunDirectory, findings: Sequence[Finding]) -> NoReturn:
-    """Refuse a run, naming missing files alone; the findings go to the curator's report."""
-    gathered = gather(findings)
-    write_findings(run / FINDINGS, gathered)
-    raise Refused(
-        f"the input does not pass validation{in_public(gathered, ())}; the findings are in the curator's report of "
-        f"{run.id}"
-    )
 
 
 def encode_chunk(run: RunDirectory, name: str, number: int) -> None:

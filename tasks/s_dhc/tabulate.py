@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.findings import Finding, gather, has_errors, read_findings, write_findings
+from tasks.inputs.findings import Finding, has_errors, keep_findings, load_findings, refuse
 from tasks.inputs.record_digests import Sums, Weights, digests, sum_by_state, weights
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import (
@@ -31,7 +31,7 @@ from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import HouseholdRules, TableQuery
-from tasks.s_dhc.encode import ENCODED, FINDINGS, refuse, rows_of
+from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS
 from tasks.s_dhc.run import EXACT, SOURCES, TABULATED, Plan, Sources, Tabulated, plan_of
 from tasks.s_dhc.tables import (
@@ -89,10 +89,10 @@ def tabulate(run: RunDirectory, workers: Workers) -> Tabulated:
     folders = [run / f"counts/{bucket:05d}" for bucket in range(sources.buckets)]
     faults = np.sum([open_array(folder, "faults") for folder in folders], axis=0)
     rules = plan_of(run).configuration.household_rules
-    findings = [*read_findings(run / FINDINGS), *_findings(faults, sources.files, rules)]
+    findings = [*load_findings(run), *_findings(faults, sources.files, rules)]
     if has_errors(findings):
         refuse(run, findings)
-    write_findings(run / FINDINGS, gather(findings))
+    keep_findings(run, findings)
     remove(run / EXACT)
     save_arrays(run / EXACT, {"counts": np.sum([open_array(folder, "counts") for folder in folders], axis=0)})
     encoded = load_object(run / ENCODED, Tabulated)

@@ -16,7 +16,7 @@ from flows.execution.settings import keep_settings, load_settings
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Ledger, Request
-from tasks.inputs.findings import Finding, write_findings
+from tasks.inputs.findings import Finding, keep_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked
 from tests.flows.conftest import Das, Refuse
@@ -36,7 +36,7 @@ def state(tmp_path: Path) -> Path:
         with locked(directory(settings)):
             keep_settings(directory(settings), settings)
     faults = [Finding("person-records.txt", "Invalid values found", "QAGE", 12, (7, 9), ("9Q7Z",))]
-    write_findings(tmp_path / "runs/refused-pr/findings.json", faults)
+    keep_findings(RunDirectory(tmp_path / "runs/refused-pr"), faults)
     for run in ("stopped-pr", "over-pr"):
         ledger.reserve(request(run), lambda: "digest")
     ledger.seal("over-pr", "release")

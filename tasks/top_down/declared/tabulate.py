@@ -25,7 +25,7 @@ from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from tasks.inputs.files import exists, unchanged
-from tasks.inputs.findings import Finding, gather, has_errors, kept, write_findings
+from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, read_mark
 from tasks.inputs.records import (
     ChunkReport,
@@ -124,11 +124,11 @@ def _tabulate(run: RunDirectory, workers: Workers, data: str, folder: str) -> Ta
     if file is not None and not has_errors(findings):
         workers.map("histograms", run, sum_chunks, [(file.chunks,)])
         findings += load_object(run / CONTRADICTIONS, list[Finding])
-    write_findings(run / "findings.json", gather(findings))
     if file is None or has_errors(findings):
         for name in ("persons", "counts"):
             remove(run / name)
-        raise Refused(f"the records do not pass validation; the findings are in the curator's report of {run.id}")
+        refuse(run, findings, what="table of records")
+    keep_findings(run, findings)
     digest = digest_records(run, workers, file, reports)
     mark = read_mark(folder)
     if mark is not None:

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from spine.geography import IntArray
 from tasks.inputs.files import exists, unchanged
-from tasks.inputs.findings import MISSING, Finding, gather, has_errors, in_public, write_findings
+from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import Mark, mark_files, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
@@ -48,9 +48,7 @@ def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Char
     records = [str(tables.records(product)) for product in design.products]
     missing = [path for path in (*records, tables.quarters, tables.totals, tables.geography) if not exists(path)]
     if missing:
-        found = [Finding(file_name(path), MISSING) for path in missing]
-        write_findings(run / "findings.json", found)
-        raise Refused(f"the input does not pass validation{in_public(found, ())}")
+        refuse(run, [Finding(file_name(path), MISSING) for path in missing])
     if read_mark(tables.marks) is None and not is_truth(run):
         check_open(charging)
 
@@ -107,11 +105,11 @@ def _validate_records(
         pairs = [(product, state) for product in design.products for state in blocks.states]
         workers.map("invariants", run, validate_state, pairs)
         findings += [finding for pair in pairs for finding in load_object(findings_path(run, *pair), list[Finding])]
-    write_findings(run / "findings.json", gather(findings))
     if blocks is None or has_errors(findings):
         for name in ("persons", "counts"):
             remove(run / name)
-        raise Refused(f"the input does not pass validation; the findings are in the curator's report of {run.id}")
+        refuse(run, findings)
+    keep_findings(run, findings)
     public = public_digests(tables)
     if mark is not None:
         records = {file_name(str(tables.records(product))): digest for product, digest in digests.items()}

@@ -43,7 +43,7 @@ from tasks.bottom_up.measure import (
 from tasks.bottom_up.release import stage_release
 from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
-from tasks.inputs.findings import read_findings
+from tasks.inputs.findings import load_findings
 from tasks.inputs.marks import MARK_FILE, Mark
 from tasks.lifecycle.authorization import SECRET, read_authorization
 from tasks.lifecycle.digests import file_digest
@@ -271,7 +271,7 @@ def test_undeclared_records_are_findings_and_nothing_is_told_outside(tmp_path, r
     with pytest.raises(Refused, match="curator's report") as refused:
         tabulate(run, HERE, table, read_domain(write_domain(tmp_path)))
     assert "4400" not in str(refused.value)
-    (finding,) = read_findings(run / "findings.json")
+    (finding,) = load_findings(run)
     assert (finding.rule, finding.rows) == (f"{'records in a cell that is ' if 'zero' in rule else ''}{rule}", 2)
 
 
@@ -281,7 +281,7 @@ def test_rows_of_another_width_and_missing_columns_are_refused(tmp_path, run):
     path.write_text(path.read_text() + "44001,1\n")
     with pytest.raises(Refused, match="curator's report"):
         tabulate(run, HERE, str(path), domain)
-    (finding,) = read_findings(run / "findings.json")
+    (finding,) = load_findings(run)
     assert (finding.rule, finding.rows, finding.first) == ("a row does not have 3 columns", 1, len(ROWS) + 2)
     other = new_run(tmp_path, "other")
     old_mac = "COUNTY,SEX,GQ,NOTE\r44001,1,101,\r"  # without a newline all of it is a header
@@ -315,7 +315,7 @@ def test_a_line_that_is_no_row_is_a_finding_with_its_place(tmp_path, run, monkey
     path.write_bytes(b"\n".join([*lines[:7], line, *lines[7:]]))
     with pytest.raises(Refused, match="curator's report"):
         tabulate(run, HERE, str(path), read_domain(write_domain(tmp_path)))
-    (finding,) = read_findings(run / "findings.json")
+    (finding,) = load_findings(run)
     assert (finding.rule, finding.rows, finding.first) == (rule, 1, 8)
 
 
@@ -386,7 +386,7 @@ def test_a_corrected_table_is_read_again(tmp_path, run):
         tabulate(run, HERE, write_table(tmp_path, [*ROWS, ("44002", "1", "101")]), domain)
     tabulate(run, HERE, write_table(tmp_path), domain)
     assert exact_counts(run, 0, domain.histogram.cells).tolist() == wanted(domain)
-    assert read_findings(run / "findings.json") == []
+    assert load_findings(run) == []
 
 
 def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
@@ -398,7 +398,7 @@ def test_weights_are_steps_and_out_of_range_ones_are_findings(tmp_path, run):
     other = new_run(tmp_path, "other")
     with pytest.raises(Refused, match="curator's report"):
         tabulate(other, HERE, write_table(tmp_path, rows, weights=["1e999999999", "25.3", "-1", "heavy"]), domain)
-    (finding,) = read_findings(other / "findings.json")
+    (finding,) = load_findings(other)
     assert (finding.rows, finding.values) == (4, ("-1", "1e999999999", "25.3", "heavy"))
 
 

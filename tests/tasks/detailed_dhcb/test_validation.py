@@ -33,7 +33,7 @@ from tasks.detailed_dhcb.configuration import Configuration
 from tasks.detailed_dhcb.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
 from tasks.inputs import tables
 from tasks.inputs.files import digest_file
-from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.findings import Finding, load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.configuration import parse_configuration
 from tasks.population_groups.levels import Level
@@ -271,7 +271,7 @@ def test_totals_in_parquet_with_a_fault_are_a_finding(tmp_path: Path, fault: dic
     settings = settings_here(tmp_path, params, data)
     with pytest.raises(Refused):
         validate(run, HERE, str(params), str(data), "us", others=settings.public_inputs)
-    (found,) = errors(read_findings(run / "findings.json"))
+    (found,) = errors(load_findings(run))
     assert found.rule.startswith(rule)
 
 

@@ -11,7 +11,7 @@ from dhca_faults import FAULTS, Fault
 from dhca_inputs import HERE, Inputs, cut_files, edit, new_run, people, validate_here
 
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.findings import Finding, load_findings
 from tasks.inputs.records import read_chunk
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
@@ -61,7 +61,7 @@ def kept(run: DetailedRun) -> tuple[list[Finding], dict[str, Any]]:
     """What validation leaves: the findings, and each chunk's arrays."""
     folders = list(encoded_chunks(run)) if (run / "records").exists() else []
     arrays = {f"{at.name}/{name}": np.asarray(open_array(at, name)).tolist() for at in folders for name in ARRAYS}
-    return read_findings(run / "findings.json"), {name: array for name, array in arrays.items() if array}
+    return load_findings(run), {name: array for name, array in arrays.items() if array}
 
 
 OF_DATA = [fault for fault in FAULTS if fault.name.startswith(("person", "grf"))]

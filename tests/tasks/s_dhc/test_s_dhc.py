@@ -32,7 +32,7 @@ from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.inputs import fast_records
-from tasks.inputs.findings import read_findings
+from tasks.inputs.findings import load_findings
 from tasks.lifecycle.authorization import Authorization
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array, remove
@@ -222,7 +222,7 @@ def test_each_rule_across_files_and_of_households(tmp_path: Path, rule: str, cap
     settings.directory.create()
     with pytest.raises(Refused, match="does not pass validation") as refused:
         InProcess(settings, HERE, before=GATE).run()
-    found = read_findings(settings.directory / "findings.json")
+    found = load_findings(settings.directory)
     file, words = RULES[rule]
     assert any(each.file.startswith(file) and words in each.rule and not each.warning for each in found)
     assert "10000" not in str(refused.value) + caplog.text
@@ -235,7 +235,7 @@ def test_household_rules_may_be_warnings(tmp_path: Path, rule: str) -> None:
     settings = settings_of(tmp_path, broken(rule), states=["44"], config=rules)
     settings.directory.create()
     InProcess(settings, HERE, before=GATE).run()
-    found = read_findings(settings.directory / "findings.json")
+    found = load_findings(settings.directory)
     words = RULES[rule][1] if rule in RULES else WARNINGS[rule]
     assert any(words in each.rule and each.warning for each in found)
     counts = np.asarray(open_array(settings.directory / EXACT, "counts"))
@@ -268,7 +268,7 @@ def test_each_value_is_checked(tmp_path: Path, file: str, column: str, value: st
     settings.directory.create()
     with pytest.raises(Refused, match="does not pass validation"):
         InProcess(settings, HERE, before=GATE).run()
-    (found,) = [each for each in read_findings(settings.directory / "findings.json") if not each.warning]
+    (found,) = [each for each in load_findings(settings.directory) if not each.warning]
     assert (found.file, found.rows, found.lines) == (f"{file}.csv", 1, (5,))
     assert found.values == (() if column == "MAFID" else (value,))
 

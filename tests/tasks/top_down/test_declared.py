@@ -35,7 +35,7 @@ from spine.redistricting import PERSON_AXES, UNIT_AXES
 from spine.top_down import PASSES, PERSONS, query_group
 from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import digest_file
-from tasks.inputs.findings import read_findings
+from tasks.inputs.findings import load_findings
 from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -339,7 +339,7 @@ def test_records_that_contradict_the_declaration_are_refused_before_anything_is_
     run.create()
     with pytest.raises(Refused, match="curator's report") as refused:
         tabulate(run, HERE, data, read_declared(declaration)[0])
-    assert column in {finding.column for finding in read_findings(run / "findings.json")}
+    assert column in {finding.column for finding in load_findings(run)}
     assert not any(char.isdigit() for char in str(refused.value).replace("r1", ""))  # no figure of the records
     assert not (run / "counts").exists()
 
@@ -351,7 +351,7 @@ def test_a_total_that_is_not_that_of_the_records_is_refused(tmp_path: Path) -> N
     run.create()
     with pytest.raises(Refused):
         tabulate(run, HERE, data, read_declared(declaration)[0])
-    (finding,) = read_findings(run / "findings.json")
+    (finding,) = load_findings(run)
     assert (finding.column, finding.values) == ("totals.0.file", ("1", "2"))
 
 

@@ -27,9 +27,10 @@ from privacy.noise.laws import DiscreteGaussian
 from spine.noise import parameter
 from spine.production import allocation
 from spine.top_down import query_group
-from tasks.inputs.findings import read_findings
+from tasks.inputs.findings import load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, released_files
+from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate.gls.margin_tables import counts_of
@@ -753,7 +754,7 @@ def test_a_fault_is_a_finding_and_nothing_is_released(tmp_path: Path, sample: Pa
     with pytest.raises(Refused, match="the published files do not pass") as refused:
         estimated(tmp_path, nmf, nmf / "states.csv")
     assert "\n" not in str(refused.value)
-    findings = read_findings(tmp_path / "runs/estimate-0/findings.json")
+    findings = load_findings(RunDirectory(tmp_path / "runs/estimate-0"))
     said = [f"{finding.file}: {finding.rule}" for finding in findings if not finding.warning]
     assert any(re.search(rule, line) for line in said), said
     assert not (tmp_path / "out").exists()

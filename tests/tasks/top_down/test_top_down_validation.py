@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from top_down_inputs import HERE, country, damage, design, edited, tables
 
-from tasks.inputs.findings import Finding, read_findings
+from tasks.inputs.findings import Finding, load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.input.validation import validate
 from tasks.top_down.run import TopDownRun
@@ -61,7 +61,7 @@ def faults(folder: Path, data: Path) -> list[Finding]:
         validate(run, HERE, tables(data), design(), None)
     assert "23" not in str(refused.value)  # nothing of the data
     assert not (run / "secret").exists()
-    return [finding for finding in read_findings(run / "findings.json") if not finding.warning]
+    return [finding for finding in load_findings(run) if not finding.warning]
 
 
 # file, what is changed in it, the rule's beginning, the column, the first line
@@ -152,7 +152,7 @@ def test_records_of_other_states_are_left_out(tmp_path: Path, data: Path) -> Non
     run = new_run(tmp_path)
     validated = validate(run, HERE, tables(data), design(states=(23,)), None)
     assert validated.states == ("23",)
-    warnings = read_findings(run / "findings.json")
+    warnings = load_findings(run)
     assert {finding.rule for finding in warnings if finding.warning} >= {"records of other states, left out"}
 
 

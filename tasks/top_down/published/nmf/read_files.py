@@ -16,7 +16,7 @@ from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.files import digest_file
-from tasks.inputs.findings import Finding, gather, has_errors, write_findings
+from tasks.inputs.findings import Finding, gather, has_errors, keep_findings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
@@ -68,10 +68,9 @@ class Reading(NamedTuple):
     def add(self, findings: Iterable[Finding]) -> None:
         """Add findings. Raises Refused where one is an error; all are then in the run's findings.json."""
         self.findings.extend(findings)
-        found = gather(self.findings)
-        if has_errors(found):
-            write_findings(self.source / "findings.json", found)
-            first = next(finding for finding in found if not finding.warning)
+        if has_errors(self.findings):
+            keep_findings(self.source, self.findings)
+            first = next(finding for finding in gather(self.findings) if not finding.warning)
             raise Refused(f"the published files do not pass: {first.file}: {first.rule}".replace(": :", ":"))
 
 
