@@ -217,6 +217,8 @@ def s_dhc(
     if method not in ("deck", "tight"):
         raise Refused(f"unknown method {method!r}: deck or tight")
     unit = scale("zcdp", delta, places=3, attacker=attacker)
+    if run is not None and budgets != "deck":
+        raise Refused("give --budgets or --run, not both")
     if run is not None:
         from tasks.s_dhc.attribute_loss import tables_of
         from tasks.s_dhc.budgets import budgets_of_release

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.resume import given, refuse
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, err, show
 from tasks.lifecycle.errors import Refused
@@ -14,8 +15,12 @@ from tasks.lifecycle.errors import Refused
 if TYPE_CHECKING:
     from flows.reports.tuning.plan import BudgetPlan
 
+OF_HOUSEHOLDS = {"households", "source", "delta", "form", "as_json"}
+OF_S_DHC = {"source", "total", "margin", "delta", "form", "as_json"}
+
 
 def tune(
+    context: typer.Context,
     source: Annotated[
         Path | None, typer.Argument(help="A config.json or its directory, or a release or its manifest.json.")
     ] = None,
@@ -62,11 +67,16 @@ def tune(
     20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are "TotalOnly total", "step
     1 total" and "count of step 2", which a count or total by itself is. Without a level each has this budget.
 
-    --households answers for SafeTab-H instead, whose unit of privacy is a household; other options are not for it.
+    --households answers for SafeTab-H instead, whose unit of privacy is a household: of SOURCE, at --delta.
 
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
     if households:
+        refuse(
+            context,
+            given(context).keys() - OF_HOUSEHOLDS,
+            "--households takes SOURCE, --delta, --format and --json alone",
+        )
         return _households(source, delta, form, as_json=as_json)
     from dataclasses import replace
 
@@ -79,6 +89,11 @@ def tune(
     from tasks.s_dhc.budgets import is_of_s_dhc
 
     if source is not None and is_of_s_dhc(source):
+        refuse(
+            context,
+            given(context).keys() - OF_S_DHC,
+            "a source of the S-DHC takes --total, --margin, --delta, --format and --json alone",
+        )
         found = tuned(source, margin, None if total is None else fraction(total, "total"), delta_of(delta))
         return report(found, tables_s_dhc(found), form, as_json=as_json)
     plan = targeted(first_plan(source, level, definition, jurisdiction), margin, relative_error)

@@ -126,6 +126,7 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
 def test_other_releases_have_no_such_budgets(refused, tmp_path):
     write_manifest(tmp_path, {"release": "a test", "run": "x", "spent": {}})
     refused("is not a release of the Supplemental DHC with noise", "s-dhc", "--run", tmp_path)
+    refused("give --budgets or --run, not both", "s-dhc", "--run", tmp_path, "--budgets", "nmfv8")
 
 
 @pytest.mark.parametrize(

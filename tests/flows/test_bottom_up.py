@@ -123,6 +123,7 @@ def test_bad_options_of_a_run_are_refused_before_it_starts(refused, made, tmp_pa
 
 def test_usage_is_exit_2(das):
     assert das("curve")[0] == 2
+    assert das("curve", "table.csv", "domain.json", *COUNTS)[0] == 2
     assert das("curve", *COUNTS, "--method", "magic")[0] == 2
 
 

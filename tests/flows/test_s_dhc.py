@@ -120,6 +120,8 @@ def test_budgets_are_tuned(das: Das, tmp_path: Path) -> None:
     scaled = json.loads(das("tune", path, "--total", "2", "--json")[1])
     assert scaled["spent"]["charged"]["exact"] == "2"
     assert "PH1_num/usa_A-G" in das("tune", path)[1]
+    code, out, err = das("tune", path, "--gamma", "0.3")
+    assert (code, out, "--gamma: a source of the S-DHC takes" in " ".join(err.split())) == (2, "", True)
 
 
 def test_refusals(refused: Refuse, das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:

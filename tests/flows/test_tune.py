@@ -236,3 +236,13 @@ def test_bad_configurations_are_refused_in_one_line(refused, tmp_path):
         ({}, ("--jurisdiction", "pr"), "has the jurisdictions us, not 'pr'"),
     ):
         refused(message, write_config(tmp_path, **changes), *arguments)
+
+
+def test_households_have_the_budgets_of_production_and_no_option_that_would_be_passed_over(das, tmp_path):
+    found = json_of(das, "--households")
+    assert found["spent"]["us"]["charged"]["exact"] == "4447651/500000"
+    for options in (("--gamma", "0.3"), ("--html", tmp_path / "page.html"), ("--solve", "count within 10")):
+        code, out, err = das("--households", *options)
+        assert (code, out) == (2, "")
+        assert f"{options[0]}: --households takes" in " ".join(err.split())
+    assert list(tmp_path.iterdir()) == []

@@ -46,6 +46,8 @@ def curve(
     from flows.commands.bottom_up.simulation import simulate_counts, simulate_table
 
     epsilons = budgets(epsilon)
+    if counts is not None and "table" in chosen:
+        raise typer.BadParameter("give TABLE and DOMAIN, or --counts")
     if counts is not None:
         simulation, unit = simulate_counts(counts), "records"
     elif "table" not in chosen or "domain" not in chosen:
