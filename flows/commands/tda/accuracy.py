@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,12 @@ from tasks.lifecycle.new_folder import check_empty, new_folder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from privacy.accounting.journal import MarkName
+    from tasks.pages.text_table import TextTable
+    from tasks.top_down.accuracy.errors import Measured
+    from tasks.top_down.choices import Estimator as EstimatorName
+    from tasks.top_down.published.replicates.compare import Compared
 
 # Enumerations, because an option that is repeated takes no literal.
 Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
@@ -69,29 +77,54 @@ def accuracy(
         measure_declared_errors(context, options, chosen["data"], declaration, place, seeds)
         return
 
+    check_empty(place)
+    kinds, estimators = _tried(spine, estimator, replicates)
+    if replicates:
+        _check_replicates(replicates, kinds, estimators, seeds)
+    measured = _measure(options, chosen | {"out": str(place)}, kinds, estimators, seeds, replicates)
+    facts, tables = _write(place, measured, kinds, estimators, {"Data": chosen["data"], "Seeds": str(seeds)})
+    report(facts, tables, Format.table, as_json=options.as_json)
+
+
+def _tried(
+    spine: list[Kind] | None, estimator: list[Estimator] | None, replicates: Path | None
+) -> tuple[tuple[str, ...], tuple[EstimatorName, ...]]:
+    """Return the spines and estimators to measure: those that were typed, else all, or one for replicates."""
+    from tasks.top_down.run_plan import ESTIMATORS, SPINES
+
+    kinds = dict.fromkeys(kind.value for kind in spine or ()) or (["optimized"] if replicates else SPINES)
+    names = {name.value for name in estimator or ()} or ({"topdown"} if replicates else {*ESTIMATORS})
+    return tuple(kinds), tuple(name for name in ESTIMATORS if name in names)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The errors of each spine; of the data its mark and its states; the comparison with replicates, if asked for."""
+
+    by_spine: dict[str, Measured]
+    mark: MarkName
+    states: str
+    compared: Compared | None
+
+
+def _measure(
+    options: ExactOptions,
+    chosen: Chosen,
+    kinds: Sequence[str],
+    estimators: Sequence[EstimatorName],
+    seeds: int,
+    replicates: Path | None,
+) -> _Measured:
     from flows.execution.repetitions import count_marked
     from flows.execution.settings import new_run_id
     from tasks.inputs.names import name_of_state, title_of_states
-    from tasks.pages.words import TRUTH
-    from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
-    from tasks.top_down.accuracy.report import write_report
+    from tasks.top_down.accuracy.errors import drop, measure_errors
     from tasks.top_down.published.replicates.compare import compare_runs
     from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
-    from tasks.top_down.published.replicates.report import write_comparison
-    from tasks.top_down.run_plan import ESTIMATORS, SPINES
 
-    check_empty(place)
-    kinds = (
-        tuple(dict.fromkeys(kind.value for kind in spine)) if spine else SPINES if not replicates else ("optimized",)
-    )
-    names = {name.value for name in estimator} if estimator else set(ESTIMATORS if not replicates else ("topdown",))
-    estimators = tuple(name for name in ESTIMATORS if name in names)
-    if replicates:
-        _check_replicates(replicates, kinds, estimators, seeds)
     base, by_spine, compared = new_run_id("tda-accuracy"), {}, None
     for kind in kinds:
-        own = chosen | {"out": str(place), "spine": kind}
-        settings = options.new_settings(TopDownSettings, f"{base}-{kind}", own)
+        settings = options.new_settings(TopDownSettings, f"{base}-{kind}", chosen | {"spine": kind})
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
             mark = count_marked(settings, workers)["validate"].mark
@@ -102,27 +135,38 @@ def accuracy(
             keep = partial(keep_runs, run, workers) if replicates else drop
             by_spine[kind] = measure_errors(run, workers, range(seeds), estimators, keep)
             compared = compare_runs(run, workers) if replicates else None
-    errors = averaged({kind: measured.errors for kind, measured in by_spine.items()})
-    coverage = covered({kind: measured.coverage for kind, measured in by_spine.items()})
-    target = targeted({kind: measured.target for kind, measured in by_spine.items()})
-    about = {"truth": TRUTH[mark], "States": states, "Data": chosen["data"], "Seeds": str(seeds)}
+    return _Measured(by_spine, mark, states, compared)
+
+
+def _write(
+    place: Path,
+    measured: _Measured,
+    kinds: Sequence[str],
+    estimators: Sequence[EstimatorName],
+    about: dict[str, str],
+) -> tuple[dict[str, Any], Sequence[TextTable]]:
+    """Write the reports; return what --json prints and what the terminal shows."""
+    from tasks.pages.words import TRUTH
+    from tasks.top_down.accuracy.errors import averaged, covered, targeted
+    from tasks.top_down.accuracy.report import write_report
+    from tasks.top_down.published.replicates.report import write_comparison
+
+    by_spine, compared, truth = measured.by_spine, measured.compared, TRUTH[measured.mark]
+    errors = averaged({kind: found.errors for kind, found in by_spine.items()})
+    coverage = covered({kind: found.coverage for kind, found in by_spine.items()})
+    target = targeted({kind: found.target for kind, found in by_spine.items()})
     with new_folder(place, 0o700) as folder:
         shown = write_comparison(folder, compared) if compared else None
-        tables = write_report(folder, errors, coverage, kinds, estimators, about, target, shown)
-    err.print(labelled("NOT PRIVATE:", f"{TRUTH[mark]}."))
-
-    facts = {
-        "NOT_PRIVATE": True,
-        "report": place / "error.html",
-        "errors": _records(errors),
-        "coverage": _records(coverage),
-        "target": _records(target),
-    }
+        of_run = {"truth": truth, "States": measured.states, **about}
+        tables = write_report(folder, errors, coverage, kinds, estimators, of_run, target, shown)
+    err.print(labelled("NOT PRIVATE:", f"{truth}."))
+    facts = {"NOT_PRIVATE": True, "report": place / "error.html"}
+    facts |= {"errors": _records(errors), "coverage": _records(coverage), "target": _records(target)}
     if compared and shown:
         facts |= {"differs": compared.differs, "verdict_in_words": compared.sentence, "incomplete": compared.incomplete}
         facts |= {name: _records(getattr(compared, name)) for name in ("table", "verdict")}
         tables = [shown["table"], shown["verdict"]]
-    report(facts, tables, Format.table, as_json=options.as_json)
+    return facts, tables
 
 
 def _check_replicates(replicates: Path, kinds: tuple[str, ...], estimators: tuple[str, ...], seeds: int) -> None:
