@@ -9,19 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from privacy.accounting.composition import NOT_COVERED, Spend, read_spend
-from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.ledger import Examined, format_amount
 from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
-from privacy.noise.exact import parse_exact
-from privacy.noise.laws import UNITS, Definition
+from privacy.noise.laws import UNITS
 from tasks.lifecycle.digests import file_digest
-from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, read_any_manifest, release_digest
+from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, UNNAMED, mark_of, read_manifest, release_digest
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in
 from tasks.lifecycle.signature import read_publisher
 
@@ -116,7 +113,7 @@ def check_signature(release: Path, publisher: Path) -> Check:
 
 def check_charge(release: Path, examined: Examined) -> Check:
     """Compare a release with its row of a ledger: digest, amount, states, and the journal's head at its reservation."""
-    manifest = read_any_manifest(release)
+    manifest = read_manifest(release)
     run, spent = manifest["run"], manifest["spent"]
     what = f"release {release}"
     mark = mark_of(manifest)
@@ -131,7 +128,7 @@ def check_charge(release: Path, examined: Examined) -> Check:
     stated = {
         "status": "released",
         "release_digest": release_digest(release),
-        "amount": _charged_in(account.definition, spent),
+        "amount": read_spend(spent).charged_in(account.definition),
         "states": tuple(sorted(_charged(manifest, row.states))),
         "journal": manifest.get("journal", ""),
     }
@@ -141,14 +138,6 @@ def check_charge(release: Path, examined: Examined) -> Check:
         faults.append("its neighbour relations are not those that were reserved")
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
-
-
-def _charged_in(definition: Definition, spent: Mapping[str, Any]) -> Fraction:
-    """Return what a release was charged in an account's currency, also by a manifest of the first format."""
-    if "charged" in spent:
-        return read_spend(spent).charged_in(definition)
-    amount = parse_exact((spent.get("unbounded") or spent["bounded"])[spent["unit"]])
-    return amount if spent["definition"] == definition else pure_to_rho(amount)
 
 
 def _charged(manifest: Mapping[str, Any], of_row: Sequence[str]) -> Sequence[str]:
