@@ -17,7 +17,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.averages import average_columns, levels_of
 from tasks.s_dhc.estimates import estimate_all
 from tasks.s_dhc.measure import Answers, noisy_answers
-from tasks.s_dhc.release import places_of
+from tasks.s_dhc.released_rows import places_of
 from tasks.s_dhc.run import EXACT, plan_of
 from tasks.s_dhc.tabulate import exact_answer
 

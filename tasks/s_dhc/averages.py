@@ -22,7 +22,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.estimates import QUANTILES, Found, estimate_all, write_estimates
 from tasks.s_dhc.posterior import Columns, count_posteriors, ratio_posteriors
-from tasks.s_dhc.release import keys_table, places_of, write_table
+from tasks.s_dhc.released_rows import keys_table, places_of, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import AVERAGES, WITH_SUMS, Average, Counts
 

@@ -13,8 +13,8 @@ from privacy.s_dhc.stability import Query, Stability
 from tasks.inputs.files import read_text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, require_release
-from tasks.s_dhc.check import queries_of
 from tasks.s_dhc.configuration import read_configuration
+from tasks.s_dhc.stated_queries import queries_of
 
 TITLE = "Supplemental DHC by PHSafe"  # `release` in manifests
 FILES = ("config.json", "manifest.json")

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privacy.noise.exact import parse_exact
-from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error
-from privacy.noise.sampler import check_law
-from privacy.s_dhc.stability import Query, spend
+from privacy.s_dhc.stability import spend
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
-from tasks.s_dhc.release import variance_of
+from tasks.s_dhc.released_rows import variance_of
+from tasks.s_dhc.stated_queries import law_of, queries_of
 from tasks.s_dhc.tables import AVERAGES, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
 
 ROUNDING = 1e-12  # of a variance
@@ -68,25 +66,6 @@ def _check_posterior(name: str, rows: pd.DataFrame) -> Check:
                 if (values[:, [own[place] for place in places]].sum(axis=1) != values[:, cells[code]]).any():
                     faults.append(f"{column} of cell {code} is not the sum of its cells")
     return Check(f"posterior of {name}", f"{len(rows):,} rows", tuple(faults))
-
-
-def law_of(facts: Mapping[str, Any]) -> Law:
-    """Return the law that a manifest states of a query. Raises ValueError for one that nobody could draw."""
-    gaussian = facts["law"] == DiscreteGaussian.name
-    parameter = parse_exact(facts[DiscreteGaussian.parameter_name if gaussian else TwoSidedGeometric.parameter_name])
-    law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
-    check_law(law)
-    return law
-
-
-def queries_of(manifest: Mapping[str, Any]) -> dict[str, Query]:
-    """Return the queries that a manifest states, by name; a table has the tau that is stated of its truncation."""
-    found = {}
-    for name, facts in manifest["queries"].items():
-        table = TABLES[name.partition("/")[0]]
-        tau = int(manifest["truncation"][table.name]) if table.counts == "persons" else None
-        found[name] = Query(f"sdhc/{name}", tau, parse_exact(facts["budget"]))
-    return found
 
 
 def _spend(manifest: Mapping[str, Any]) -> Any:

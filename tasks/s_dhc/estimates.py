@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privacy.estimation.linked_tables import Answers, Table, estimate
-from tasks.s_dhc.release import keys_table, places_of, variance_of, write_table
+from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
 from tasks.s_dhc.run import Plan
 from tasks.s_dhc.tables import LEVELS, PUBLISHED, TABLES
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from privacy.noise.laws import DiscreteGaussian, Law
 from privacy.noise.margins import margin_of_error
 from privacy.s_dhc.stability import CHANGES
 from tasks.inputs.names import name_of_state, title_of_states
@@ -30,18 +27,18 @@ from tasks.lifecycle.manifest import (
     spend_of,
 )
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.staging import PIPES, stage_in_one_piece
+from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.lifecycle.workers import Workers
 from tasks.pages import decimal
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
 from tasks.s_dhc.configuration import TableQuery
-from tasks.s_dhc.description import PARQUET_ALONE, description
+from tasks.s_dhc.description import description
+from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
 from tasks.s_dhc.run import TABULATED, Plan, Tabulated, answers_of, plan_of
 from tasks.s_dhc.tables import ITERATIONS, PUBLISHED, PublishedTable
 
 ALPHA_90 = Fraction(1, 10)
-NATION = "1"  # REGION_ID
 LAWS = {"discrete Gaussian": "Discrete Gaussian", "two-sided geometric": "Two-Sided Geometric"}  # as the program has it
 NO_NOISE = "None"
 ITERATIONS_IN_ORDER = "".join(ITERATIONS)
@@ -93,38 +90,6 @@ def write_release(run: RunDirectory, out: Path) -> None:
     tables = [] if truth else [_noise(manifest)]
     write_report(None, out, manifest, spend_of(manifest), heading, _short(plan, manifest), tables=tables)
     write_descriptions(out, description(manifest), manifest)
-
-
-def write_table(out: Path, name: str, table: pa.Table, *, everything: bool = False) -> None:
-    """Write a table as OUT/NAME.csv, with the columns of text or everything, and as OUT/NAME.parquet."""
-    text = out / f"{name}.csv"
-    text.parent.mkdir(parents=True, exist_ok=True)
-    kept = table if everything else table.select([name for name in table.column_names if name not in PARQUET_ALONE])
-    if "VARIANCE" in kept.column_names:
-        variances = pa.array([f"{value:.17g}" for value in kept["VARIANCE"].to_pylist()])
-        kept = kept.set_column(kept.column_names.index("VARIANCE"), "VARIANCE", variances)
-    pa.csv.write_csv(kept, text, PIPES)
-    pq.write_table(table, out / f"{name}.parquet", compression="zstd")
-
-
-def places_of(plan: Plan, region_type: str) -> NDArray[np.int64]:
-    """Return the rows of a query's answer that are in the run."""
-    if region_type == "USA":
-        return np.zeros(1, np.int64)
-    configuration = plan.configuration
-    return np.array([configuration.all_states.index(state) for state in configuration.states])
-
-
-def keys_table(plan: Plan, query: TableQuery, column: str, cells: Iterable[str]) -> dict[str, pa.Array]:
-    """Return the key columns of a query's rows: regions that are in the run x codes x cells, in this order."""
-    ids = [NATION] if query.region_type == "USA" else plan.configuration.states
-    regions, iterations, of_cells = zip(*product(ids, query.codes, cells), strict=True)
-    return {
-        "REGION_ID": pa.array(regions),
-        "REGION_TYPE": pa.array([query.region_type] * len(regions)),
-        **({"ITERATION_CODE": pa.array(iterations)} if query.table.levels != ("*",) else {}),
-        column: pa.array(of_cells),
-    }
 
 
 def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[np.int64], truth: bool) -> pa.Table:
@@ -194,11 +159,6 @@ def _short(plan: Plan, manifest: dict[str, Any]) -> InShort:
         sure.append("Of a large unit at most tau persons are counted (below): ± does not cover that.")
     notes = ["At best and at worst: among a table's groups of race and ethnicity. A row that adds up cells has more."]
     return InShort(published, sure, TextTable("In short", columns, rows, notes, words=2))
-
-
-def variance_of(law: Law) -> float:
-    """Return the VARIANCE of a release, as the program has it: sigma^2, or the variance of the geometric law."""
-    return float(law.sigma_squared) if isinstance(law, DiscreteGaussian) else law.variance()
 
 
 def _sorted(rows: pa.Table, column: str, cells: list[str]) -> pa.Table:
