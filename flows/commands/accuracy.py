@@ -38,7 +38,8 @@ def accuracy(
 
     from flows.execution.repetitions import measure_accuracy
     from flows.execution.settings import new_run_id
-    from tasks.detailed_dhca.accuracy.report import PAGE, STATEMENT, make_report, write_report
+    from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report
+    from tasks.detailed_dhca.accuracy.write import PAGE, write_report
     from tasks.detailed_dhca.report import names_of_states
     from tasks.inputs.names import title_of_states
     from tasks.lifecycle.files import atomic_path

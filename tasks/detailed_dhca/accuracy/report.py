@@ -1,11 +1,9 @@
-"""The accuracy report: errors.csv, workloads.csv, the Bureau's layout and one page. Each is marked NOT PRIVATE."""
+"""The tables of an accuracy report: errors and workloads, and what a person reads of them. All NOT PRIVATE."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +11,10 @@ import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums, quantile_95
 from privacy.noise.margins import coverage
-from tasks.detailed_dhca.accuracy.bureau import MULTI, NAMES, NOT_PRIVATE, multi_run
+from tasks.detailed_dhca.accuracy.bureau import NAMES, NOT_PRIVATE
 from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
 from tasks.detailed_dhca.details import TABLE_NAMES, WIDTHS
 from tasks.lifecycle.errors import Refused
-from tasks.pages import render
-from tasks.pages.dots import alone
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.levels import Level
 
@@ -66,7 +62,6 @@ SHARES |= {words: f"{{{name}:.2%}}" for name, words in TABLES.items()}
 SHARES |= {"suppressed": "{SUPPRESSED:.2%}"}
 OF_POSITIVE = ("MAPE", "WITHIN_5_PERCENT")  # of no count where no true one is above 0
 ALL = "all"
-PAGE = "accuracy.html"
 STATEMENT = (
     "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. There is no such report for real data."
 )
@@ -225,44 +220,3 @@ def workload_table(accuracy: Accuracy) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def write_report(out: Path, report: Report, about: Mapping[str, str], where: str) -> None:
-    """Write the tables and the page into OUT; with estimates also the picture of what they buy, estimates.svg.
-
-    `about` describes the run, `where` is what the page is about: its states.
-    """
-    from tasks.detailed_dhca.accuracy.charts import by_size, error_chart, gain_chart  # they read this report
-
-    bureau = out / "full_error_report"
-    bureau.mkdir(parents=True)
-    files = {"errors.csv": report.errors, "workloads.csv": report.workloads}
-    for name, table in files.items():
-        table.to_csv(out / name, index=False, float_format="%.6g")
-    multi_run(report.accuracy).to_csv(bureau / MULTI, index=False)
-    levels, *gains = report.tables()
-    errors = report.errors.to_dict("records")
-    sizes = by_size(report)
-    estimates = gain_chart(report) if gains else None
-    if estimates:
-        (out / "estimates.svg").write_text(alone(estimates))
-    page = render(
-        "tasks.detailed_dhca.accuracy",
-        PAGE,
-        accuracy=report.accuracy,
-        levels=levels,
-        gains=gains,
-        errors=TextTable.filled("Errors by size, table and kind of count", OF_SIZE, in_words(errors), words=6),
-        closeness=TextTable.filled("How close counts are, by size", OF_CLOSENESS, in_words(errors), words=6),
-        workloads=TextTable.filled("Tables by size", SHARES, in_words(report.workloads.to_dict("records")), words=2),
-        about=about,
-        where=where,
-        errors_chart=error_chart(report),
-        estimates=estimates,
-        sizes=TextTable.filled("Below the state, by true size", {name: f"{{{name}}}" for name in sizes[0]}, sizes)
-        if sizes
-        else None,
-        statement=STATEMENT,
-        version=version("das-flows"),
-    )
-    (out / PAGE).write_text(page)
