@@ -14,15 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from privacy.accounting.composition import Spend, UnitOfPrivacy
-from privacy.accounting.journal import (
-    Books,
-    JournalAccount,
-    JournalRun,
-    MarkName,
-    line_digest,
-    line_of,
-    replay,
-)
+from privacy.accounting.journal import Books, JournalAccount, JournalRun, MarkName, line_digest, line_of, replay
 from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike, check_states
 from privacy.noise.exact import exact

@@ -20,12 +20,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import (
-    GUARANTEE,
-    NOT_PRIVATE,
-    made_by,
-    marked,
-)
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.equalities import equalities
 from tasks.population_groups.levels import Level
@@ -73,8 +68,7 @@ def describe_release(
         "release": "Detailed DHC-A by SafeTab-P",
         "region": jurisdiction.upper(),
         "run": run.id,
-        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
-        **marked(validated.mark),
+        **marked(validated.mark, exact=truth),
         "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
         "levels": {str(level): _level(run, level, published[level]) for level in published},
         **({"estimates": by_level} if estimated else {}),

@@ -14,13 +14,7 @@ from tasks.detailed_dhcb.tables import TABLES
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import (
-    GUARANTEE,
-    NOT_PRIVATE,
-    made_by,
-    marked,
-    spend_of,
-)
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.domain import load_domain
@@ -71,8 +65,7 @@ def describe_release(
         "release": "Detailed DHC-B by SafeTab-H",
         "region": jurisdiction.upper(),
         "run": run.id,
-        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
-        **marked(validated.mark),
+        **marked(validated.mark, exact=truth),
         "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
         "totals": {"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
         "levels": {str(level): _level(run, level, groups) for level in levels},

@@ -40,9 +40,9 @@ MARKS: dict[MarkName, str] = {
 }
 
 
-def marked(mark: MarkName | None) -> dict[str, str]:
-    """Return the manifest's entry about the mark of a run's data; none for data without one."""
-    return {mark: MARKS[mark]} if mark else {}
+def marked(mark: MarkName | None, *, exact: bool = False) -> dict[str, str]:
+    """Return the manifest's entries about exact counts and the mark of a run's data; none for neither."""
+    return ({"NOT_PRIVATE": NOT_PRIVATE} if exact else {}) | ({mark: MARKS[mark]} if mark else {})
 
 
 def mark_facts(mark: MarkName | None) -> dict[str, bool]:

@@ -14,12 +14,7 @@ from privacy.noise.sampler import check_law
 from tasks.inputs.files import digest_file, exists, read_bytes, read_text, unchanged, why
 from tasks.inputs.findings import MISSING, Finding, has_errors
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.configuration import (
-    Config,
-    SafeTabConfiguration,
-    budget_key,
-    parse_configuration,
-)
+from tasks.population_groups.configuration import Config, SafeTabConfiguration, budget_key, parse_configuration
 from tasks.population_groups.iterations import MAPPING_FILE, PARAMETER_FILES, Iterations, read_iterations
 from tasks.population_groups.levels import Level
 

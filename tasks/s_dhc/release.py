@@ -18,14 +18,7 @@ from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.manifest import (
-    GUARANTEE,
-    NOT_PRIVATE,
-    made_by,
-    marked,
-    noise_law,
-    spend_of,
-)
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law, spend_of
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import stage_in_one_piece
 from tasks.lifecycle.workers import Workers
@@ -185,8 +178,7 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     return {
         "release": "Supplemental DHC by PHSafe",
         "run": run.id,
-        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
-        **marked(tabulated.mark),
+        **marked(tabulated.mark, exact=truth),
         "spent": {} if truth else configuration.spend().as_json(),
         "jurisdiction": configuration.jurisdiction.upper(),
         "states": states,

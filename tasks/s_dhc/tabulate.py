@@ -18,15 +18,7 @@ from tasks.inputs.block_codes import STATE_UNIT
 from tasks.inputs.findings import Finding, has_errors, keep_findings, load_findings, refuse
 from tasks.inputs.record_digests import Sums, Weights, digests, sum_by_state, weights
 from tasks.inputs.records import RecordFile
-from tasks.lifecycle.files import (
-    load_object,
-    open_array,
-    read_object,
-    remove,
-    save_arrays,
-    save_object,
-    unless_done,
-)
+from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object, unless_done
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -34,15 +26,7 @@ from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS
 from tasks.s_dhc.run import EXACT, SOURCES, TABULATED, Plan, Sources, Tabulated, plan_of
-from tasks.s_dhc.tables import (
-    ALL_CELLS,
-    FIRST_CELL,
-    GROUPS,
-    OF_PERSONS,
-    RACES,
-    cells_of_persons,
-    cells_of_units,
-)
+from tasks.s_dhc.tables import ALL_CELLS, FIRST_CELL, GROUPS, OF_PERSONS, RACES, cells_of_persons, cells_of_units
 from tasks.s_dhc.truncation import order_by_hash
 
 Severity = Literal["error", "household", "warning"]

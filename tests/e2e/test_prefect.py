@@ -28,16 +28,7 @@ import httpx
 import psutil
 import pytest
 from dhca_inputs import Here
-from e2e_runs import (
-    ACCOUNT,
-    das_process,
-    digest,
-    directory,
-    open_account,
-    prepared,
-    real_data,
-    reconfigure,
-)
+from e2e_runs import ACCOUNT, das_process, digest, directory, open_account, prepared, real_data, reconfigure
 from top_down_inputs import country
 
 from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster

@@ -14,13 +14,7 @@ import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
-from tasks.lifecycle.authorization import (
-    SECRET,
-    Authorization,
-    mark_repetition,
-    read_secret_digest,
-    save_authorization,
-)
+from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
 from tasks.lifecycle.files import remove, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers

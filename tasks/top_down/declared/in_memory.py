@@ -15,13 +15,7 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from spine.declaration.product import cell_values
 from spine.geography import IntArray
-from spine.top_down import (
-    Estimates,
-    NoisyAnswers,
-    Plan,
-    TrueHistograms,
-    summed,
-)
+from spine.top_down import Estimates, NoisyAnswers, Plan, TrueHistograms, summed
 from spine.top_down.descend import estimate_children, estimate_roots
 from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import OwnAnswers

@@ -18,17 +18,11 @@ from spine.noise import distinct_shares
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object, remove
-from tasks.lifecycle.manifest import GUARANTEE, NOT_PRIVATE, made_by, marked
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, drafts, release_file, write_table
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.declared.description import (
-    COUNT,
-    MEASUREMENTS,
-    description,
-    geounit_columns,
-    released_levels,
-)
+from tasks.top_down.declared.description import COUNT, MEASUREMENTS, description, geounit_columns, released_levels
 from tasks.top_down.declared.explain import declared_unchanged, explain
 from tasks.top_down.declared.measure import DeclaredRun, OfDeclaration
 from tasks.top_down.declared.measurements import write_public
@@ -131,7 +125,8 @@ def write_measurements(own: DeclaredRun, staged: Path, level: str) -> None:
 
 def describe_release(own: DeclaredRun, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest of a run."""
-    describe(own, staged, marked(load_object(own / TABULATED, Tabulated).mark), truth=is_truth(own))
+    truth = is_truth(own)
+    describe(own, staged, marked(load_object(own / TABULATED, Tabulated).mark, exact=truth), truth=truth)
 
 
 def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth: bool = False) -> None:
@@ -145,7 +140,6 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
         "release": "Tables of a declaration by the TopDown Algorithm",
         "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
         "run": own.id,
-        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
         **mark,
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
         "spent": None if truth or origin else planned_spend(declaration).as_json(),

@@ -15,14 +15,7 @@ from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, r
 from tasks.inputs.marks import Mark, mark_files, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
-from tasks.inputs.records import (
-    STATE,
-    RecordFile,
-    digest_by_workers,
-    digest_records,
-    join_reports,
-    open_records,
-)
+from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_records, join_reports, open_records
 from tasks.inputs.tables import empty
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused

@@ -15,13 +15,7 @@ from spine.noise import distinct_shares
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import (
-    GUARANTEE,
-    NOT_PRIVATE,
-    made_by,
-    marked,
-    noise_law,
-)
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
 from tasks.top_down.estimate.estimates import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
 from tasks.top_down.release.report import write_report
@@ -58,8 +52,7 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
         "release": "Redistricting data by the TopDown Algorithm",
         "region": design.jurisdiction.upper(),
         "run": run.id,
-        **({"NOT_PRIVATE": NOT_PRIVATE} if truth else {}),
-        **marked(validated.mark),
+        **marked(validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement}),
         **({"source": origin.facts} if origin and origin.facts else {}),
         "spent": None if truth or origin else planned_spend(design, nation=validated.nation).as_json(),

@@ -15,15 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_households import ETHNICITIES, OTHERS, Household, counts, moves, norms, replacements, rows, valid_households
 
-from privacy.analyses.attribute_loss_deck import (
-    DECK,
-    NMFV8_US,
-    PEOPLE,
-    READINGS,
-    RELATION,
-    RESULTS,
-    printed,
-)
+from privacy.analyses.attribute_loss_deck import DECK, NMFV8_US, PEOPLE, READINGS, RELATION, RESULTS, printed
 from privacy.analyses.attribute_loss_s_dhc import (
     ATTRIBUTES,
     HOUSEHOLDER,

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 from privacy.estimation.densities import moment, values
-from privacy.estimation.two_tables import (
-    Table,
-    changes,
-    law_of_row,
-    margin_of_row,
-    pull,
-    spread,
-)
+from privacy.estimation.two_tables import Table, changes, law_of_row, margin_of_row, pull, spread
 from privacy.noise.laws import Law, law
 
 LAWS = [law("zcdp", Fraction(text), 9) for text in ("1.9208", "0.142869", "0.006915")]

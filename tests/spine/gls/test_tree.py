@@ -8,14 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from spine_cases import root_of
-from top_down_cases import (
-    State,
-    everything,
-    measuring,
-    plan_of,
-    problems_of,
-    small_state,
-)
+from top_down_cases import State, everything, measuring, plan_of, problems_of, small_state
 
 from spine.counts import Count
 from spine.gls import Information, TreeAnswers, pass_up, tree_answers

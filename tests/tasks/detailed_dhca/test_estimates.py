@@ -16,13 +16,7 @@ from estimation_cases import exact
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from tasks.detailed_dhca import estimates
 from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
-from tasks.detailed_dhca.estimate_tables import (
-    ancestors,
-    critical_values,
-    details_of,
-    load_estimators,
-    variances,
-)
+from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, details_of, load_estimators, variances
 from tasks.detailed_dhca.estimates import estimate, pooled_totals
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
 from tasks.detailed_dhca.queries import load_queries

@@ -14,13 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.inputs.blocks.columns import PL94
-from tasks.inputs.names import (
-    CODE_LISTS,
-    HEADER_LEVELS,
-    NAMES,
-    names_of_2020,
-    write_names,
-)
+from tasks.inputs.names import CODE_LISTS, HEADER_LEVELS, NAMES, names_of_2020, write_names
 from tasks.inputs.points import POINTS, points_in
 from tasks.inputs.region_files import DIGITS, GAZETTEERS
 from tasks.inputs.regions import Region

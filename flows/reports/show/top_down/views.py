@@ -13,13 +13,7 @@ from flows.reports.show.top_down.geounits import GEOUNIT_KINDS, OFF_SPINE, TABUL
 from flows.reports.show.top_down.records import GeounitTotals
 from flows.reports.show.top_down.release import TOTALS, TopDownRelease
 from flows.reports.show.top_down.tables import NAMES, OF_PRODUCT, tables_of
-from flows.reports.show.top_down.view_models import (
-    GeounitItem,
-    GeounitView,
-    Listing,
-    Redistricting,
-    SpineLevelRow,
-)
+from flows.reports.show.top_down.view_models import GeounitItem, GeounitView, Listing, Redistricting, SpineLevelRow
 from flows.reports.show.view import NotThere, limit, page_of, spend_facts
 
 NO_MARGIN = (
