@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
-from flows.commands.safetab import checked_parameters, jurisdiction_settings
+from flows.commands.safetab import measured
 from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err
@@ -37,7 +37,6 @@ def accuracy(
     import shutil
 
     from flows.execution.repetitions import measure_accuracy
-    from flows.execution.settings import new_run_id
     from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report
     from tasks.detailed_dhca.accuracy.write import PAGE, write_report
     from tasks.detailed_dhca.report import names_of_states
@@ -45,26 +44,19 @@ def accuracy(
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
-    params, data, estimates = (chosen[name] for name in ("params", "data", "estimates"))
-    parameters = checked_parameters(DetailedDhcaSettings, params, data, as_json=options.as_json)
-    base, reports = new_run_id("accuracy"), {}
-    about = {"Parameters": params, "Data": data}
-    chosen |= {"out": str(place), "spine": False}
-    for settings in jurisdiction_settings(
-        DetailedDhcaSettings, options, base, parameters.configuration.jurisdictions, chosen
+    about, reports = {"Parameters": chosen["params"], "Data": chosen["data"]}, {}
+    for settings, found in measured(
+        DetailedDhcaSettings,
+        chosen | {"out": str(place), "spine": False},
+        options,
+        lambda settings, workers: measure_accuracy(settings, workers, settings.directory / "report", runs),
     ):
         run, jurisdiction = settings.directory, settings.jurisdiction
-        folder = run / "report"
-        with options.leaving_nothing(run, f"Accuracy of {jurisdiction.upper()}") as workers:
-            measured = measure_accuracy(settings, workers, folder, runs)
-            if measured is None:
-                err.print(f"{jurisdiction.upper()} has no block in GRF-C: skipped", style="yellow")
-                continue
-            reports[jurisdiction] = make_report(measured)
-            where = title_of_states(names_of_states(run, jurisdiction))
-            write_report(folder, reports[jurisdiction], about, where)
-            with atomic_path(place / jurisdiction) as temporary:
-                shutil.move(folder, temporary)
+        reports[jurisdiction] = make_report(found)
+        where = title_of_states(names_of_states(run, jurisdiction))
+        write_report(run / "report", reports[jurisdiction], about, where)
+        with atomic_path(place / jurisdiction) as temporary:
+            shutil.move(run / "report", temporary)
     err.print(STATEMENT, style="bold red")
     facts = [
         {
@@ -72,7 +64,7 @@ def accuracy(
             "runs": runs,
             "report": place / jurisdiction,
             "levels": made.summary(),
-            **({"estimates": made.gains().to_dict("records")} if estimates else {}),
+            **({"estimates": made.gains().to_dict("records")} if chosen["estimates"] else {}),
         }
         for jurisdiction, made in reports.items()
     ]

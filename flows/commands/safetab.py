@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,9 +22,11 @@ from flows.reports.terminal import err, show
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from tasks.lifecycle.workers import Workers
     from tasks.population_groups.parameters import Parameters
 
 S = TypeVar("S", bound=SafeTabSettings)
+M = TypeVar("M")
 
 
 def checked_parameters(kind: type[SafeTabSettings], params: str, data: str, *, as_json: bool) -> Parameters[Any]:
@@ -114,6 +116,23 @@ def release_truths(kind: type[SafeTabSettings], chosen: Chosen, options: ExactOp
         lambda: "\n".join(f"{name.upper()}: {place or 'skipped, no block'}" for name, place in made.items()),
         as_json=options.as_json,
     )
+
+
+def measured(
+    kind: type[S], chosen: Chosen, options: ExactOptions, measure: Callable[[S, Workers], M | None]
+) -> Iterator[tuple[S, M]]:
+    """Yield what `measure` finds of each jurisdiction that config.json asks for, while its run directory is there."""
+    from flows.execution.settings import new_run_id
+
+    parameters = checked_parameters(kind, chosen["params"], chosen["data"], as_json=options.as_json)
+    asked = parameters.configuration.jurisdictions
+    for settings in jurisdiction_settings(kind, options, new_run_id("accuracy"), asked, chosen):
+        name = settings.jurisdiction.upper()
+        with options.leaving_nothing(settings.directory, f"Accuracy of {name}") as workers:
+            if (found := measure(settings, workers)) is not None:
+                yield settings, found
+            else:
+                err.print(f"{name} has no block in GRF-C: skipped", style="yellow")
 
 
 def flow_command(kind: type[SafeTabSettings]) -> FlowCommand:

@@ -57,6 +57,8 @@ def _errors(run: HouseholdRun, level: Level, table: CountTable, *, of_estimates:
         for first, last in domain.pieces():
             piece = kind.load([run.noisy_folder(level, kind.FINAL, first)])
             part = piece.take(np.flatnonzero(piece.detail == detail))
+            if not len(part.group):
+                continue
             exact = read_exact_counts(run, level, first, last).cells(part.group - first * len(domain.iterations))
             noisy, margin = published_rows(run, part, table, detail, margins)
             error = noisy - exact @ table.counted(detail) @ table.sums(detail)

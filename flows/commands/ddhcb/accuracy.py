@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from flows.commands.ddhcb.validate import INPUTS
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
-from flows.commands.safetab import checked_parameters, jurisdiction_settings
+from flows.commands.safetab import measured
 from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.reports.formats import Format, report
 from tasks.lifecycle.new_folder import check_empty
@@ -35,22 +36,14 @@ def accuracy(
     **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/us --runs 20`
     """
     from flows.execution.repetitions import measure_household_accuracy
-    from flows.execution.settings import new_run_id
     from tasks.detailed_dhcb.accuracy import report as summary
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
-    parameters = checked_parameters(DetailedDhcbSettings, chosen["params"], chosen["data"], as_json=options.as_json)
-    base, facts, tables = new_run_id("accuracy"), [], []
-    chosen |= {"out": str(place)}
-    asked = parameters.configuration.jurisdictions
-    for settings in jurisdiction_settings(DetailedDhcbSettings, options, base, asked, chosen):
-        jurisdiction = settings.jurisdiction
-        with options.leaving_nothing(settings.directory, f"Accuracy of {jurisdiction.upper()}") as workers:
-            measured = measure_household_accuracy(settings, workers, runs)
-        if measured is None:
-            continue
-        found = summary(measured)
+    facts, tables = [], []
+    measure = partial(measure_household_accuracy, runs=runs)
+    for settings, errors in measured(DetailedDhcbSettings, chosen | {"out": str(place)}, options, measure):
+        jurisdiction, found = settings.jurisdiction, summary(errors)
         with atomic_path(place / jurisdiction / "errors.csv") as temporary:
             found.to_csv(temporary, sep="|", index=False)
         totals = found[found["CELL"] == 0].drop(columns="CELL").round(3)

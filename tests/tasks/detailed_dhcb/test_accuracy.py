@@ -47,3 +47,14 @@ def test_infinite_budgets_are_refused_before_the_data_is_read(tmp_path: Path) ->
     mark_synthetic(data)
     with pytest.raises(Refused, match="is infinite: only `das truth`"):
         measure_household_accuracy(settings_here(tmp_path, params, data), HERE, 1)
+
+
+def test_details_that_no_group_has_are_left_out(tmp_path: Path) -> None:
+    inputs = HouseholdInputs()
+    inputs.totals = [(*group, "-2") for *group, _ in inputs.totals or ()]
+    params, data = inputs.write(tmp_path)
+    mark_synthetic(data)
+    new_run(tmp_path)
+    errors = measure_household_accuracy(settings_here(tmp_path, params, data), HERE, 1)
+    assert errors is not None
+    assert set(errors["DETAIL"]) == {"T03001", "T04001"}
