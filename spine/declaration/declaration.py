@@ -97,6 +97,10 @@ def _unit(form: Form) -> Iterator[Fault]:
         )
     if form.unit is not None and form.records in ("person", "household") and form.unit != form.records:
         yield Fault("unit", f"a record is a {form.records}, and the account is of a {form.unit}: leave unit out")
+    columns, given = len(form.leaves.key), len(form.record_key)
+    if given != columns > 1:
+        text = f"it names {given} columns for the {columns} of leaves.key: name one for each, in that order"
+        yield Fault("records_file.key", text)
     if form.budget <= 0:
         yield Fault("budget", f"it is {form.budget}: a budget is positive")
 

@@ -52,10 +52,15 @@ class _Part(BaseModel):
 
 
 class Leaves(_Part):
-    """The table of leaves: one row a leaf, every leaf that may hold a record. key: its column that names a leaf."""
+    """The table of leaves: one row a leaf, every leaf that may hold a record. key: its columns that name a leaf."""
 
     file: str
-    key: str
+    key: Texts = Field(min_length=1)
+
+    @property
+    def joint(self) -> str:
+        """Return what joins the columns of a key: with several, no two leaves can have one text."""
+        return "|" if len(self.key) > 1 else ""
 
 
 class Made(_Part):
@@ -80,7 +85,7 @@ class Level(_Part):
 
 
 class RecordsFile(_Part):
-    """The columns of a record that name its leaf, joined; by default the key of the leaves."""
+    """The columns of a record that name its leaf, joined; by default those of the leaves' key."""
 
     key: Texts
 
@@ -197,6 +202,11 @@ class Form(_Part):
     equal: tuple[EqualForm, ...] = ()
     passes: tuple[PassForm, ...] = ()
     histograms: Texts | None = None
+
+    @property
+    def record_key(self) -> tuple[str, ...]:
+        """Return the columns of a record that name its leaf."""
+        return self.records_file.key if self.records_file else self.leaves.key
 
     @property
     def counts_are_totals(self) -> bool:

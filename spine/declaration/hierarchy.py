@@ -6,6 +6,7 @@ name different geounits. Leaves are in the order of these columns: as numbers wh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from spine.block_groups import group_starts, size_cap
 from spine.bypass import bypass
 from spine.declaration.declaration import Declaration
-from spine.declaration.form import Fault, Level, is_writable
+from spine.declaration.form import Fault, Form, Level, is_writable
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
@@ -64,12 +65,25 @@ class Hierarchy:
         return {key: at for at, key in enumerate(self.keys.tolist())}
 
 
+def leaf_keys(form: Form, leaves: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the key of each leaf, in the order of the table."""
+    return [form.leaves.joint.join(row) for row in zip(*(leaves[name] for name in form.leaves.key), strict=True)]
+
+
+def _repeated(form: Form, key: str) -> str:
+    columns = dict.fromkeys(name for level in form.levels for name in level.columns)
+    text = f"two leaves have the key {key}"
+    if len(columns) <= len(form.leaves.key):
+        return text
+    return f"{text}: name the columns that tell leaves apart, as key = [{', '.join(map(json.dumps, columns))}]"
+
+
 def make_hierarchy(
     declaration: Declaration, leaves: Mapping[str, Sequence[str]]
 ) -> tuple[Hierarchy | None, list[Fault]]:
     """Return the hierarchy of these leaves, or None and every fault. leaves: the columns of the table, by name."""
     form, levels = declaration.form, declaration.levels
-    keys = np.array(leaves[form.leaves.key], np.str_)
+    keys = np.array(leaf_keys(form, leaves), np.str_)
     columns = {name: np.array(leaves[name], np.str_) for level in levels for name in level.columns}
     apart = [name for level in levels if level.made for name in level.made.apart]
     faults = [
@@ -79,7 +93,7 @@ def make_hierarchy(
     ]
     distinct, number = np.unique(keys, return_counts=True)
     if (number > 1).any():
-        faults.append(Fault("leaves.key", f"two leaves have the key {distinct[number > 1][0]}"))
+        faults.append(Fault("leaves.key", _repeated(form, distinct[number > 1][0])))
     if not len(keys):
         faults.append(Fault("leaves.file", "it has no leaf"))
     if faults:

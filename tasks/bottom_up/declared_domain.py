@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as pairs
 from typing import Any
 
 from spine.declaration.declaration import read_declaration
 from spine.declaration.form import Form
+from spine.declaration.hierarchy import leaf_keys
 from spine.declaration.product import cell_values
 from spine.top_down.histogram import Product
 from tasks.inputs.declarations import beside, read_columns
@@ -25,17 +26,17 @@ def domain_of(path: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     form, product = declaration.form, declaration.product
     if (form.unit or form.records) == "household":
         raise ValueError("unit: accounts of das bottom-up are of persons, and a record is a household's")
-    key = form.records_file.key if form.records_file else (form.leaves.key,)
+    key = form.record_key
     if len(key) > 1:
         raise ValueError(f"records_file.key: das bottom-up reads the leaf from one column, not from {', '.join(key)}")
     values = {name: cell_values(axis) for name, axis in form.axes.items()}
     if joint := next((f"{name}: {each[0]}" for name, cells in values.items() for each in cells if len(each) > 1), None):
         raise ValueError(f"axes.{joint} shares a cell with others, and das bottom-up counts each value: use a recode")
-    columns = list(dict.fromkeys([form.leaves.key, *(name for level in form.levels for name in level.columns)]))
+    columns = list(dict.fromkeys([*form.leaves.key, *(name for level in form.levels for name in level.columns)]))
     leaves, findings = read_columns(beside(path, form.leaves.file), columns, form.delimiter)
     if leaves is None:
         raise ValueError(f"leaves.file: {findings[0].rule}")
-    factors = {key[0]: leaves[form.leaves.key]}
+    factors: dict[str, Sequence[str]] = {key[0]: leaf_keys(form, leaves)}
     factors |= {form.axes[name].column: tuple(value for (value,) in cells) for name, cells in values.items()}
     groups = {name: {"of": key[0], "codes": codes} for name, codes in _levels(form, leaves)}
     for recode in product.recodes:
@@ -62,7 +63,7 @@ def _levels(form: Form, leaves: Mapping[str, tuple[str, ...]]) -> Iterator[tuple
             above.append(name)
             paths = ["/".join(codes) for codes in zip(*(leaves[each] for each in above), strict=True)]
             alone = len(set(leaves[name])) == len(set(paths))
-            yield name, dict(zip(leaves[form.leaves.key], leaves[name] if alone else paths, strict=True))
+            yield name, dict(zip(leaf_keys(form, leaves), leaves[name] if alone else paths, strict=True))
 
 
 def _zeros(form: Form, product: Product) -> Iterator[dict[str, str]]:

@@ -90,7 +90,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 "Leaves, as declared",
                 (Column("*", "code", "a column of the table of leaves that the declaration names"),),
                 parquet=LEAVES_FILE,
-                key=(declaration.form.leaves.key,),
+                key=declaration.form.leaves.key,
             )
         )
         if declaration.form.equal:

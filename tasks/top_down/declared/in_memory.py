@@ -129,10 +129,10 @@ def _faults(records: pd.DataFrame, declared: Declared) -> Iterator[str]:
 def _leaves(records: pd.DataFrame, declared: Declared) -> IntArray:
     """Return the place of each record's leaf in spine order, -1 for an unknown one."""
     form = declared.declaration.form
-    first, *more = form.records_file.key if form.records_file else (form.leaves.key,)
+    first, *more = form.record_key
     text = records[first].astype(str)
     for name in more:
-        text = text + records[name].astype(str)
+        text = text + form.leaves.joint + records[name].astype(str)
     number, texts = pd.factorize(text)
     return np.array([declared.hierarchy.by_key.get(each, -1) for each in texts], np.int64)[number]
 

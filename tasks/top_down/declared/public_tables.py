@@ -20,7 +20,7 @@ import numpy as np
 from spine.declaration.declaration import Declaration, read_declaration
 from spine.declaration.figures import Figures, read_bounds, whole_numbers
 from spine.declaration.form import Fault
-from spine.declaration.hierarchy import Hierarchy, make_hierarchy
+from spine.declaration.hierarchy import Hierarchy, leaf_keys, make_hierarchy
 from spine.geography import IntArray
 from spine.noise import distinct_shares
 from spine.top_down import Plan
@@ -141,7 +141,7 @@ def _read_tables(
     path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]
 ) -> tuple[PublicTables | None, list[Finding]]:
     form = declaration.form
-    names = list(dict.fromkeys([form.leaves.key, *leaf_columns(declaration)]))
+    names = list(dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)]))
     leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)
     totals = []
     for total in form.totals:
@@ -218,7 +218,7 @@ def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, lis
             numbers, wrong = whole_numbers(public.leaves[column]) if column else (np.zeros(len(order), np.int64), [])
             if wrong:
                 text = f"{column} is {public.leaves[column][wrong[0]]!r} in the leaf "
-                leaf = public.leaves[declaration.form.leaves.key][wrong[0]]
+                leaf = leaf_keys(declaration.form, public.leaves)[wrong[0]]
                 faults.append(Fault(f"counts.{at}.columns", f"{text}{leaf}: no whole number"))
             columns.append(numbers[order])
         counts.append(np.column_stack(columns))

@@ -122,13 +122,14 @@ def _draw_cells(
 def _leaf_columns(declared: Declared, leaf: IntArray) -> dict[str, Any]:
     """Return the columns that name the leaf of each record."""
     form, hierarchy = declared.declaration.form, declared.hierarchy
-    key = form.records_file.key if form.records_file else (form.leaves.key,)
+    key = form.record_key
     if len(key) == 1:
         return {key[0]: pa.array(hierarchy.keys[leaf])}
     columns = {name.casefold(): values for name, values in hierarchy.columns.items()}
-    if unknown := [name for name in key if name.casefold() not in columns]:
+    sources = form.leaves.key if len(form.leaves.key) > 1 else key
+    if unknown := [name for name in sources if name.casefold() not in columns]:
         raise Refused(f"records_file.key: {unknown[0]} is no column of a level, so its values are not known")
-    return {name: pa.array(columns[name.casefold()][leaf]) for name in key}
+    return {name: pa.array(columns[source.casefold()][leaf]) for name, source in zip(key, sources, strict=True)}
 
 
 def _axis_columns(declared: Declared, rng: np.random.Generator, cell: IntArray) -> dict[str, Any]:

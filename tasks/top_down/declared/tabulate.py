@@ -94,17 +94,17 @@ def tabulate(run: RunDirectory, workers: Workers, data: str, public: PublicTable
 def record_columns(declared: Declared) -> list[str]:
     """Return the columns of records that are read."""
     form = declared.declaration.form
-    key = form.records_file.key if form.records_file else (form.leaves.key,)
-    return list(dict.fromkeys([*key, *(axis.column for axis in form.axes.values())]))
+    return list(dict.fromkeys([*form.record_key, *(axis.column for axis in form.axes.values())]))
 
 
 def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
     """Open the records with the columns of a declaration."""
     form = declared.declaration.form
     file, findings = open_records(data, record_columns(declared), more=True, delimiter=form.delimiter)
-    if form.records_file is None and any(repr(form.leaves.key) in found.rule for found in findings):
+    if form.records_file is None and any(repr(name) in found.rule for found in findings for name in form.leaves.key):
         text = (
-            f"the leaf of a record is in its column {form.leaves.key}, as leaves.key says, unless this key names others"
+            f"the leaf of a record is in its column {', '.join(form.leaves.key)}, as leaves.key says, unless this key "
+            "names others"
         )
         findings.append(Finding(findings[0].file, text, "records_file.key"))
     return file, findings
@@ -165,8 +165,7 @@ def _keys(declared: Declared, checks: RowChecks) -> IntArray:
     cell = np.ravel_multi_index(tuple(at), product.shape)
     checks.fault("records in a cell that is declared a zero", "", ~product.possible[cell])
     leaf = _leaf_of_records(declared, checks)
-    name = form.records_file.key[-1] if form.records_file else form.leaves.key
-    checks.fault("leaves that are not in the table of leaves", name, leaf < 0)
+    checks.fault("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0)
     keys: IntArray = (leaf * product.cells + cell)[checks.good]
     return keys
 
@@ -178,14 +177,13 @@ def _number(numbers: Mapping[str, int], value: str) -> int:
 def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
     """Return the place of each record's leaf in spine order, -1 for an unknown one."""
     form, by_key = declared.declaration.form, declared.hierarchy.by_key
-    first, *others = [
-        checks.columns[name] for name in (form.records_file.key if form.records_file else (form.leaves.key,))
-    ]
+    first, *others = [checks.columns[name] for name in form.record_key]
     texts, number = first.values, first.numbers.astype(np.int64)
     for column in others:  # only the pairs that occur are joined
         pairs, number = np.unique(number * len(column.values) + column.numbers, return_inverse=True)
         heads, tails = np.divmod(pairs, len(column.values))
-        texts = [texts[head] + column.values[tail] for head, tail in zip(heads.tolist(), tails.tolist(), strict=True)]
+        ends = zip(heads.tolist(), tails.tolist(), strict=True)
+        texts = [texts[head] + form.leaves.joint + column.values[tail] for head, tail in ends]
     return np.array([by_key.get(text, -1) for text in texts], np.int64)[number]
 
 

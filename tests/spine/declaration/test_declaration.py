@@ -34,6 +34,10 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
     "a misspelled key of a level": ("levels.1.collumns", lambda raw: raw["levels"][1].update(collumns=["x"])),
     "a figure of the records": ("totals.0.from_records", lambda raw: raw["totals"][0].update(from_records=True)),
     "no budget": ("budget", lambda raw: raw.pop("budget")),
+    "columns of a record that are fewer than those of the key": (
+        "records_file.key",
+        lambda raw: raw.update(leaves=raw["leaves"] | {"key": ["region", "zcode"]}, records_file={"key": "zone"}),
+    ),
     "a budget of zero": ("budget", lambda raw: raw.update(budget="0")),
     "a budget that is no number": ("budget", lambda raw: raw.update(budget="two")),
     "a budget as a float": ("budget", lambda raw: raw.update(budget=0.1)),
@@ -223,6 +227,13 @@ def test_a_bad_table_of_leaves_is_refused(wrong: str) -> None:
     hierarchy, faults = make_hierarchy(declared(), LEAVES | columns)
     assert hierarchy is None
     assert keys(faults) == {key}
+
+
+def test_leaves_of_one_key_are_refused_with_the_columns_that_tell_them_apart() -> None:
+    _, faults = make_hierarchy(declared(), LEAVES | {"zone": ["1", "1", "2", "1", "2"]})
+    assert [fault.text for fault in faults] == [
+        'two leaves have the key 1: name the columns that tell leaves apart, as key = ["region", "district", "zcode"]'
+    ]
 
 
 def test_levels_from_the_leaves_up_are_refused() -> None:

@@ -23,6 +23,7 @@ from dhca_inputs import HERE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import das_flows
 from flows.declared import check
 from flows.execution.declared_settings import DeclaredSettings
 from privacy.accounting.composition import read_spend
@@ -133,6 +134,25 @@ def test_without_noise_the_release_is_the_truth_on_every_level(tmp_path: Path, m
     _, staged = run_at(tmp_path, *write(tmp_path))
     for level, columns in COLUMNS.items():
         assert released(staged, level) == truth_of(persons(), columns)
+
+
+def test_a_key_of_several_columns_places_every_record_whatever_its_codes_joined_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QueryNoise, "draw", lambda _self, rows, width=1: np.zeros((len(rows), width), np.int64))
+    leaves = pd.DataFrame(LEAVES | {"district": ["11", "9", "1", "9", "9"], "zcode": ["1", "1", "11", "1", "2"]})
+    key = COLUMNS["zone"]
+    path, _ = write(tmp_path, BASE | {"leaves": {"file": "zones.csv", "key": key}})
+    leaves.drop(columns="zone").to_csv(tmp_path / "zones.csv", index=False)  # 1, 11, 1 and 1, 1, 11 are two leaves
+    made = synthesize_records(path, tmp_path / "records", seed=1)["data"]
+    records = pd.read_csv(made, dtype=str)
+    assert list(records.columns[:3]) == key
+    _, staged = run_at(tmp_path, path, str(made))
+    found = pd.read_parquet(staged / "parquet/zone.parquet").groupby(key)["COUNT"].sum()
+    expected = records.groupby(key).size()
+    assert found[found > 0].to_dict() == expected.to_dict()
+    assert {("1", "11", "1"), ("1", "1", "11")} <= set(expected.index)
+    assert das_flows.top_down(records, path).levels["zone"].groupby(key)["COUNT"].sum().sum() == len(records)
 
 
 def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_checks(tmp_path: Path) -> None:
