@@ -67,7 +67,7 @@ def tune(
     20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are "TotalOnly total", "step
     1 total" and "count of step 2", which a count or total by itself is. Without a level each has this budget.
 
-    --households answers for SafeTab-H instead, whose unit of privacy is a household: of SOURCE, at --delta.
+    --households answers for SafeTab-H instead, whose unit of privacy is a household: of a configuration, at --delta.
 
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """

@@ -18,6 +18,7 @@ from tasks.lifecycle.received import NotOfRelease, read_json
 from tasks.population_groups.levels import Level, named_level, one_jurisdiction
 from tasks.population_groups.parameters import read_parameter_files, stability_parts
 
+TITLE = "Detailed DHC-A by SafeTab-P"
 MANIFEST = "manifest.json"  # as in `manifest`, whose import takes half a second
 
 
@@ -66,6 +67,8 @@ def read_settings(path: Path) -> list[Setting]:
 def _of_release(path: Path) -> Setting:
     try:
         manifest: dict[str, Any] = read_json(path.parent, MANIFEST)
+        if (title := manifest.get("release", TITLE)) != TITLE:
+            raise Refused(f"{path} is of a release of {title!r:.80}, not of the {TITLE}")
         if manifest["spent"] is None:
             raise Refused(f"{path}: a release of exact counts (`das truth`) has no budgets")
         config = manifest["configuration"]

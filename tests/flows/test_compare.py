@@ -197,6 +197,7 @@ def test_bad_configurations_are_refused_in_one_line(refused, tmp_path, text, mes
     ("manifest", "message"),
     [
         ({"spent": {}}, "the key 'configuration' is missing"),
+        ({"spent": {}, "release": "Detailed DHC-B by SafeTab-H"}, "of a release of 'Detailed DHC-B by SafeTab-H', not"),
         ([], "is not the manifest of a release"),
         ({"spent": None}, "a release of exact counts"),
     ],

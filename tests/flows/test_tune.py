@@ -246,3 +246,6 @@ def test_households_have_the_budgets_of_production_and_no_option_that_would_be_p
         assert (code, out) == (2, "")
         assert f"{options[0]}: --households takes" in " ".join(err.split())
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "manifest.json").write_text("{}")
+    code, out, err = das("--households", tmp_path)
+    assert (code, out, "is a release: give its configuration" in " ".join(err.split())) == (1, "", True)

@@ -14,6 +14,7 @@ from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhcb.configuration import Configuration
 from tasks.detailed_dhcb.tables import T3, TABLES
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.configuration import parse_configuration
 from tasks.population_groups.iterations import Iterations
@@ -55,6 +56,8 @@ def read_households(source: Path | None) -> tuple[Configuration, Iterations | No
         if found is None:
             raise Refused(faults[0].rule)
         return found, None
+    if source.name == MANIFEST or (source / MANIFEST).exists():
+        raise Refused(f"{source} is a release: give its configuration, which has budgets and thresholds")
     return read_parameter_files(source, Configuration)
 
 
