@@ -17,6 +17,18 @@ LONGEST_NUMBER = 100  # characters
 RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 MOST_VALUES = 1 << 20  # of an axis
+TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value in the place of a fault, which is no key of the file
+SENTENCES = {  # of faults that pydantic finds, by their type
+    "extra_forbidden": "there is no such key",
+    "missing": "it is missing",
+    "literal_error": "it is {value!r:.50}: write {expected}",
+    "string_pattern_mismatch": "it is {value!r:.50}, which does not match {pattern}",
+    "string_type": 'it is {value!r:.50}: write text, as "1"',
+    "greater_than_equal": "it is {value!r:.50}: write at least {ge}",
+    "less_than_equal": "it is {value!r:.50}: write at most {le}",
+    "too_short": "it has {actual_length} entries, and needs at least {min_length}",
+    "too_long": "it has {actual_length} entries, and may have {max_length}",
+}
 
 
 class Fault(NamedTuple):
@@ -248,17 +260,22 @@ class Form(_Part):
 
 
 def read_form(raw: Mapping[str, Any]) -> tuple[Form | None, list[Fault]]:
-    """Return what a declaration's file holds, or None and every fault of its keys and types."""
+    """Return what a declaration's file holds, or None and every fault of its keys and types, one of a key."""
     try:
         return Form.model_validate(raw), []
     except ValidationError as error:
-        return None, list(dict.fromkeys(_faults(error.errors())))
+        faults = list(_faults(error.errors()))
+        return None, list({fault.key: fault for fault in reversed(faults)}.values())[::-1]
 
 
 def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
     for error in errors:
-        place = [str(part) for part in error["loc"] if not re.search(r"[\[(]|^(str|tuple|dict|function)", str(part))]
-        text = {"extra_forbidden": "there is no such key", "missing": "it is missing"}.get(error["type"])
+        place = [str(part) for part in error["loc"] if not TYPE.fullmatch(str(part))]
+        sentence = SENTENCES.get(error["type"], "")
+        if sentence or error["type"] == "value_error":
+            text = sentence.format(value=error["input"], **error.get("ctx", {}))
+        else:
+            text = f"{error['input']!r:.50}: {error['msg']}"
         yield Fault(".".join(place), text or error["msg"].removeprefix("Value error, "))
 
 

@@ -34,8 +34,11 @@ def cell_values(axis: AxisForm) -> list[tuple[str, ...]]:
 def _axis(name: str, form: AxisForm) -> Axis:
     """Return an axis; a cell of several values has the code `first-last`."""
     codes = [values[0] if len(values) == 1 else f"{values[0]}-{values[-1]}" for values in cell_values(form)]
-    if not codes or not all(map(is_writable, (*codes, *form.labels, name, form.words or name))):
-        raise ValueError('it has no cell, or a value or label that is empty, has | or " or is a formula')
+    if not codes:
+        raise ValueError("it has no cell")
+    texts = (*codes, *form.labels, name, form.words or name)
+    if wrong := [text for text in texts if not is_writable(text)]:
+        raise ValueError(f"{wrong[0]!r:.50} is empty, has | or \" or a line's end, or is a formula: write it otherwise")
     values = Counter(value for values in cell_values(form) for value in values)
     if twice := next((value for value, number in values.items() if number > 1), None):
         raise ValueError(f"the value {twice!r} is in two cells")

@@ -206,6 +206,29 @@ def test_a_bad_declaration_is_refused_by_its_key(wrong: str) -> None:
     assert all(fault.text and fault.key for fault in faults)
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda raw: raw.update(mechanism="gauss"), ("mechanism", "it is 'gauss': write 'zcdp' or 'pure'")),
+        (lambda raw: raw.update(levels=[{"name": "a"}]), ("levels", "it has 1 entries, and needs at least 2")),
+        (
+            lambda raw: raw["counts"][0].update(most=["", -1]),
+            ("counts.0.most.1", "it is -1: write at least 0"),
+        ),
+        (
+            lambda raw: raw["axes"].update(street={"colour": 1, "column": "A", "values": "1"}),
+            ("axes.street.colour", ""),
+        ),
+        (lambda raw: raw["axes"]["sex"].update(values=["1", "a|b"]), ("axes.sex.values", "'a|b' is empty, has |")),
+        (lambda raw: raw["axes"]["sex"].update(column=5), ("axes.sex.column", "it is 5: write text")),
+    ],
+)
+def test_a_fault_names_the_key_of_the_file_and_its_value(change: Change, expected: tuple[str, str]) -> None:
+    (fault,) = read_declaration(changed(change))[1]
+    assert fault.key == expected[0]
+    assert fault.text.startswith(expected[1])
+
+
 def test_all_faults_are_found_at_once() -> None:
     raw = changed(lambda raw: (raw["axes"]["sex"].update(values=[]), raw["levels"][2].update(name="region")))
     assert keys(read_declaration(raw)[1]) == {"axes.sex.values", "levels.2.name"}
