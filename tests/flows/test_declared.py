@@ -118,6 +118,8 @@ def test_options_of_the_redistricting_data_and_records_of_another_table_are_refu
 ) -> None:
     code, _, err = tda("run", records, tmp_path / "out", "--spine", "aian")
     assert (code, "a declaration says it" in " ".join(err.replace("│", "").split())) == (2, True)
+    code, _, err = tda("run", records, tmp_path / "out", "--estimator", "gls")
+    assert (code, "are those of the TopDown Algorithm" in " ".join(err.replace("│", "").split())) == (2, True)
     state = ("--state", tmp_path / "state")
     refused(
         "P02",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DeclarationOption = Annotated[str | None, option_of(DeclaredSettings, "declaration")]
 OTHERS = "it is of the redistricting data; a declaration says it in its file"
+ESTIMATOR = "it is of the redistricting data; estimates of a declaration are those of the TopDown Algorithm"
 
 
 def explain(
@@ -63,7 +64,8 @@ def _explanation(found: Explanation) -> RenderableType:
     margins = Table("query", *(each.level for each in found.levels), title="Margin at 95% of one noisy answer")
     for query in queries:
         margins.add_row(query, *(f"{each.margins[query]:,}" if query in each.margins else "" for each in found.levels))
-    seconds = " to ".join(f"{each:,.0f}" for each in found.seconds)
+    fewest, most = found.seconds
+    seconds = f"{fewest:,.0f} to {most:,.0f} seconds" if most >= 1 else "less than a second"
     return Group(
         f"{found.name}: {found.records}, {found.possible:,} of {found.cells:,} cells possible",
         "",
@@ -73,7 +75,7 @@ def _explanation(found: Explanation) -> RenderableType:
         *(f"  - {each['sentence']}: {_figure(each)}" for each in found.relations),
         f"Constraints: class {found.kind}, {found.why}; whole numbers are {found.feasibility}",
         f"Records that non-negativity adds: {found.excess}",
-        f"Foreseen: {found.answers:,} noisy answers, {seconds} seconds of a core, {found.memory >> 20:,} MiB a process",
+        f"Foreseen: {found.answers:,} noisy answers, {seconds} of a core, {found.memory >> 20:,} MiB a process",
         levels,
         margins,
         *(f"Note: {remark}" for remark in found.remarks),
@@ -96,6 +98,7 @@ def refuse_others(context: typer.Context, *more: str) -> None:
 
     names = {name for name, _, _ in options_of(TopDownSettings)} | {*more}
     options = {option.name for option in context.command.params if option.param_type_name == "option"}
+    refuse(context, given(context).keys() & {"estimator"} & options, ESTIMATOR)
     refuse(context, given(context).keys() & names & options, OTHERS)
 
 

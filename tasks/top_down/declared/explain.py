@@ -15,6 +15,7 @@ from privacy.noise.margins import margin_of_error
 from spine.declaration.classes import FLOW, GENERAL, OWN, classify
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
+from spine.geography import FloatArray
 from tasks.top_down.declared.public_tables import Declared, file_name, published_names
 from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.run_plan import law
@@ -172,10 +173,28 @@ def _solver(declared: Declared, level: str) -> str:
 
 
 def _unknowns(declared: Declared, level: int) -> int:
-    """Return at most how many cells of geounits are unknown on a level: of those with siblings that are allowed."""
+    """Return how many cells of geounits are unknown on a level: the allowed ones that the parent can have records in.
+
+    Declared totals are spread evenly over their leaves, as the records of a parent are not known before a run.
+    """
     plan, product = declared.plan, declared.declaration.product
     cells = np.bincount(product.types, product.possible, len(plan.bounds.least)).astype(np.int64)
-    return int((plan.bounds.allowed(level) @ cells).sum())
+    unknown = (plan.bounds.allowed(level) @ cells).astype(np.int64)
+    if level == 0 or (records := _even_records(declared, level - 1)) is None:
+        return int(unknown.sum())
+    parent = plan.spine.geounit_of_block(level - 1)[plan.spine.starts[level]]
+    return int(np.minimum(unknown, np.ceil(records)[parent]).sum())
+
+
+def _even_records(declared: Declared, level: int) -> FloatArray | None:
+    """Return the records of each geounit of a level, spread evenly over the leaves; None where no total is declared."""
+    spine, totals = declared.plan.spine, declared.plan.bounds.totals
+    known = max((number for number in range(level + 1) if totals[number] is not None), default=None)
+    if known is None or (own := totals[known]) is None:
+        return None
+    group = own.group[spine.geounit_of_block(known)]
+    records: FloatArray = (own.values / np.bincount(group))[group]
+    return np.bincount(spine.geounit_of_block(level), records).astype(np.float64)
 
 
 def _feasibility(declared: Declared) -> str:

@@ -452,6 +452,18 @@ def test_explain_needs_no_records_and_shows_none(tmp_path: Path) -> None:
     assert any("buys nothing" in remark for remark in before.remarks)
 
 
+def test_a_run_is_foreseen_by_the_cells_that_its_records_can_be_in(tmp_path: Path) -> None:
+    rows = [("a1", "1", "1", "3"), ("a2", "2", "1", "3"), *[("b1", "2", "1", "3")] * 2, *[("b2", "1", "1", "3")] * 50]
+    _, own = read_declared(write(tmp_path, rows=rows)[0])
+    found = explain(own)
+    homes, both = 12, 20  # cells that are open in a zone without institutions, and with
+    nation, regions = both, 2 * both  # the nation's 54 persons can be in all cells of its regions
+    districts = 2 + 2 + both  # region 1 has 2 persons, region 2 has 52
+    zones = 2 + 2 + 1 + both + homes  # spread evenly, 4/3 persons are in the first district and 2/3 in the second
+    unknowns = (found.seconds[0] - 2 * found.answers / 50e6) / 15.2e-6
+    assert round(unknowns) == nation + regions + districts + zones
+
+
 def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: Path) -> None:
     declaration, data = write(tmp_path)
     run = RunDirectory(tmp_path / "runs/r1")
