@@ -6,7 +6,6 @@ name different geounits. Leaves are in the order of these columns: as numbers wh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,7 +74,8 @@ def _repeated(form: Form, key: str) -> str:
     text = f"two leaves have the key {key}"
     if len(columns) <= len(form.leaves.key):
         return text
-    return f"{text}: name the columns that tell leaves apart, as key = [{', '.join(map(json.dumps, columns))}]"
+    names = ", ".join(f'"{name}"' for name in columns)
+    return f"{text}: name the columns that tell leaves apart, as key = [{names}]"
 
 
 def make_hierarchy(

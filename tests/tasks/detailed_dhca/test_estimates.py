@@ -114,7 +114,7 @@ def again(run: DetailedRun, out: Path) -> None:
     for level in levels:
         estimate(run, HERE, level)
     equate_coterminous(run, HERE, "us", (PublishedGroups, EstimatedGroups))
-    stage_release(run, HERE, "us", out, {"estimates": True}, "no spine")
+    stage_release(run, HERE, "us", out, {"estimates": True, "coterminous": True}, "no spine")
 
 
 def test_pieces_change_nothing(made: tuple[DetailedRun, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
