@@ -42,7 +42,9 @@ Shares = Annotated[
 ]
 Persons = Annotated[
     int | None,
-    typer.Option(min=1, help="Persons in the nation, Puerto Rico included. Default: 334,735,155, as in 2020."),
+    typer.Option(
+        min=1, max=10**9, help="Persons in the nation, Puerto Rico included. Default: 334,735,155, as in 2020."
+    ),
 ]
 States = Annotated[
     str | None,

@@ -73,7 +73,7 @@ def delimited(columns: list[np.ndarray], *, end: bytes, between: bytes = b"|") -
     rows = len(columns[0])
     pieces = [piece for column in columns for piece in (column, np.full(rows, between))]
     pieces[-1] = np.full(rows, end)
-    matrix = np.hstack([np.ascontiguousarray(piece).view(np.uint8).reshape(rows, -1) for piece in pieces])
+    matrix = np.hstack([np.ascontiguousarray(piece).view(np.uint8).reshape(rows, piece.itemsize) for piece in pieces])
     return matrix.view(f"S{matrix.shape[1]}").reshape(rows)
 
 

@@ -89,7 +89,7 @@ def write_data(
             for file, chunk in zip(files, chunks, strict=True):
                 file.write(chunk)
             totals[code] += persons
-            counts += figures
+            counts.update(figures)  # a sum of counters would drop those of 0
             wrote(totals.total())
     digests = {place: {file.path.name: file.digest for file in files if file.path.parent == place} for place in places}
     for place, system in places.items():

@@ -124,6 +124,7 @@ def test_a_mark_without_anybody_to_ask_is_refused(mine: Path) -> None:
         (["--mark", "data", "--shares", "x"], "--shares cannot be used with --mark DATA"),
         (["out", "--seed", "-1"], "greater than or equal to 0"),
         (["nation", "out", "--persons", "0"], "greater than or equal to 1"),
+        (["nation", "out", "--persons", "9" * 20], "less than or equal to 1000000000"),
     ],
 )
 def test_wrong_usage_says_what_is_right(words: list[str], message: str) -> None:

@@ -61,7 +61,8 @@ def as_text(groups: list[Columns], delimiter: bytes, *, header: bool) -> NDArray
     words, starts, offsets, row = [], [np.zeros(1, np.int64)], [], 0
     for number, group in enumerate(groups):
         pieces, end = [*group.words.values()], b"\n" if number == len(groups) - 1 else delimiter
-        matrix = delimited(pieces, end=end, between=delimiter).view(np.uint8).reshape(len(pieces[0]), -1)
+        lines = delimited(pieces, end=end, between=delimiter)
+        matrix = lines.view(np.uint8).reshape(lines.size, lines.itemsize)
         letters = matrix.ravel()
         words.append(letters[letters != 0])  # a word that is shorter than its column has zeros behind it
         starts.append((matrix != 0).sum(axis=1))

@@ -12,6 +12,7 @@ from tasks.synth.blocks import Blocks, delimited
 from tasks.synth.nation import state_blocks
 from tasks.synth.synthesize import Options, synthesize_nation
 from tasks.synth.tallies import Tally, tallies
+from tasks.synth.writers.systems import SYSTEMS
 
 
 def distinct(blocks: Blocks, *names: str) -> np.ndarray:
@@ -97,6 +98,15 @@ def test_few_persons_make_a_file_too(example: Path, tmp_path: Path) -> None:
         out = tmp_path / f"{persons}"
         made = synthesize_nation(example / "params", out, Options(), persons=persons, states=states)
         assert len((made.data / "person-records.txt").read_bytes().splitlines()) == 1 + rows
+
+
+@pytest.mark.parametrize("persons", [1, 3_000])
+def test_few_persons_make_the_files_of_every_system(example: Path, tmp_path: Path, persons: int) -> None:
+    """So few that a stretch has no household with a second person, or no living quarters at all."""
+    options = Options(places={name: name for name in SYSTEMS})
+    made = synthesize_nation(example / "params", tmp_path / "out", options, persons=persons, states=["44"])
+    assert len((made.folders["sdhc"] / "persons.csv").read_text().splitlines()) == 1 + made.persons
+    assert len((made.folders["sdhc"] / "units.csv").read_text().splitlines()) == 1 + made.counts["units"]
 
 
 def test_an_unknown_state_is_refused(example: Path, tmp_path: Path) -> None:
