@@ -34,6 +34,7 @@ from tasks.lifecycle.errors import Refused
 
 LATITUDES = ("INTPTLAT", "INTPTLAT20", "LATITUDE", "LAT")
 LONGITUDES = ("INTPTLON", "INTPTLON20", "INTPTLONG", "LONGITUDE", "LON")
+CODES = ("state", "county", "tract", "place", "cousub", "aiannh")  # columns that make the codes of regions
 BEYOND = 48.0  # degrees north of which a longitude east of 170 is the end of the Aleutians
 Point = tuple[float, float]  # latitude, longitude
 Points = dict[Region, Point]
@@ -92,7 +93,8 @@ def _of_blocks(path: str) -> Points:
     )
     if latitude is None or longitude is None:
         return {}
-    names = [*dict.fromkeys(name for name in _codes(table.columns).values() if name), latitude, longitude]
+    codes = (getattr(table.columns, code) for code in CODES)
+    names = [*dict.fromkeys(filter(None, codes)), latitude, longitude]
     header = table.columns.positions
     with open_file(path, compression="infer") as stream:
         rows = pyarrow.csv.open_csv(
@@ -116,25 +118,13 @@ def _of_blocks(path: str) -> Points:
     return {Region(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
 
 
-def _codes(columns: Columns) -> dict[str, str | None]:
-    """Return the columns that make the codes of regions."""
-    return {
-        "state": columns.state,
-        "county": columns.county,
-        "tract": columns.tract,
-        "place": columns.place,
-        "cousub": columns.cousub,
-        "area": columns.aiannh,
-    }
-
-
 def _sums(batch: Any, columns: Columns, latitude: str, longitude: str) -> Iterator[pd.DataFrame]:
     """Yield for each type of region the sums of its blocks' latitudes and longitudes, and their number."""
     if columns.positions:
         batch = batch.filter(pc.equal(batch["SUMLEV"], "750"))
     at = np.column_stack([_numbers(batch[name]) for name in (latitude, longitude)])
     at[:, 1] -= 360.0 * ((at[:, 1] > 170) & (at[:, 0] > BEYOND))
-    codes = {name: batch[column].to_pandas() for name, column in _codes(columns).items() if column}
+    codes = {code: batch[column].to_pandas() for code in CODES if (column := getattr(columns, code))}
     ids = {
         "STATE": codes["state"],
         "COUNTY": codes["state"] + codes["county"],
@@ -143,8 +133,8 @@ def _sums(batch: Any, columns: Columns, latitude: str, longitude: str) -> Iterat
     for kind, parts, width in (("PLACE", ("state", "place"), 7), ("COUSUB", ("state", "county", "cousub"), 10)):
         if set(parts) <= set(codes):
             ids[kind] = _named(codes[parts[-1]], sum((codes[part] for part in parts[1:]), codes["state"]), width)
-    if "area" in codes:
-        ids["AIANNH"] = _named(codes["area"], codes["area"], 4)
+    if "aiannh" in codes:
+        ids["AIANNH"] = _named(codes["aiannh"], codes["aiannh"], 4)
     valid = (np.abs(at[:, 0]) <= 90) & (at[:, 1] >= -370) & (at[:, 1] <= 180)  # False for NaN
     for kind, code in ids.items():
         kept = valid & (code != "").to_numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,10 @@ def level_table(states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping
     for which in SPINES:
         shares = plan.allocation.on(levels[which]).levels
         counts = [sum(n) for n in zip(*(state.geounits[which] for state in states), strict=True)]
-        fanouts = [_add_counts([state.fanout[which][i] for state in states]) for i in range(len(counts) - 1)]
+        fanouts = [
+            np.sum([*zip_longest(*(state.fanout[which][i] for state in states), fillvalue=0)], axis=1)
+            for i in range(len(counts) - 1)
+        ]
         if not plan.rooted:
             fanouts.insert(0, np.bincount([counts[0]]))
             counts.insert(0, 1)
@@ -50,13 +54,6 @@ def level_table(states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping
                 {"spine": which, "level": level, "geounits": count, "share": str(shares[level])} | _spread(fanout)
             )
     return pd.DataFrame(rows)
-
-
-def _add_counts(counts: Sequence[Any]) -> Any:
-    total = np.zeros(max(map(len, counts)), np.int64)
-    for each in counts:
-        total[: len(each)] += each
-    return total
 
 
 def _spread(fanout: Any) -> dict[str, Any]:

@@ -75,15 +75,10 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
     segment = segment_3(path)
     if segment is None:
         return blocks, columns
-    with open_file(segment, compression="infer") as file:
-        table = pyarrow.csv.read_csv(
-            file,
-            read_options=pyarrow.csv.ReadOptions(column_names=[*_IDENTITY, *SEGMENTS[3]], encoding="latin1"),
-            parse_options=pyarrow.csv.ParseOptions(delimiter="|"),
-            convert_options=pyarrow.csv.ConvertOptions(include_columns=["LOGRECNO", *GQ_TYPES]),
-        ).to_pandas()
     import pandas as pd
 
+    names = (*_IDENTITY, *SEGMENTS[3])
+    table = _read_columns(segment, names, ["LOGRECNO", *GQ_TYPES], pa.int64()).to_pandas()
     wanted = pd.DataFrame({"LOGRECNO": blocks["LOGRECNO"].to_numpy()})
     joined = wanted.merge(table, how="left", on="LOGRECNO").fillna(0).astype(np.int64)
     for name in GQ_TYPES:
@@ -120,13 +115,14 @@ def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArr
         raise Refused(f"{path}: a segment of P.L. 94-171 cannot be read: {why(error)}") from None
 
 
-def _read_columns(path: str, names: Sequence[str], wanted: list[str]) -> pa.Table:
+def _read_columns(path: str, names: Sequence[str], wanted: list[str], kind: pa.DataType | None = None) -> pa.Table:
+    """Return columns of a header or segment; kind: their type, text by default."""
     with open_file(path, compression="infer") as file:
         return pyarrow.csv.read_csv(
             file,
             read_options=pyarrow.csv.ReadOptions(column_names=list(names), encoding="latin1"),
             parse_options=pyarrow.csv.ParseOptions(delimiter="|", quote_char=False),
             convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.string())
+                include_columns=wanted, column_types=dict.fromkeys(wanted, kind or pa.string())
             ),
         )

@@ -44,12 +44,8 @@ def into_universe(blocks: IntArray, universe: IntArray) -> IntArray:
     universe: sorted 15-digit codes of the blocks with living quarters.
     """
     found = blocks
-    for water, land in MOVED.items():
-        if _has(universe, water) and not _has(universe, land):
-            found = np.where(found == land, water, found)
+    water, land = np.array([*MOVED]), np.array([*MOVED.values()])
+    back = np.isin(water, universe) & ~np.isin(land, universe)
+    for measured, tabulated in zip(water[back], land[back], strict=True):
+        found = np.where(found == tabulated, measured, found)
     return found
-
-
-def _has(universe: IntArray, block: int) -> bool:
-    at = int(np.searchsorted(universe, block))
-    return at < len(universe) and int(universe[at]) == block

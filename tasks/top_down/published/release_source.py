@@ -240,14 +240,10 @@ def _answers(
 
 def _by_law(table: pa.Table) -> Iterator[tuple[list[str], IntArray]]:
     """Yield each combination of the columns LAW once, with its rows."""
-    columns = [table[name].cast(pa.string()).combine_chunks().dictionary_encode() for name in LAW]
-    if any(column.null_count for column in columns):
+    laws = pa.table({name: table[name].cast(pa.string()) for name in LAW})
+    if any(column.null_count for column in laws.columns):
         raise ValueError("a row without its query or law")
-    laws: list[list[str]] = [[]]
-    law = np.zeros(len(table), np.int64)
-    for column in columns:
-        words = column.dictionary.to_pylist()
-        law = law * len(words) + column.indices.to_numpy()
-        laws = [[*before, word] for before in laws for word in words]
-    for number in np.unique(law).tolist():
-        yield laws[number], np.flatnonzero(law == number)
+    numbered = laws.append_column("row", pa.array(np.arange(len(table))))
+    for found in numbered.group_by(list(LAW), use_threads=False).aggregate([("row", "list")]).to_batches():
+        for number, rows in enumerate(found["row_list"]):
+            yield [found[name][number].as_py() for name in LAW], rows.values.to_numpy()

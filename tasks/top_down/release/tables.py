@@ -178,6 +178,14 @@ def _tables(product: str, *, whole_states: bool) -> list[Table]:
     ]
 
 
+VARIANCE = Column(
+    "variance",
+    "persons or units, squared",
+    "the variance of the noise in one answer",
+    type="number",
+    role="variance",
+    of="value",
+)
 # An answer of a geounit, behind what names it. The columns of a law are exact.
 MEASURED = (
     Column("query", "text", "the query group"),
@@ -185,14 +193,7 @@ MEASURED = (
     Column("share", "fraction", "the share of the budget that the geounit has"),
     Column("variance_numerator", "number", "with the denominator, the exact parameter of the noise"),
     Column("variance_denominator", "number", "sigma squared of the discrete Gaussian, or the geometric scale"),
-    Column(
-        "variance",
-        "persons or units, squared",
-        "the variance of the noise in one answer",
-        type="number",
-        role="variance",
-        of="value",
-    ),
+    VARIANCE,
 )
 
 MICRODATA = (
@@ -303,15 +304,7 @@ OTHER_TABLES = (
             ),
             Column("query_shape", "number", "the shape of the answers", type="array"),
             Column("value", "persons or units", "the answers in C order of the shape", type="array"),
-            Column(
-                "variance",
-                "persons or units, squared",
-                "the variance of the noise in one answer",
-                type="number",
-                role="variance",
-                of="value",
-                optional=True,
-            ),
+            replace(VARIANCE, optional=True),
             Column("plb", "rho", "the budget of the query in the geounit", type="number", optional=True),
         ),
         parquet="nmf/{dataset}/{level}.parquet/{kind}/{part*}.parquet",

@@ -78,11 +78,9 @@ class Microdata:
         """Return 15-digit block, cell and number of a state's records, by block and cell."""
         path = self.path(product, state)
         entries = np.fromfile(path, ENTRY) if path.exists() else np.zeros(0, ENTRY)
-        order = np.argsort(entries["key"], kind="stable")
-        key, count = entries["key"][order], entries["count"][order].astype(np.int64)
-        first = np.flatnonzero(np.append(True, key[1:] != key[:-1])[: len(key)])
-        sums = np.add.reduceat(count, first) if len(first) else count
-        return key[first] // CELLS[product], key[first] % CELLS[product], sums
+        key, entry = np.unique(entries["key"], return_inverse=True)
+        sums = np.bincount(entry, entries["count"], len(key)).astype(np.int64)  # exact: below 2^53
+        return key // CELLS[product], key % CELLS[product], sums
 
     def areas(self, state: int) -> pa.Table:
         """Return the codes of areas of a state's blocks, a row a block."""
