@@ -75,7 +75,7 @@ LOCK := uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit
   pyproject.toml build-requirements.txt
 lock:
 	$(LOCK) --extra dev --output-file requirements.lock
-	$(LOCK) --extra solvers --constraint requirements.lock --output-file deploy/requirements.lock
+	$(LOCK) --constraint requirements.lock --output-file deploy/requirements.lock
 	echo uv | uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --output-file uv-requirements.lock -
 
 # The browser library that tests use (axe-core), at the version and hash of package-lock.json. Needs npm.

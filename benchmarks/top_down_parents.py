@@ -22,6 +22,7 @@ import pandas as pd
 from measure import DATA, arguments
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]  # tests/spine is another package
+from quadratic_programs import coordinates_of, least_squares, quadratic
 from top_down_cases import STATE, State, everything, measuring, plan_of, populate, state
 
 from spine import build
@@ -30,11 +31,19 @@ from spine.geography import Geography, geocode16, gq_pattern
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.settings import settings_for
-from spine.top_down import PASSES, PERSONS, Plan, TrueHistograms, descend, redistricting_bounds, reference, solve_parent
+from spine.top_down import (
+    PASSES,
+    PERSONS,
+    Plan,
+    TrueHistograms,
+    descend,
+    integer_programs,
+    redistricting_bounds,
+    solve_parent,
+)
 from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import ChildAnswers
 from spine.top_down.parent_problem import ParentProblem
-from spine.top_down.queries import coordinates_of
 
 COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
 UNKNOWNS = 1500  # of the parents that the general solvers are given: their matrices grow with the square
@@ -115,9 +124,9 @@ def compare_solvers(plan: Plan, parents: list[tuple[int, ParentProblem]], sample
 def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
     """Times, gap, violation and cost of one parent."""
     ours, (x, *_) = timed(lambda: solve_parent.solve(problem))
-    piqp, other = timed(lambda: reference.least_squares(problem, "piqp"))
-    clarabel, _ = timed(lambda: reference.least_squares(problem, "clarabel"))
-    hessian, linear = problem.objective.quadratic(problem.parent.cells)
+    piqp, other = timed(lambda: least_squares(problem, "piqp"))
+    clarabel, _ = timed(lambda: least_squares(problem, "clarabel"))
+    hessian, linear = quadratic(problem)
     constant = sum_of_squares(problem)
 
     def objective(point: np.ndarray) -> float:
@@ -125,8 +134,8 @@ def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
         return float(flat @ (hessian @ flat) / 2 - linear @ flat) + constant
 
     rounding, (whole, _) = timed(lambda: solve_parent.to_integers(problem, x, total_first, exact=False))
-    highs, (best, _) = timed(lambda: reference.rounding(problem, x, total_first))
-    cost, together, _, floor = reference.rounding_program(problem, x, total_first)
+    highs, (best, _) = timed(lambda: integer_programs.rounding(problem, x, total_first))
+    cost, together, _, floor = integer_programs.rounding_program(problem, x, total_first)
     return {
         "ours": ours,
         "piqp": piqp,

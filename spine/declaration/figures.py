@@ -21,9 +21,9 @@ from spine.declaration.declaration import first_crossing
 from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down import reference
 from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
 from spine.top_down.histogram import TOTAL, Product
+from spine.top_down.integer_programs import range_of_total
 from spine.top_down.parent_problem import Leaves
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
@@ -138,7 +138,7 @@ def _with_division(hierarchy: Hierarchy, bound: Bounds, stuck: str) -> tuple[Bou
         )
         return bound, [Fault(key, text)]
     certified = replace(bound, least=bound.least * 0, sets=sets._replace(certified=stuck))
-    span = reference.range_of_total(all_leaves(hierarchy, certified), sets.member)
+    span = range_of_total(all_leaves(hierarchy, certified), sets.member)
     if span is None:
         return bound, [Fault(key, "no whole numbers are found that meet all declared figures together")]
     return replace(certified, root_range=span), []

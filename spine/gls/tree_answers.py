@@ -6,15 +6,13 @@ Blocks have nothing below them, so there the answers are the program's.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls.grid import Grid, grid, to_cells, total_of, total_variance
 from spine.gls.information import Information, estimates
-from spine.gls.kernel import coordinates, least_squares
+from spine.gls.kernel import least_squares
 from spine.gls.upward import pass_up
 from spine.top_down.least_squares import Parent, Solution
 from spine.top_down.own_answers import OwnAnswers, Siblings
@@ -63,19 +61,6 @@ class ChildInformation:
         # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
         precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
         return least_squares(parent, axes, precision, between, self.linear, self.initial, careful, stop)
-
-    def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
-        """See `top_down.own_answers.Objective`."""
-        agree = np.zeros((len(cells), len(cells)), np.int64)
-        for axis in coordinates(cells, np.array(self.grid.axes)):
-            agree = 2 * agree + np.equal.outer(axis, axis)
-        entries = self.between[:, agree, self.quarters_type[:, None], self.quarters_type]
-        children = len(entries)
-        each = [
-            sp.kron(entry, sp.csc_array(([1.0], ([c], [c])), shape=(children, children)), format="csc")
-            for c, entry in enumerate(entries)
-        ]
-        return sp.csc_array(sum(each[1:], start=each[0])), self.linear.ravel()
 
 
 def informed(plan: Plan, information: Information) -> Siblings:

@@ -23,7 +23,7 @@ Reading it together with the paper
     bounds          what is declared                        redistricting           the products of 2020
     descend         the passes of a parent, level by level  own_answers             the objective of a parent
     parent_problem  its constraints                        least_squares, totals   its kernels: last pass and pass 0
-    solve_parent    what if a solver fails
+    solve_parent    what if a solver fails                 integer_programs        integers under bounds that cross
     rounding, flow  integers                                projection              onto the constraints
 
 A unit of work
@@ -33,9 +33,9 @@ A unit of work
     Under a US root the spine of the first task is US and State only: its "blocks" are the states' parts.
 
 Failures
-    A parent whose least squares does not converge is solved again with other settings, then by an installed reference
-    solver (`das-flows[solvers]`); otherwise the best feasible iterate is used. Its `Solve` names the solver. Estimates
-    that would break an invariant or a sum raise `EstimationError`, which names the step and the rule, never a count.
+    A parent whose least squares does not converge is solved again with other settings; otherwise the best feasible
+    iterate is used. Its `Solve` says which. Estimates that would break an invariant or a sum raise `EstimationError`,
+    which names the step and the rule, never a count.
 
 Kernels are compiled by numba at first use and cached where NUMBA_CACHE_DIR points when numba is first imported: when a
 name of the estimation is first asked for, not when this package is imported.

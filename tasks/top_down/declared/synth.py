@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from spine.declaration.figures import all_leaves, named
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
-from spine.top_down.reference import nearest_division
+from spine.top_down.integer_programs import nearest_division
 from tasks.inputs.marks import mark_table
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused

@@ -10,13 +10,14 @@ import pytest
 from declarations import LEAVES, changed, hierarchy_of, keys
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from quadratic_programs import least_squares, quadratic
 from scipy.optimize import OptimizeResult
 from top_down_cases import everything, measuring, problems_of, same
 
 from spine.declaration import figures
 from spine.declaration.declaration import first_crossing
 from spine.declaration.figures import Figures, LevelFigures, border, read_bounds, subsets
-from spine.top_down import Plan, TrueHistograms, descend, reference, summed
+from spine.top_down import Plan, TrueHistograms, descend, integer_programs, summed
 from spine.top_down.bounds import NO_LIMIT
 from spine.top_down.histogram import from_entries
 from spine.top_down.queries import query_group
@@ -133,10 +134,10 @@ def test_crossing_declarations_are_solved_as_by_clarabel_and_highs(
     problems = problems_of(lambda: everything(plan, measuring(plan, truth, seed % 1000)))
     for _, problem, x, _ in problems:
         assert problem.violation(x) < 1e-6
-        tried = (reference.least_squares(problem, "clarabel", accuracy) for accuracy in (1e-9, 1e-7, 1e-5))
+        tried = (least_squares(problem, "clarabel", accuracy) for accuracy in (1e-9, 1e-7, 1e-5))
         if (other := next((found for found in tried if found is not None), None)) is None:
             continue  # bounds that leave a single point: Clarabel has no interior to start from
-        hessian, linear = problem.objective.quadratic(problem.parent.cells)
+        hessian, linear = quadratic(problem)
         ours, theirs = (each.ravel() @ (hessian @ each.ravel()) / 2 - linear @ each.ravel() for each in (x, other))
         slack = max(1e-6, problem.violation(other))  # of what the other misses, which makes its objective lower
         assert ours <= theirs + slack * (1 + abs(theirs))
@@ -266,7 +267,7 @@ def test_a_problem_with_too_many_branches_still_has_integers_that_meet_every_fig
     assert made is not None
     plan, truth = made
     best, _ = everything(plan, measuring(plan, truth, 1))
-    solved, limited = reference.milp, []
+    solved, limited = integer_programs.milp, []
 
     def too_hard(cost: np.ndarray, *, options: dict[str, Any], **program: Any) -> Any:
         assert "time_limit" not in options  # a run that is resumed finds the same
@@ -275,10 +276,10 @@ def test_a_problem_with_too_many_branches_still_has_integers_that_meet_every_fig
         limited.append(options["node_limit"])
         return OptimizeResult(x=None, status=1)
 
-    monkeypatch.setattr(reference, "milp", too_hard)
+    monkeypatch.setattr(integer_programs, "milp", too_hard)
     estimates, solves = everything(plan, measuring(plan, truth, 1))
     holds(plan, estimates)
-    assert set(limited) == {reference.NODES}
+    assert set(limited) == {integer_programs.NODES}
     assert "any" in {solve.rounding for solve in solves if solve.failed}
     assert not same(estimates, best)
     assert same(estimates, everything(plan, measuring(plan, truth, 1))[0])

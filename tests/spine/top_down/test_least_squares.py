@@ -7,14 +7,13 @@ from itertools import product
 import numpy as np
 import piqp
 import pytest
+from quadratic_programs import QPSolver, coordinates_of, least_squares, quadratic
 
-from spine.top_down import reference
 from spine.top_down.least_squares import NO_SETS
 from spine.top_down.least_squares import polytope as polytope_of
 from spine.top_down.own_answers import ChildAnswers
 from spine.top_down.parent_problem import ParentProblem
 from spine.top_down.projection import Point, Polytope, project, start
-from spine.top_down.queries import coordinates_of
 from spine.top_down.solve_parent import solve
 
 
@@ -37,12 +36,12 @@ def objective(problem: ParentProblem, x: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("solver", ["piqp", "clarabel"])
-def test_the_minimum_is_a_general_solver_s(problems: list[ParentProblem], solver: reference.QPSolver) -> None:
+def test_the_minimum_is_a_general_solver_s(problems: list[ParentProblem], solver: QPSolver) -> None:
     chosen = [d for d in problems if len(d.parent.counts) and d.allowed_cells.size < 600][::4]
     assert len(chosen) > 20
     for problem in chosen:
         x, _, by, missed = solve(problem)
-        other = reference.least_squares(problem, solver)
+        other = least_squares(problem, solver)
         assert by == "own"
         assert missed < 1e-6
         assert other is not None
@@ -57,7 +56,7 @@ def test_conditions_of_optimality(problems: list[ParentProblem]) -> None:
     """Multipliers found by least squares on the cells above 0 leave no gradient there, and none downhill at 0."""
     for problem in [d for d in problems if not len(d.parent.low)][:20]:  # blocks: no bands
         x = solve(problem)[0]
-        hessian, linear = problem.objective.quadratic(problem.parent.cells)
+        hessian, linear = quadratic(problem)
         gradient = (hessian @ x.ravel() - linear).reshape(x.shape)
         by_type = np.zeros(problem.parent.allowed.shape)
         np.add.at(by_type, problem.parent.quarters_type, x)
@@ -99,7 +98,7 @@ def test_by_brute_force_over_active_sets(problems: list[ParentProblem]) -> None:
             ),
         )
         x = solve(small)[0]
-        hessian, linear = small.objective.quadratic(small.parent.cells)
+        hessian, linear = quadratic(small)
         dense = hessian.toarray()
         best = min(_face(small, dense, linear, np.array(zero)) for zero in product([0, 1], repeat=x.size))
         assert x.ravel() @ dense @ x.ravel() / 2 - linear @ x.ravel() == pytest.approx(best, rel=1e-9, abs=1e-9)

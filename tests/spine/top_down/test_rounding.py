@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from spine.top_down import PASSES, reference
+from spine.top_down import PASSES, integer_programs
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
 from spine.top_down.parent_problem import ParentProblem
@@ -39,7 +39,7 @@ def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: 
 
 def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple[float, float]:
     """The linear program's optimum by HiGHS, and how far from integers its cells are."""
-    c, together, bounds, _ = reference.rounding_program(problem, x, total_first)
+    c, together, bounds, _ = integer_programs.rounding_program(problem, x, total_first)
     a, low, high = together.A.tocsr(), np.asarray(together.lb), np.asarray(together.ub)
     equal = low == high
     upper, lower = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
@@ -182,7 +182,7 @@ def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytes
     other, by = to_integers(problem, x, False, exact=False)
     assert by == "highs"
     assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
-    monkeypatch.setattr(reference, "rounding", lambda *_: (None, False))
+    monkeypatch.setattr(integer_programs, "rounding", lambda *_: (None, False))
     with pytest.raises(solve_parent.EstimationError, match="neither the flow nor HiGHS"):
         to_integers(problem, x, False, exact=False)
 
