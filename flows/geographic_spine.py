@@ -21,8 +21,7 @@ from flows.execution.spine_settings import SpineRun
 from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.optimize import over
 from tasks.spine.prepare import Prepared
-from tasks.spine.summary import SpineSummary
-from tasks.spine.write import StateMap, write_spine
+from tasks.spine.write import SpineSummary, StateMap, write_spine
 
 
 @task(name="geography", cache_policy=NO_CACHE, persist_result=False)

@@ -13,7 +13,7 @@ from flows.execution.spine_settings import SpineRun
 from flows.reports.terminal import Json, show
 
 if TYPE_CHECKING:
-    from tasks.spine.summary import SpineSummary
+    from tasks.spine.write import SpineSummary
 
 
 @with_options
@@ -38,7 +38,7 @@ def spine(chosen: Annotated[Chosen, Settings(SpineRun)], as_json: Json = False) 
 def _rendered(summary: SpineSummary) -> Group:
     """Geounits per level and OSED per class, a column for each spine."""
     from tasks.pages.words import level_title
-    from tasks.spine.summary import NAMES
+    from tasks.spine.first_pass import SPINES
 
     levels = summary.geounits["optimized"]
     geounits = Table(title=f"{summary.blocks:,} blocks: geounits by level", title_justify="left")
@@ -46,10 +46,10 @@ def _rendered(summary: SpineSummary) -> Group:
     for level in levels:
         geounits.add_column(level_title(level), justify="right")
     for which, counts in summary.geounits.items():
-        geounits.add_row(NAMES[which], *(f"{counts[level]:,}" if level in counts else "" for level in levels))
+        geounits.add_row(SPINES[which], *(f"{counts[level]:,}" if level in counts else "" for level in levels))
     classes = Table(title="Off-spine entity distance, mean (largest)", title_justify="left")
     classes.add_column("class")
-    for name in ("areas", *NAMES.values()):
+    for name in ("areas", *SPINES.values()):
         classes.add_column(name, justify="right")
     for row in summary.classes:
         cells = (f"{row[f'osed_mean_{w}']:,.2f} ({row[f'osed_max_{w}']:,})" for w in summary.geounits)

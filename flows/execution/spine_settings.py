@@ -66,7 +66,6 @@ class SpineRun(BaseModel):
     marginals: Annotated[tuple[str, ...], Option("--marginal")] = Field(
         default=(), description="Report standard errors of its cells, as `hispanic*cenrace`."
     )
-    county: Annotated[str | None, Option()] = Field(default=None, description="The county to draw, five digits.")
     extra: Annotated[Location | None, Option()] = Field(
         default=None, description="CSV by block: tabblk, primgeo, gq1..gq7 (facilities), hu, pop."
     )
@@ -89,6 +88,5 @@ class SpineRun(BaseModel):
             columns=read_columns(self.columns),
             states=self.states,
             marginals=self.marginals,
-            county=self.county,
             extra=self.extra,
         )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from spine.allocations import Allocation
 from spine.build import aian, conventional, optimized
 from spine.bypass import bypass
-from spine.entities import Entities, entities, in_aian
+from spine.entities import Entities, entities
 from spine.geocodes import largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
@@ -28,8 +28,7 @@ from spine.variance import upward
 from spine.workload import Part, marginal_parts
 from tasks.lifecycle.files import read_object
 
-SPINES = ("conventional", "aian", "optimized")
-TRACTS_DRAWN = 10  # a county of about this many tracts fits a drawing
+SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}  # with their titles
 REPORTED = ("county", "tract", "cbg", "place", "mcd", "aian", "pme")
 
 
@@ -68,8 +67,7 @@ class StateSummary:
     codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
     number of geounits with 0, 1, 2... children. tops: by spine, marginal and part the (d, d) information on the only
     top geounit of a rooted spine, else the sum of all tops' variances. numbers: for each level of the optimized spine
-    the largest number in a geocode. county: the one to draw: whether it is nearly all inside or outside AIAN areas,
-    how far it is from a size that draws well, its code.
+    the largest number in a geocode.
     """
 
     code: int
@@ -79,7 +77,6 @@ class StateSummary:
     fanout: Mapping[str, tuple[IntArray, ...]]
     tops: Mapping[str, Mapping[str, list[NDArray[np.floating[Any]]]]]
     numbers: tuple[int, ...]
-    county: tuple[bool, int, int]
 
 
 def build(geography: Geography, plan: SpinePlan) -> dict[str, Spine]:
@@ -95,10 +92,7 @@ def build(geography: Geography, plan: SpinePlan) -> dict[str, Spine]:
 
 
 def reported_families(geography: Geography, settings: SpineSettings) -> dict[str, Entities]:
-    """Return the families to report.
-
-    The tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs.
-    """
+    """Return the tabulation geounits, places, MCDs, AIAN areas, PMEs, and the settings' own OSEs."""
     names = dict.fromkeys((*REPORTED, *settings.entities))
     families = {name: entities(geography, name, settings) for name in names}
     return {name: family for name, family in families.items() if family is not None}
@@ -119,22 +113,10 @@ def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
         blocks=len(geography),
         codes={name: family.codes for name, family in reported_families(geography, plan.settings).items()},
         geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},
-        fanout={name: _fanout(spine) for name, spine in spines.items()},
+        fanout={
+            name: tuple(np.bincount(spine.children(level)) for level in range(len(spine.levels) - 1))
+            for name, spine in spines.items()
+        },
         tops=tops,
         numbers=largest_numbers(spines["optimized"], geography, plan.settings),
-        county=_county_to_draw(geography, plan.settings),
     )
-
-
-def _fanout(spine: Spine) -> tuple[IntArray, ...]:
-    return tuple(np.bincount(spine.children(level)) for level in range(len(spine.levels) - 1))
-
-
-def _county_to_draw(geography: Geography, settings: SpineSettings) -> tuple[bool, int, int]:
-    first = np.unique(geography.tract, return_index=True)[1]
-    counties, number = np.unique(geography.county[first], return_counts=True)
-    row = np.searchsorted(counties, geography.county)
-    part = np.bincount(row, weights=in_aian(geography, settings)) / np.bincount(row)
-    one_sided = (part < 0.1) | (part > 0.9)
-    far = np.abs(number - TRACTS_DRAWN)
-    return min(zip(one_sided.tolist(), far.tolist(), counties.tolist(), strict=True))

@@ -25,8 +25,7 @@ from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers, ended, lost
 from tasks.spine.first_pass import summarize_state
 from tasks.spine.prepare import Prepared, prepare
-from tasks.spine.summary import SpineSummary
-from tasks.spine.write import StateMap, write_spine
+from tasks.spine.write import SpineSummary, StateMap, write_spine
 
 PRODUCT = "pl94-persons"
 

@@ -43,7 +43,6 @@ class Prepared:
     plan: SpinePlan
     states: tuple[int, ...]
     notes: tuple[str, ...]
-    county: int | None
     inputs: Mapping[str, str]
 
     @contextmanager
@@ -77,14 +76,13 @@ def prepare(
     columns: Columns | None = None,
     states: Sequence[int] = (),
     marginals: Sequence[str] = (),
-    county: str | None = None,
     extra: str | None = None,
 ) -> Prepared:
     """Read and validate the blocks of a geography, and store them by state.
 
     geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.inputs.blocks.geography`). allocation: of the
     privacy-loss budget; by default the production run's. states: only these FIPS codes. marginals: cells to report
-    standard errors of. county: the five-digit county to draw. extra: a table of prims and living quarters by block
+    standard errors of. extra: a table of prims and living quarters by block
     (`tasks.inputs.blocks.extra`).
 
     Raises Refused for bad input, and where `out` holds something.
@@ -105,15 +103,12 @@ def prepare(
         plan.parts(settings.levels)
     except ValueError as unknown:
         raise Refused(str(unknown)) from unknown
-    if county is not None and not (county.isdigit() and (blocks.county == int(county)).any()):
-        raise Refused(f"county {county} has no block here")
     pa.default_memory_pool().release_unused()  # what the reader took, on the way to states one by one
     inputs = input_digests(str(geography), extra)
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "scratch").mkdir(parents=True)
-    drawn = int(county) if county else None
-    prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), drawn, inputs)
+    prepared = Prepared(out, partial, plan, tuple(codes.tolist()), tuple(notes), inputs)
     with prepared.discarding():
         for path, start, stop in zip(prepared.paths, first, [*first[1:], len(blocks)], strict=True):
             save_object(path, blocks.take(np.arange(start, stop)))

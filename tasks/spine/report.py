@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from spine.entities import entities as entities_of
-from spine.entities import in_aian
-from spine.geography import Geography
 from spine.settings import SpineSettings
-from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
-from tasks.inputs.regions import Region
-from tasks.lifecycle.files import read_object
+from tasks.inputs.names import name_of_state, title_of_states
 from tasks.pages import render
+from tasks.pages.dots import FEWEST, Series, dots
 from tasks.pages.words import best_in_words, level_title, query_title
-from tasks.spine.first_pass import SPINES, SpinePlan, build
-from tasks.spine.summary import NAMES
+from tasks.spine.first_pass import SPINES, SpinePlan
 
 SETTINGS = {
     "pl94-persons": "redistricting persons",
@@ -28,6 +22,7 @@ SETTINGS = {
     "dhc-persons": "DHC persons",
     "dhc-units": "DHC housing units",
 }
+COMPARED = {"conventional": "ring", "optimized": "circle"}
 
 
 def write_report(
@@ -37,13 +32,8 @@ def write_report(
     entities: pd.DataFrame,
     classes: pd.DataFrame,
     levels: pd.DataFrame,
-    state_paths: Sequence[Path],
-    county: int,
 ) -> None:
-    """Write the report of a spine: its tables, its charts and the drawing of one county."""
-    from tasks.spine import plots  # and with it matplotlib, which nothing else of a run needs
-
-    state = next(p for p in state_paths if int(p.stem) == county // 1000)
+    """Write the report of a spine: its tables and its charts."""
     states = [name_of_state(f"{int(code):02d}") for code in summary.states]
     html = render(
         "tasks.spine",
@@ -52,21 +42,19 @@ def write_report(
         share_of=lambda share: float(Fraction(share)),
         summary=summary,
         marginals=plan.marginals,
-        spines=SPINES,
-        names=NAMES,
+        spines=tuple(SPINES),
+        names=SPINES,
         classes=_with_medians(classes, entities, plan.marginals[0]),
         settings_of=SETTINGS.get(summary.product, summary.product),
         levels=levels.to_dict("records"),
-        distances=plots.by_class(classes, "osed_mean", "mean distance from the spine, geounits", "mean distance"),
-        errors=plots.by_class(
+        distances=_by_class(classes, "osed_mean", "mean distance from the spine, geounits", "mean distance"),
+        errors=_by_class(
             classes, f"se_mean_{plan.marginals[0]}", f"mean standard error of {query_title(plan.marginals[0])}", "error"
         ),
-        fanouts=plots.fanouts(levels),
-        county=names_of_2020().get(Region.named("COUNTY", f"{county:05d}"), f"County {county:05d}"),
+        fanouts=_fanouts(levels),
         states=states,
         where=title_of_states(states),
         best=_best(classes, plan.marginals[0]),
-        hierarchy=_hierarchy(state, plan, county),
         settings=_settings(plan.settings),
     )
     path.write_text(html)
@@ -85,23 +73,33 @@ def _best(classes: pd.DataFrame, marginal: str) -> str:
     """Return in words on which spine each class of areas has the least mean standard error of a marginal."""
     means = classes.set_index("class")[[f"se_mean_{marginal}_{spine}" for spine in SPINES]].dropna()
     rows = {level_title(str(name), several=True): row for name, row in zip(means.index, means.to_numpy(), strict=True)}
-    return best_in_words(
-        {name: dict(zip(map(NAMES.__getitem__, SPINES), row, strict=True)) for name, row in rows.items()}
-    )
+    return best_in_words({name: dict(zip(SPINES.values(), row, strict=True)) for name, row in rows.items()})
 
 
-def _hierarchy(state: Path, plan: SpinePlan, county: int) -> str:
-    from tasks.spine import plots
+def _by_class(classes: pd.DataFrame, column: str, unit: str, what: str) -> dict[str, Any]:
+    """Return the picture of a mean over each class of areas on the two spines; column: the mean's name in `classes`."""
+    known = classes.dropna(subset=[f"{column}_{which}" for which in COMPARED])
+    found = known[known["entities"] >= FEWEST].to_dict("records")
+    series = {
+        f"{SPINES[which]} spine": Series(mark, [row[f"{column}_{which}"] for row in found])
+        for which, mark in COMPARED.items()
+    }
+    rows = [{"name": level_title(row["class"], several=True), "note": f"{row['entities']:,} areas"} for row in found]
+    less = sum(row[f"{column}_optimized"] < row[f"{column}_conventional"] for row in found)
+    finding = f"The optimized spine has the smaller {what} for {less} of {len(rows)} classes of {FEWEST} areas or more."
+    return dots(rows, series, f"{unit} (a step to the right is ten times as much)", least=0.01, finding=finding)
 
-    geography = read_object(state, Geography)
-    family = entities_of(geography, "pme", plan.settings)
-    assert family is not None
-    inside = geography.county == county
-    entity = np.where(family.outside[family.of_block], -1, family.of_block)
-    spines = build(geography, plan)
-    aian = in_aian(geography, plan.settings)
-    return plots.hierarchies(
-        {name: plots.hierarchy_of(spines[name], inside, entity, aian) for name in ("conventional", "optimized")}
+
+def _fanouts(levels: pd.DataFrame) -> dict[str, Any]:
+    """Return the picture of the children of a geounit, by level of the optimized spine."""
+    rows = levels[levels["fanout_max"].notna() & (levels["spine"] == "optimized")].to_dict("records")
+    marks = {"median": ("circle", "p50"), "95 of 100 have at most": ("box", "p95"), "largest": ("bar", "max")}
+    series = {name: Series(mark, [row[f"fanout_{of}"] for row in rows]) for name, (mark, of) in marks.items()}
+    named = [{"name": level_title(str(row["level"]))} for row in rows]
+    widest = max(rows, key=lambda row: float(row["fanout_max"]), default=None)
+    finding = widest and f"{widest['fanout_max']:,.0f} children is the most that a geounit of the optimized spine has."
+    return dots(
+        named, series, "children of a geounit (a step to the right is ten times as many)", finding=finding or ""
     )
 
 

@@ -1,18 +1,117 @@
-"""The tables of a spine's report: by class of entity, and by level."""
+"""The tables of a spine's folder, from the states' measures under one root: entities, classes, levels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from spine.osed import at_root
 from spine.variance import Root, cell_variance
-from tasks.spine.entities import Roots
+from spine.workload import Part
 from tasks.spine.first_pass import SPINES, SpinePlan, StateSummary
-from tasks.spine.second_pass import Written
+from tasks.spine.second_pass import Family, Roots, Written
+
+OUTSIDE_LABEL = "outside"
+
+
+def entity_table(
+    measured: Sequence[Mapping[str, Family]],
+    tops: Mapping[str, int],
+    plan: SpinePlan,
+    root_of: Roots,
+    levels: Mapping[str, tuple[str, ...]],
+) -> pd.DataFrame:
+    """Return one row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
+
+    measured: the families of each state. tops: by spine, how many geounits are below the root.
+    """
+    tables = []
+    parts = {which: plan.parts(levels[which]) for which in SPINES}
+    for name in measured[0]:
+        families = [families[name] for families in measured]
+        if all(family.outside.all() for family in families):
+            continue  # as AIAN areas in Puerto Rico
+        codes, where = np.unique(np.concatenate([family.codes for family in families]), return_inverse=True)
+        rows = np.split(where, np.cumsum([len(family.codes) for family in families])[:-1])
+        columns = _identity(name, codes, families, rows)
+        for which in SPINES:
+            total = _add([family.costs[which] for family in families], rows, len(codes))
+            columns[f"osed_{which}"] = at_root(total, tops[which])
+        for marginal in plan.marginals:
+            for which in SPINES:
+                variance = _variance(
+                    families, rows, len(codes), which, marginal, parts[which][marginal], root_of[which][marginal]
+                )
+                columns[f"se_{marginal}_{which}"] = np.sqrt(variance)
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _variance(
+    families: Sequence[Family],
+    rows: Sequence[Any],
+    number: int,
+    which: str,
+    marginal: str,
+    parts: Sequence[Part],
+    marginal_roots: Sequence[Root],
+) -> Any:
+    """Return the variance of every entity.
+
+    It comes from the entity's state, and from the root where the entity is in several.
+    """
+    variance, shared = np.zeros(number), np.zeros(number, bool)
+    for family, row in zip(families, rows, strict=True):
+        variance[row] = family.variance[which][marginal]
+        shared[row] |= family.shared
+    if shared.any():
+        place = np.cumsum(shared) - 1
+        own = [place[row[family.shared]] for family, row in zip(families, rows, strict=True)]
+        variance[shared] = 0
+        for i, (part, root) in enumerate(zip(parts, marginal_roots, strict=True)):
+            sums = _add([family.sums[which][marginal][i] for family in families], own, int(shared.sum()))
+            variance[shared] += cell_variance(part, root.entities(sums))
+    return variance
+
+
+def _identity(name: str, codes: Any, families: Sequence[Family], rows: Sequence[Any]) -> dict[str, Any]:
+    outside, blocks, persons = (
+        np.zeros(len(codes), bool),
+        np.zeros(len(codes), np.int64),
+        np.zeros(len(codes), np.int64),
+    )
+    for family, row in zip(families, rows, strict=True):
+        outside[row] = family.outside
+        blocks[row] += family.blocks
+        persons[row] += 0 if family.population is None else family.population
+    columns = {"class": name, "code": entity_labels(name, codes, outside), "outside": outside, "blocks": blocks}
+    unknown = any(family.population is None for family in families)
+    return columns if unknown else {**columns, "population": persons}
+
+
+def entity_labels(name: str, codes: Any, outside: Any) -> Any:
+    """Return codes as people write them: state and place, county and MCD, AIANNH code, the bits of a GQ pattern."""
+    widths = {"county": 5, "tract": 11, "cbg": 12, "place": 7, "mcd": 10, "aian": 4, "sd": 17}
+    if name == "gq":
+        labels = [f"{code:07b}" for code in codes.tolist()]
+    else:  # a PME is a place or an MCD
+        labels = [f"{code:0{widths.get(name, 7 if code < 10**8 else 10)}d}" for code in codes.tolist()]
+    return np.where(outside, OUTSIDE_LABEL, np.array(labels, object))
+
+
+def _add(parts: Sequence[Any], rows: Sequence[Any], number: int) -> Any:
+    """Add up records of arrays (`Costs`, `Sums`), each at its rows of the `number` entities."""
+    arrays = {f.name: getattr(parts[0], f.name) for f in fields(parts[0])}
+    total = {name: np.zeros((number, *array.shape[1:]), array.dtype) for name, array in arrays.items()}
+    for part, row in zip(parts, rows, strict=True):
+        for name, summed in total.items():
+            summed[row] += getattr(part, name)
+    return type(parts[0])(**total)
 
 
 def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFrame:
@@ -33,10 +132,16 @@ def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFram
     return table.reset_index()
 
 
-def level_table(states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping[str, tuple[str, ...]]) -> pd.DataFrame:
-    """Return by spine and level.
+def level_table(
+    states: Sequence[StateSummary],
+    plan: SpinePlan,
+    levels: Mapping[str, tuple[str, ...]],
+    written: Sequence[Written],
+    root_of: Roots,
+) -> pd.DataFrame:
+    """Return by spine and level: how many geounits, their share beta before any bypass, the spread of their fan-outs.
 
-    How many geounits, their share beta before any bypass, and the spread of their fan-outs.
+    And the root mean square and the largest standard error of the first marginal's cell.
     """
     rows = []
     for which in SPINES:
@@ -46,12 +151,18 @@ def level_table(states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping
             np.sum([*zip_longest(*(state.fanout[which][i] for state in states), fillvalue=0)], axis=1)
             for i in range(len(counts) - 1)
         ]
+        errors = {level: [state.errors[which][level] for state in written] for level in written[0].errors[which]}
         if not plan.rooted:
             fanouts.insert(0, np.bincount([counts[0]]))
             counts.insert(0, 1)
+            at_top = root_error(plan, levels[which], root_of[which][plan.marginals[0]])
+            errors[levels[which][0]] = [(at_top**2, 1, at_top)]
         for level, count, fanout in zip(levels[which], counts, [*fanouts, None], strict=True):
+            squares, numbers, largest = zip(*errors[level], strict=True)
             rows.append(
-                {"spine": which, "level": level, "geounits": count, "share": str(shares[level])} | _spread(fanout)
+                {"spine": which, "level": level, "geounits": count, "share": str(shares[level])}
+                | _spread(fanout)
+                | {"se_rms": float(np.sqrt(sum(squares) / sum(numbers))), "se_max": max(largest)}
             )
     return pd.DataFrame(rows)
 
@@ -69,27 +180,6 @@ def _spread(fanout: Any) -> dict[str, Any]:
         "fanout_mean": float((values * fanout).sum() / fanout.sum()),
         "fanout_max": len(fanout) - 1,
     }
-
-
-def with_errors(
-    table: pd.DataFrame,
-    plan: SpinePlan,
-    levels: Mapping[str, tuple[str, ...]],
-    written: Sequence[Written],
-    root_of: Roots,
-) -> pd.DataFrame:
-    """Return the level table with the root mean square and the largest standard error of the first marginal's cell."""
-    marginal = plan.marginals[0]
-    spread: dict[tuple[str, str], tuple[float, float]] = {}
-    for which in SPINES:
-        for level in written[0].errors[which]:
-            squares, counts, largest = zip(*(state.errors[which][level] for state in written), strict=True)
-            spread[which, level] = float(np.sqrt(sum(squares) / sum(counts))), max(largest)
-        if not plan.rooted:
-            top = levels[which][0]
-            spread[which, top] = (root_error(plan, levels[which], root_of[which][marginal]),) * 2
-    keys = list(zip(table["spine"], table["level"], strict=True))
-    return table.assign(**{"se_rms": [spread[k][0] for k in keys], "se_max": [spread[k][1] for k in keys]})
 
 
 def root_error(plan: SpinePlan, levels: tuple[str, ...], roots: Sequence[Root]) -> float:

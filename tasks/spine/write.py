@@ -1,35 +1,65 @@
-"""The last stage of a spine: join the states under their root, measure and write, and move the result into place."""
+"""The last stage of a spine: join the states under their root, measure and write, and move the result into place.
+
+spine.json has the summary, the settings with their sources, the allocation, and digests of the inputs.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from importlib.metadata import version
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
 from spine.noise import Noise, noise, record_cost
-from spine.settings import AS_WRITTEN
+from spine.settings import AS_WRITTEN, SpineSettings
 from spine.variance import Root
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.description import Description
 from tasks.lifecycle.manifest import file_names
 from tasks.spine.description import TABLES
-from tasks.spine.entities import Roots
-from tasks.spine.first_pass import SPINES, StateSummary
-from tasks.spine.join import entity_table, roots, shared_codes
+from tasks.spine.first_pass import SPINES, SpinePlan, StateSummary
 from tasks.spine.prepare import Prepared
 from tasks.spine.report import write_report
-from tasks.spine.second_pass import Written, write_state
-from tasks.spine.summary import SpineSummary, manifest
-from tasks.spine.tables import class_table, level_table, root_error, with_errors
+from tasks.spine.second_pass import Roots, Written, write_state
+from tasks.spine.tables import class_table, entity_table, level_table, root_error
 
 StateMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class SpineSummary:
+    """The content of a spine directory, as in spine.json.
+
+    geounits: by spine and level. classes: rows of classes.csv. cost: the most that a replaced record costs (rho or
+    epsilon), which is the budget when every share is spent. notes: what was left out or is not known.
+    """
+
+    product: str
+    region: str
+    variant: str
+    mechanism: str
+    states: tuple[str, ...]
+    blocks: int
+    geounits: Mapping[str, Mapping[str, int]]
+    budget: Fraction
+    cost: Fraction
+    classes: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+    out: Path
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, fractions and paths as text."""
+        return {**asdict(self), "budget": str(self.budget), "cost": str(self.cost), "out": str(self.out)}
 
 
 def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: StateMap) -> SpineSummary:
@@ -40,7 +70,7 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
     tops = {which: sum(state.geounits[which][0] for state in states) for which in SPINES}
     entities = entity_table([state.families for state in written], tops, plan, root_of, levels)
     classes = class_table(entities, plan.marginals)
-    level_rows = with_errors(level_table(states, plan, levels), plan, levels, written, root_of)
+    level_rows = level_table(states, plan, levels, written, root_of)
     noises = noise(plan.allocation, _all_shares(prepared, written))
     cost = max(state.cost for state in written)
     if not plan.rooted:
@@ -52,17 +82,47 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
     level_rows.to_csv(partial / "levels.csv", index=False)
     _noise_table(noises).to_csv(partial / "noise.csv", index=False)
     summary = _summary(prepared, states, classes, cost)
-    (partial / "spine.json").write_text(json.dumps(manifest(summary, plan, prepared.inputs), indent=2) + "\n")
+    (partial / "spine.json").write_text(json.dumps(_manifest(summary, plan, prepared.inputs), indent=2) + "\n")
     (partial / "allocation.json").write_text(json.dumps(plan.allocation.as_file(), indent=2) + "\n")
-    county = prepared.county or min(state.county for state in states)[-1]
-    page = (partial / "spine.html", summary, plan, entities, classes, level_rows, prepared.paths, county)
-    list(map_states(write_report, [page]))  # on a worker if there are some: it imports matplotlib and takes a second
+    write_report(partial / "spine.html", summary, plan, entities, classes, level_rows)
     shutil.rmtree(partial / "scratch")
     write_package(partial, Description(TABLES), {"release": "Geographic spine"}, file_names(partial))
     if prepared.out.exists():
         prepared.out.rmdir()
     partial.rename(prepared.out)
     return summary
+
+
+def roots(
+    states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping[str, tuple[str, ...]]
+) -> dict[str, dict[str, list[Root]]]:
+    """Return the root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
+    root_of: dict[str, dict[str, list[Root]]] = {}
+    for which in SPINES:
+        parts = plan.parts(levels[which])
+        top = levels[which][0]
+        share = float(plan.allocation.levels[top]) ** plan.power
+        tops = sum(state.geounits[which][0] for state in states)
+        root_of[which] = {}
+        for marginal, pieces in parts.items():
+            of_states = [state.tops[which][marginal] for state in states]
+            total = [np.sum(each, axis=0) for each in zip(*of_states, strict=True)]
+            root_of[which][marginal] = [
+                Root(np.zeros_like(each), each, 1)
+                if plan.rooted
+                else Root(share * part.information[top], np.linalg.inv(each), tops)
+                for part, each in zip(pieces, total, strict=True)
+            ]
+    return root_of
+
+
+def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
+    """Return by family the codes of the entities that more than one state has a part of."""
+    shared = {}
+    for name in dict.fromkeys(name for state in states for name in state.codes):
+        codes, number = np.unique(np.concatenate([state.codes[name] for state in states]), return_counts=True)
+        shared[name] = codes[number > 1]
+    return shared
 
 
 def _second_pass(prepared: Prepared, states: Sequence[StateSummary], root_of: Roots) -> list[tuple[Any, ...]]:
@@ -133,3 +193,17 @@ def _summary(prepared: Prepared, states: Sequence[StateSummary], classes: pd.Dat
         notes=prepared.notes,
         out=prepared.out,
     )
+
+
+def _manifest(summary: SpineSummary, plan: SpinePlan, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the summary, the settings with their sources, the allocation, and digests of the inputs."""
+    sources = SpineSettings.sources()
+    settings = {
+        name: {"value": str(value) if isinstance(value, Fraction) else value, "source": sources[name]}
+        for name, value in plan.settings.described().items()
+    }
+    allocation = {"source": plan.allocation.source, **plan.allocation.described()}
+    shown = summary.as_json()
+    del shown["out"], shown["classes"], allocation["mechanism"]
+    versions = {"das-flows": version("das-flows")}
+    return {**shown, "inputs": dict(inputs), "versions": versions, "settings": settings, "allocation": allocation}

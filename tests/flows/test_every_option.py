@@ -63,7 +63,7 @@ GOOD = {
     "show": "EX/data",  # no release: what would be served is not
     "check": "EX/data",
     "synth": "EX/blocks.csv EX/params OUT",
-    "spine": "EX/data/GRF-C.txt OUT --county 99999",
+    "spine": "EX/data/GRF-C.txt OUT --only-state 36",
     "compare": "EX/params/config.json",
     "tabulate": "EX/data OUT",  # no release: refused
     "tune": "--level usa-1=1 --exclude-level usa-1",
