@@ -34,15 +34,6 @@ class Dense:
     estimate: dict[tuple[int, ...], np.ndarray]
     covariance: dict[tuple[int, ...], np.ndarray]
 
-    def with_totals(self, totals: dict[str, int]) -> None:
-        """Take the persons of parts of the state as known, by the first digits of their blocks' geocodes."""
-        part, known = (0, 0, 0), np.array([*totals.values()]) / 252**0.5  # of the mean on every axis
-        of_part = [[code.startswith(name) for code in self.codes] for name in totals]
-        inside = np.kron(np.array(of_part, float), np.ones(8))
-        gain = np.linalg.solve(inside @ self.covariance[part] @ inside.T, inside @ self.covariance[part]).T
-        self.estimate[part] = self.estimate[part] + (known - self.estimate[part] @ inside.T) @ gain.T
-        self.covariance[part] = self.covariance[part] - gain @ inside @ self.covariance[part]
-
     def columns(self, cells: np.ndarray, of: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
         """The (areas x columns,) sums of cells (2016, K) over areas, and their covariance.
 
@@ -63,12 +54,8 @@ class Dense:
         return sums.ravel(), spread
 
 
-def solve(
-    nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None = None, zeros_from: str = "Block_Group"
-) -> Dense:
+def solve(nmf: Path, further: list[tuple[np.ndarray, np.ndarray, float]] | None = None) -> Dense:
     """Solve the normal equations of the persons' files in a folder.
-
-    zeros_from: the lowest level whose types of living quarters are known.
 
     further: measurements of sums of blocks, not from the files: (blocks,) 1 inside, the noisy (8, 252) counts,
     and their variance.
@@ -80,7 +67,7 @@ def solve(
         if row["query_name"] == "hhgq_total_ub_con"
     }
     codes = sorted(bounds)
-    groups = sorted({code[: LEVELS[zeros_from]] for code in codes})
+    groups = sorted({code[: LEVELS["Block_Group"]] for code in codes})
     zeros = []
     for group in groups:
         here = [code.startswith(group) for code in codes]

@@ -14,7 +14,7 @@ All of it is public. SS is a state, or US for the nation and the states' parts b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +32,6 @@ from tasks.top_down.run_plan import Design, ProductName
 
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
-    from tasks.lifecycle.workers import Workers
 
 T = TypeVar("T")
 
@@ -59,15 +58,13 @@ class Blocks:
     """Blocks of a universe, sorted by geocode, with their declared invariants; public.
 
     quarters: (blocks, 8) housing units, then facilities of the types 1..7. totals: declared population by state code.
-    first: the number of the first block in the whole universe. part_totals: of one state, the populations of its parts
-    in the order of the persons' spine; () where only the state's is declared.
+    first: the number of the first block in the whole universe.
     """
 
     geography: Geography
     quarters: IntArray
     totals: dict[int, int]
     first: int = 0
-    part_totals: tuple[int, ...] = ()
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -196,10 +193,6 @@ class Source(RunDirectory):
     def answers(self, product: ProductName, state: str) -> StateAnswers:
         """Return the noisy answers of a state, or (US) of the nation. Raises Failed where the run may not draw."""
         raise NotImplementedError
-
-    def at_hand(self, workers: Workers) -> Iterator[tuple[str, ...]]:
-        """Yield the states in groups whose answers can be read until the next group is asked for: here all at once."""
-        yield self.validated.states
 
 
 def save_blocks(source: Source, blocks: Blocks) -> None:

@@ -70,8 +70,6 @@ def estimate(
         raise Refused(f"{measurements} holds no measurements of a declaration")
     if (count or free) and changes.get("estimator") != "gls":
         raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
-    if files.part_totals and free:
-        raise Refused("--free leaves declared totals unused: leave out --part-totals")
     release = Path(changes.pop("out"))
     changes |= ({"pl94": True} if count else {}) | ({"free": True} if free else {})
     published = find_published(measurements, files.request, files.states or ())

@@ -37,6 +37,6 @@ def import_(
     from tasks.top_down.published.places import find_published
     from tasks.top_down.release.measurements import write_own_layout
 
-    published = find_published(files, Request(totals, geography, as_tabulated=False), states or ())
+    published = find_published(files, Request(totals, geography, as_measured=True), states or ())
     places = write_published(options, "Import", published, folder, write_own_layout)
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)

@@ -46,21 +46,6 @@ class FileOptions:
             help="Compare the Bureau's geocodes with those of the spine that das-flows makes of these block tables.",
         ),
     ] = None
-    part_totals: Annotated[
-        bool,
-        typer.Option(
-            "--part-totals",
-            help="Of the Bureau's files: hold a state's AIAN areas, and the rest of it, to the totals in their bounds.",
-        ),
-    ] = False
-    as_tabulated: Annotated[
-        bool | None,
-        typer.Option(
-            "--as-tabulated/--as-measured",
-            help="Of the Bureau's files: count 15 blocks in water where the published tables have them.",
-            show_default="as tabulated in 2020",
-        ),
-    ] = None
 
     @property
     def request(self) -> Request:
@@ -70,7 +55,7 @@ class FileOptions:
         if None not in (self.geography, self.check_spine) and self.geography != self.check_spine:
             raise Refused("--check-spine names the geography: leave out --geography, or name the same")
         geography = self.geography or self.check_spine
-        return Request(self.totals, geography, self.check_spine is not None, self.as_tabulated, self.part_totals)
+        return Request(self.totals, geography, self.check_spine is not None)
 
 
 def write_published(

@@ -85,7 +85,7 @@ def open_measurements(measurements: Measurements, path: Path, workers: Workers) 
     save_object(source / MARK, marked(measurements.mark))
     save_origin(source, Origin(measurements.run))
     calls = [(source.name, ALL, level) for level in source.declared.plan.spine.levels]
-    source.read_answers(workers, calls, 0)
+    source.read_answers(workers, calls)
     return source
 
 

@@ -57,12 +57,10 @@ def estimate_by_topdown(source: Source, workers: Workers, estimator: type[Steps]
     if source.validated.nation:
         nations = [(product, estimator) for product in source.design.products]
         workers.map(top.title, source, estimate_nation, nations)
-    for states in source.at_hand(workers):
-        pairs = [(product, state) for product, state in source.product_states if state in states]
-        workers.map(top.title, source, estimate_top, [(*pair, top.lowest, estimator) for pair in pairs])
-        for descent in below:
-            calls = [(*batch, *descent[1:3], estimator) for batch in all_batches(source, descent) if batch[1] in states]
-            workers.map(descent.title, source, estimate_below, calls)
+    workers.map(top.title, source, estimate_top, [(*pair, top.lowest, estimator) for pair in source.product_states])
+    for descent in below:
+        calls = [(*batch, *descent[1:3], estimator) for batch in all_batches(source, descent)]
+        workers.map(descent.title, source, estimate_below, calls)
 
 
 def batches(spine: Spine, level: str, lower: str, size: int) -> list[tuple[int, int]]:

@@ -40,7 +40,6 @@ class StateSummary:
 
     geounits: how many there are, by level. numbers: the largest in a geocode, by level; () where geocodes were read.
     digest: of the spine with its shares. shares, denominator: of the state's parts. quarters: (parts, 8) declared.
-    part_totals: as in `Blocks`, of persons.
     """
 
     geounits: tuple[int, ...]
@@ -49,7 +48,6 @@ class StateSummary:
     shares: IntArray
     denominator: int
     quarters: IntArray
-    part_totals: tuple[int, ...] = ()
 
 
 def make_spine(geography: Geography, design: Design, product: ProductName) -> Spine:
@@ -97,7 +95,6 @@ def save_spine(source: Source, product: ProductName, state: str, spine: Spine, n
         spine.shares[0],
         spine.denominator,
         np.add.reduceat(blocks.quarters[spine.order], spine.starts[0], axis=0),
-        blocks.part_totals if product == "persons" else (),
     )
     save_object(_summary_path(source, product, state), summary)
 
@@ -152,10 +149,8 @@ def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[in
         spine, declared = _nation(source, product)
     else:
         spine, blocks = source.spine(product, state), source.state(state)
-        totals, of_block = blocks.totals, blocks.geography.state[spine.order]
-        if product == "persons" and blocks.part_totals:  # each part is held to its total, as a state is
-            totals, of_block = dict(enumerate(blocks.part_totals)), spine.geounit_of_block(0)
-        declared = redistricting_bounds(SCHEMAS[product], spine, blocks.quarters[spine.order], totals, of_block)
+        quarters, of_block = blocks.quarters[spine.order], blocks.geography.state[spine.order]
+        declared = redistricting_bounds(SCHEMAS[product], spine, quarters, blocks.totals, of_block)
     allocation = design.allocations[product]
     return Plan(SCHEMAS[product], spine, allocation, declared, PASSES, design.rounding, ROWS, design.free)
 
@@ -165,19 +160,14 @@ def _nation(source: Source, product: ProductName) -> tuple[Spine, Bounds]:
     states = summaries(source, product)
     parts = np.concatenate([state.shares for state in states])
     names = source.validated.states
-    declared = source.state(names[0]).totals
-    codes: list[int] = []
-    totals: dict[int, int] = {}
-    for name, state in zip(names, states, strict=True):
-        own = state.part_totals or (declared[int(name)],)
-        codes += [len(totals) + (part if state.part_totals else 0) for part in range(len(state.shares))]
-        totals |= dict(enumerate(own, len(totals)))
+    totals = source.state(names[0]).totals
+    of_part = np.repeat([int(name) for name in names], [len(state.shares) for state in states])
     (denominator,) = {state.denominator for state in states}  # one allocation's
     root = np.array([int(source.design.allocations[product].levels[US] * denominator)], np.int64)
     numbers: IntArray = np.arange(len(parts))
     spine = Spine((US, "State"), numbers, (numbers[:1], numbers), (root, parts), denominator)
     quarters = np.concatenate([state.quarters for state in states])
-    return spine, redistricting_bounds(SCHEMAS[product], spine, quarters, totals, np.array(codes))
+    return spine, redistricting_bounds(SCHEMAS[product], spine, quarters, totals, of_part)
 
 
 def codes_of(source: Source, product: ProductName, state: str) -> list[NDArray[np.uint8]]:

@@ -31,7 +31,7 @@ from tasks.top_down.source import Origin
 PURE = "The noise is two-sided geometric: where few draws make up an error, its law is not normal."
 NO_FILES = "no folder such as US_Person_PL_PROD is in it, or one to three levels below"
 OF_DECLARATION = "declared.json"  # next to a declaration's measurements
-OF_FILES = "--only-state, --totals, --geography, --check-spine, --part-totals and --as-tabulated are for such files"
+OF_FILES = "--only-state, --totals, --geography and --check-spine are for such files"
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,6 @@ def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Reques
 
         source = NmfSource(path)
         read_files(source, workers, inventory.of_states(only) if only else inventory, notes, request, changes)
-        if request.part_totals and changes.get("estimator") == "gls" and source.validated.nation:
-            raise Refused(
-                "with --part-totals, --estimator gls takes some states alone, not the nation: its margins would need "
-                "how the US level ties the errors of a state's parts. Add --only-state"
-            )
         if request.geography is not None:
             keep_regions(source, request.geography)
         return source

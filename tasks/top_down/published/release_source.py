@@ -24,7 +24,15 @@ from tasks.lifecycle.received import path_in
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, save_spine, spine_digest
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
-from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far, save_origin
+from tasks.top_down.published.source import (
+    TOO_FAR,
+    PublishedSource,
+    Read,
+    is_far,
+    new_answers,
+    put_answers,
+    save_origin,
+)
 from tasks.top_down.release.description import (
     GEOGRAPHY,
     GEOUNITS_FOLDER,
@@ -71,26 +79,25 @@ class ReleaseSource(PublishedSource):
         """Return the queries that the level was asked."""
         return tuple(self.design.allocations[product].queries[level])
 
-    def fill(self, product: ProductName, state: str, level: str, folder: Path, kind: np.dtype[Any]) -> Read:
+    def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
         """Refuse a file that lacks an answer of a geounit that was measured, or has one of another law; else map it."""
         spine = self.plan(product, state).spine
         number = spine.levels.index(level)
         columns, expected = self.columns(product, level), spine.shares[number] > 0
         path = path_in(load_object(self / RELEASE, Measurements).folder, self.file(product, state, level))
         codes = self.geounits(product, state, level)
-        values = Values.new(folder, len(expected), columns.values(), kind)
+        new_answers(folder, len(expected), columns.values())
         answered = np.zeros((len(columns), len(expected)), np.int64)
         try:
             for query, geounit, answers in _answers(self, product, state, number, path, codes):
                 np.add.at(answered[list(columns).index(query)], geounit, 1)
-                values.put(geounit, columns[query], answers)
+                put_answers(folder, geounit, columns[query], answers)
         except UNREADABLE as error:
             raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
         if (answered != expected).any():
             row, column = (int(index[0]) for index in np.nonzero(answered != expected))
             which = f"{list(columns)[row]} of geounit {codes[column].as_py() or US}"
             raise Refused(f"{path}: {answered[row, column]} answers to {which}, not {int(expected[column])}")
-        values.flush()
         return [], None
 
 
@@ -111,10 +118,9 @@ def open_release(
         build_spines(source, workers)
     if digest is not None and spine_digest(source) != digest:
         raise Refused(f"{folder}: the blocks and settings give another spine than the one that was measured")
-    spines = {pair: source.spine(*pair) for pair in source.product_states}
-    calls = [(*pair, level) for pair, spine in spines.items() for level in spine.levels]
+    calls = [(*pair, level) for pair in source.product_states for level in source.spine(*pair).levels]
     calls += [(product, US, US) for product in source.design.products] * source.validated.nation
-    source.read_answers(workers, calls, sum(spine.blocks for (name, _), spine in spines.items() if name == calls[0][0]))
+    source.read_answers(workers, calls)
 
 
 def _read_description(

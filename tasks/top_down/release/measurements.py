@@ -55,9 +55,7 @@ def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
     files = [(*pair, level, staged) for pair in source.product_states for level in source.spine(*pair).levels]
     files += [(product, US, US, staged) for product in design.products] * validated.nation
     files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
-    for number, states in enumerate(source.at_hand(workers)):
-        here = states if number else (*states, US)
-        workers.map("measure", source, write_level, [file for file in files if file[1] in here])
+    workers.map("measure", source, write_level, files)
     workers.map("measure", source, write_blocks, [(state, staged) for state in validated.states])
     if source.origin is not None:  # its spine was read
         workers.map("measure", source, write_geounits, [(*pair, staged) for pair in source.product_states])

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dense_gls import solve
 from e2e_runs import das
 from top_down_inputs import damage, estimated, read
 
@@ -33,7 +32,6 @@ from tasks.lifecycle.manifest import read_manifest, released_files
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.check.release import checks
-from tasks.top_down.estimate.gls.margin_tables import counts_of
 from tasks.top_down.published import moved_blocks
 from tasks.top_down.published.nmf import rows as rows_of_files
 from tasks.top_down.published.nmf.inventory import take_inventory
@@ -209,7 +207,7 @@ def test_a_footer_of_das_flows_that_anybody_may_have_written(tmp_path: Path, sam
 def test_what_is_imported_gives_the_same_estimate(tmp_path: Path, sample: Path, noisy_gls: Path) -> None:
     """The spine is read again, not made: of blocks alone, without a geography, none could be."""
     data = sample / "noisy"
-    asked = {"as_tabulated": False}
+    asked = {"as_measured": True}
     (kept,) = estimated(
         tmp_path / "kept", data / "nmf", data / "states.csv", data / "blocks.csv", write=write_own_layout, asked=asked
     )
@@ -385,48 +383,6 @@ def test_blocks_in_water_are_counted_where_the_tables_have_them(
     for block, of_block in zip(*published_counts(str(release))("persons", "56"), strict=True):
         published[int(block)] = published.get(int(block), 0) + int(of_block[0])
     assert published == {int(code[:11] + code[12:]): count for code, count in expected.items()}
-
-
-def assert_margins_of_dense(release: Path, sample: Path, parts: dict[str, int]) -> None:
-    """Assert that margins are those of the dense solution with the totals of these parts; tracts lie in both parts."""
-    dense = solve(sample / "noisy/nmf" / PERSONS, zeros_from="Block")
-    dense.with_totals(parts)
-    counts, widths = counts_of("persons"), {"County": 5, "Tract": 11}
-    for level, width in widths.items():
-        margins = read(release, f"margins/persons/tabulation/{level}/*.parquet").set_index(["geounit", "count"])
-        areas: dict[str, list[str]] = {}
-        for code in dense.codes:
-            areas.setdefault(code[-16:][:width], []).append(code)
-        estimate, spread = dense.columns(SCHEMAS["persons"].matrix(counts), areas)
-        key = [(area, name) for area in areas for name in (count.name for count in counts)]
-        np.testing.assert_allclose(margins.loc[key, "estimate"], estimate, atol=0.0006)
-        errors = np.sqrt(np.maximum(np.diag(spread), 0))
-        np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
-    assert any(len({code[0] for code in codes}) > 1 for codes in areas.values())
-    assert not [check for check in checks(release, read_manifest(release)) if check.faults]
-
-
-def test_totals_of_a_states_parts_by_their_bounds(tmp_path: Path, sample: Path) -> None:
-    truth = np.load(sample / "noisy/truth.npz")
-    flag = np.array([code[0] for code in truth["person_codes"].tolist()])[truth["block"]]
-    parts = {f"{part}56": int(truth["count"][flag == part].sum()) for part in "01"}
-    with_totals = of_sample(tmp_path / "with", sample, "noisy", asked={"part_totals": True})
-    found = read(with_totals, "histograms/persons/State/56.parquet").groupby("geounit")["count"].sum().to_dict()
-    assert found == parts
-    assert read_manifest(with_totals)["source"]["part_totals_used"]
-    assert not [check for check in checks(with_totals, read_manifest(with_totals)) if check.faults]
-    assert_margins_of_dense(
-        of_sample(tmp_path / "gls", sample, "noisy", estimator="gls", asked={"part_totals": True}), sample, parts
-    )
-    nmf = tmp_path / "nmf"
-    shutil.copytree(sample / "noisy/nmf", nmf)
-
-    def one_more(_: Path, rows: list[Row]) -> list[Row]:
-        return [{**row, "value": [n + 1 for n in row["value"]]} if row["query_name"] == UB else row for row in rows]
-
-    edit(nmf / PERSONS / "State.parquet", one_more, "Constraint")
-    with pytest.raises(Refused, match="leave out --part-totals"):
-        of_sample(tmp_path / "wrong", sample, "noisy", nmf, asked={"part_totals": True})
 
 
 def test_geocodes_of_2010(tmp_path: Path, sample: Path) -> None:

@@ -20,9 +20,7 @@ from top_down_inputs import begin, country, design, estimated, finish
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
 from tasks.top_down.check.release import checks
-from tasks.top_down.estimate.topdown import estimate_below
 from tasks.top_down.measure.measuring import Drawing
-from tasks.top_down.published import source
 
 CASES = [
     ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls", "measurements": "nmf"}),
@@ -81,7 +79,6 @@ def test_the_release_comes_out_again(
         assert manifest["spine"]["digest"] == of_run["spine"]["digest"]
         assert not [check for check in checks(staged, of_run) if check.faults]
         check_layout(staged)
-        check_a_nation_a_state_at_a_time(tmp_path, staged, geography, apart, monkeypatch)
         check_finds_other_numbers(staged, of_run)
     if jurisdiction == "pr":
         (other,) = estimated(tmp_path / "gls", staged, estimator="gls", rounding="program", microdata="text")
@@ -89,25 +86,6 @@ def test_the_release_comes_out_again(
         assert (other / "mdf/72_persons.txt").exists()
         name = "histograms/persons/Tract/72.parquet"
         assert contents(other, apart)[name] != contents(staged, apart)[name]
-
-
-def check_a_nation_a_state_at_a_time(
-    folder: Path, staged: Path, geography: Path, apart: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """topdown maps a nation's answers twice, the second time state by state, and estimates the same."""
-    (at_once,) = estimated(folder / "topdown", staged, geography=geography, estimator="topdown")
-    monkeypatch.setattr(source, "BLOCKS_AT_HAND", 1)
-    held = []
-
-    def watched(*given: Any) -> None:
-        run = given[0]
-        held.append(sorted({path.parts[-4] for path in run.path.glob("noisy/*/*/published/Block/values.npy")}))
-        estimate_below(*given)
-
-    monkeypatch.setattr("tasks.top_down.estimate.topdown.estimate_below", watched)
-    (again,) = estimated(folder / "by_state", staged, geography=geography, estimator="topdown")
-    assert set(map(tuple, held)) == {("23",), ("46",)}
-    assert contents(again, apart) == contents(at_once, apart)
 
 
 def check_layout(staged: Path) -> None:

@@ -38,11 +38,9 @@ def pass_up(source: Source, workers: Workers, *, groups: bool = False) -> None:
 
     groups: whether to keep the block groups' information, which an estimate needs.
     """
-    for states in source.at_hand(workers):
-        batches = [(*batch, groups) for batch in all_batches(source, source.descents[-1]) if batch[1] in states]
-        workers.map("pass up", source, up_to_tracts, batches)
-        whole = [pair for pair in source.product_states if pair[1] in states]
-        workers.map("pass up states", source, up_to_parts, whole)
+    batches = [(*batch, groups) for batch in all_batches(source, source.descents[-1])]
+    workers.map("pass up", source, up_to_tracts, batches)
+    workers.map("pass up states", source, up_to_parts, source.product_states)
 
 
 def up_to_tracts(source: Source, product: ProductName, state: str, first: int, last: int, groups: bool) -> None:

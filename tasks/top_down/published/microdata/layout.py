@@ -18,20 +18,18 @@ from tasks.inputs.record_fields import Field, number, whole
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.run_plan import ProductName
 
-OTHER_NAMES = {"TABTRACTCE": "TABTRACT"}  # of the demonstration PPMF
+OTHER_NAMES = {"TABTRACTCE": "TABTRACT"}  # of the demonstration PPMF of 2021
 GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE", "SDUNILEA", "SDSECLEA", "SDELMLEA", "COUSUBFS", "PLACEFS")
 NEEDED_GEOGRAPHY = ("PLACEFP", "COUSUBFP", "AIANNHCE")
 CHOICES: dict[ProductName, tuple[tuple[str, ...], ...]] = {  # each by one column, the first that is there
     "persons": (("RTYPE",), ("GQTYPE_PL", "GQTYPE"), ("VOTING_AGE", "QAGE"), ("CENHISP",), ("CENRACE",)),
     "units": (("RTYPE",), ("HH_STATUS", "VACS")),
 }
-COUNTED = ("OCCUPIED_COUNT", "VACANT_COUNT")  # of a block's units, in place of records
 WEIGHT = "COUNT"  # how many equal records a row is, as in the mdf/ of a das-flows release
 # The numbers of a record, as its fields add them up: whether it is in group quarters, of which major type; the rest of
-# its cell, of a unit whether it is vacant; how many equal records a row is. In place of records: two numbers of units.
+# its cell, of a unit whether it is vacant; how many equal records a row is.
 BLOCK, GROUP, KIND, REST, RECORDS = range(5)
-OCCUPIED_UNITS, VACANT_UNITS = GROUP, KIND
-MOST_UNITS, MOST_RECORDS = 100_000, 10_000_000  # of a block, of a row
+MOST_RECORDS = 10_000_000  # of a row
 ADULT, HISPANIC, RACE = (int(np.prod(PERSONS.shape[axis:])) for axis in (2, 3, 4))  # cells that a code of each is apart
 KINDS = {  # the major type of group quarters, 0 for households: the first of three digits, or by itself
     "GQTYPE": whole((min(kind // 100, TYPES - 1) for kind in range(1000)), place=KIND, blank=True),
@@ -50,8 +48,6 @@ FIELDS: dict[ProductName, dict[str, Field]] = {
         "RTYPE": whole((0, 0, 1), first=2, place=GROUP),
         "HH_STATUS": whole((0, 0, 1), place=REST),
         "VACS": whole((reason > 0 for reason in range(10)), place=REST, blank=True),  # why it is vacant
-        "OCCUPIED_COUNT": number(MOST_UNITS, place=OCCUPIED_UNITS, blank=True),
-        "VACANT_COUNT": number(MOST_UNITS, place=VACANT_UNITS, blank=True),
         **KINDS,
     },
 }
@@ -63,7 +59,7 @@ class MicrodataLayout:
 
     block: state, county, tract and block. values: of each record. quarters: the column with the type of group quarters;
     None where there is none. weight: the column with the number of records of a row; None where a row is one.
-    geography: the codes of areas.
+    geography: the codes of areas, of units.
     """
 
     product: ProductName
@@ -72,11 +68,6 @@ class MicrodataLayout:
     quarters: str | None
     weight: str | None
     geography: tuple[str, ...]
-
-    @property
-    def counted(self) -> bool:
-        """Whether a row is a block's numbers of occupied and vacant units, and not a record."""
-        return self.values == COUNTED
 
     @property
     def fields(self) -> Mapping[str, Field]:
@@ -90,16 +81,17 @@ class MicrodataLayout:
         }
 
 
-def recognize(file: str, header: list[str]) -> MicrodataLayout:
-    """Return the layout of a file with this header. Raises Refused where a column is missing or is there twice."""
+def recognize(file: str, header: list[str], areas: bool) -> MicrodataLayout:
+    """Return the layout of a file with this header; areas: whether codes of areas are read as well.
+
+    Raises Refused where a column is missing or is there twice.
+    """
     names = set(header)
     if twice := [name for name in names if header.count(name) > 1]:
         raise Refused(f"{file}: column {min(twice)} is there twice")
     product: ProductName = "persons" if "CENRACE" in names else "units"
     block = tuple(name if name in names else OTHER_NAMES.get(name, name) for name in BLOCK_COLUMNS)
     values = [next((name for name in choice if name in names), " or ".join(choice)) for choice in CHOICES[product]]
-    if product == "units" and names.issuperset(COUNTED):
-        values = [*COUNTED]
     if missing := [name for name in (*block, *values) if name not in names]:
         raise Refused(
             f"{file} is no published microdata of persons or units: read as {product}, it has no column "
@@ -107,6 +99,6 @@ def recognize(file: str, header: list[str]) -> MicrodataLayout:
         )
     quarters = values[1] if product == "persons" else next((name for name in KINDS if name in names), None)
     weight = WEIGHT if WEIGHT in names else None
-    return MicrodataLayout(
-        product, block, tuple(values), quarters, weight, tuple(name for name in GEOGRAPHY if name in names)
-    )
+    with_areas = areas and product == "units" and names.issuperset(NEEDED_GEOGRAPHY)
+    geography = tuple(name for name in GEOGRAPHY if with_areas and name in names)
+    return MicrodataLayout(product, block, tuple(values), quarters, weight, geography)

@@ -28,7 +28,6 @@ from tasks.top_down.input.records import block_columns
 from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, write_totals
 from tasks.top_down.published.microdata.read_microdata import (
     CELLS,
-    OCCUPIED,
     UNTYPED,
     VACANT,
     Entries,
@@ -126,7 +125,6 @@ def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArra
     ):
         for state in found.states:
             persons, units = (_moved(found.counts(product, state), universe) for product in CELLS)
-            units = _with_facilities(persons, units) if found.counted else units
             blocks = np.unique(units[0])
             quarters = _quarters(blocks, persons, units)
             declare(blocks, quarters)
@@ -150,16 +148,6 @@ def _moved(entries: Entries, universe: IntArray | None) -> Entries:
     block = into_universe(block, universe)
     order = np.argsort(block, kind="stable")
     return block[order], cell[order], count[order]
-
-
-def _with_facilities(persons: Entries, units: Entries) -> Entries:
-    """Add to the units of blocks, which were given as numbers, as many facilities as types have residents."""
-    kinds = np.unique(persons[0] * TYPES + PERSONS.types[persons[1]])
-    block, number = np.unique(kinds[kinds % TYPES > 0] // TYPES, return_counts=True)
-    added = (block, np.full(len(block), UNTYPED), number)
-    every = [np.concatenate(pair) for pair in zip(units, added, strict=True)]
-    order = np.lexsort((every[1], every[0]))
-    return every[0][order], every[1][order], every[2][order]
 
 
 def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
@@ -213,7 +201,4 @@ def _grf(areas: pa.Table, universe: IntArray | None) -> pa.Table:
     """Return the rows of GRF-C: the codes of blocks and of their areas."""
     block = areas["block"].to_numpy()
     codes = block_columns(long_codes(block if universe is None else into_universe(block, universe)))
-    return pa.table({**codes, **{name.removesuffix("_min"): areas[name] for name in areas.column_names[1:]}})
-
-
-assert (OCCUPIED, VACANT, UNTYPED) == (0, 1, 2)
+    return pa.table({**codes, **{name: areas[name] for name in areas.column_names[1:]}})

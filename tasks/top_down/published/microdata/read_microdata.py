@@ -7,13 +7,10 @@ disk, by state, until a state is asked for.
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -25,19 +22,18 @@ from spine.geography import IntArray
 from spine.redistricting import TYPES
 from spine.top_down.redistricting import PERSONS
 from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.files import open_file, why
+from tasks.inputs.files import members, open_file, why
+from tasks.inputs.tables import Column
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.microdata.layout import (
     BLOCK,
     GROUP,
     KIND,
-    OCCUPIED_UNITS,
     RECORDS,
     REST,
-    VACANT_UNITS,
     MicrodataLayout,
+    recognize,
 )
-from tasks.top_down.published.microdata.read_file import open_batches
 from tasks.top_down.run_plan import ProductName, file_name
 
 UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)
@@ -45,6 +41,9 @@ OCCUPIED, VACANT, UNTYPED = 0, 1, 2
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": UNIT_CELLS}
 Entries = tuple[IntArray, IntArray, IntArray]  # block, cell, number
 ENTRY = np.dtype([("key", "<i8"), ("count", "<i4")])
+ROWS, BYTES = 1 << 20, 32 << 20  # of Parquet and of text that are read at once
+HEADER_BYTES = 1 << 16
+TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass
@@ -52,14 +51,13 @@ class Microdata:
     """Published records, counted by block and cell in files of a folder, by product and state.
 
     rows: of each product, those of other states left out. geography: columns that the units of the blocks have. typed:
-    whether units have the type of group quarters. counted: whether they were numbers by block, without group quarters.
+    whether units have the type of group quarters.
     """
 
     folder: Path
     rows: dict[ProductName, int] = field(default_factory=dict)
-    geography: tuple[str, ...] | None = None
+    geography: tuple[str, ...] = ()
     typed: bool = True
-    counted: bool = False
 
     @property
     def states(self) -> list[int]:
@@ -84,15 +82,9 @@ class Microdata:
 
     def areas(self, state: int) -> pa.Table:
         """Return the codes of areas of a state's blocks, a row a block."""
-        parts = [pq.read_table(path) for path in sorted(self.folder.glob(f"areas-{state:02d}-*"))]
-        return (
-            pa.concat_tables(parts)
-            .group_by("block")
-            .aggregate([(name, "min") for name in self.geography or ()])
-            .sort_by("block")
-            if parts
-            else pa.table({})
-        )
+        parts = pa.concat_tables(pq.read_table(path) for path in sorted(self.folder.glob(f"areas-{state:02d}-*")))
+        least = [(name, "min") for name in self.geography]
+        return parts.group_by("block").aggregate(least).rename_columns(["block", *self.geography]).sort_by("block")
 
 
 def read_microdata(
@@ -111,61 +103,35 @@ def read_microdata(
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = Microdata(folder)
-    for source in sources:
-        for name, open_one in _files(source):
-            of_state = re.search(r"ppmf_(?:person|unit)_(\d\d)\.csv", name)  # of an archive by state
-            if of_state and states and int(of_state[1]) not in states:
-                continue
-            with open_one() as stream:
+    for path in [path for source in sources for path in _files(source)]:
+        name = file_name(path.removeprefix("zip://").partition("::")[0])
+        of_state = re.search(r"ppmf_(?:person|unit)_(\d\d)\.csv", name)  # of an archive by state
+        if of_state and states and int(of_state[1]) not in states:
+            continue
+        try:
+            with open_file(path, compression="infer") as stream:
                 _read_file(name, stream, found, frozenset(states), progress, areas)
+        except OSError as error:
+            raise Refused(f"{path} cannot be read: {why(error)}") from None
+        except (RuntimeError, pa.ArrowException):  # the first of an archive with a password
+            raise Refused(f"{path} cannot be read: it is damaged, or not what its name says") from None
     if missing := [product for product in CELLS if not found.rows.get(product)]:
         only = f" in state(s) {', '.join(f'{state:02d}' for state in sorted(states))}" if states else ""
         raise Refused(f"no record of {' or '.join(missing)}{only}: give the files of persons and of units")
     return found
 
 
-def _files(source: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the name of each file of a path or URL, a folder or an archive, and how to open it."""
-    if Path(source).is_dir():
-        names = [path for path in sorted(Path(source).iterdir()) if path.is_file() and _is_table(path.name)]
-        if not names:
-            raise Refused(f"{source} holds no file of microdata (.csv, .txt, .parquet, .gz or .zip)")
-        for path in names:
-            yield from _files(str(path))
-    elif source.endswith(".zip"):
-        with open_file(source) as stream, _damaged(source), zipfile.ZipFile(stream) as archive:
-            members = [name for name in archive.namelist() if _is_table(name)]
-        if not members:
-            raise Refused(f"{source} holds no file of microdata (.csv or .txt)")
-        for member in members:
-            yield f"{file_name(source)}/{member}", _opener(source, member)
-    else:
-        yield file_name(source), _opener(source)
-
-
-def _is_table(name: str) -> bool:
-    return name.lower().endswith((".csv", ".txt", ".parquet", ".gz", ".zip"))
-
-
-def _opener(source: str, member: str | None = None) -> Callable[[], Any]:
-    @contextmanager
-    def opened() -> Iterator[IO[bytes]]:
-        with ExitStack() as stack, _damaged(source):
-            stream = stack.enter_context(open_file(source, compression="infer" if member is None else None))
-            yield stack.enter_context(zipfile.ZipFile(stream).open(member)) if member else stream
-
-    return opened
-
-
-@contextmanager
-def _damaged(source: str) -> Iterator[None]:
-    """Refuse what cannot be read."""
-    try:
-        yield
-    except OSError as error:
-        raise Refused(f"{source} cannot be read: {why(error)}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, pa.ArrowException):
-        raise Refused(f"{source} cannot be read: it is damaged, or not what its name says") from None
+def _files(source: str) -> list[str]:
+    """Return the paths or URLs of the files of a folder or an archive, or of a single one."""
+    folder = Path(source)
+    if not (folder.is_dir() or source.endswith(".zip")):
+        return [source]
+    inside = sorted(str(path) for path in folder.iterdir() if path.is_file()) if folder.is_dir() else members(source)
+    endings = (".csv", ".txt", ".parquet", ".gz", ".zip")
+    tables = [path for path in inside if path.partition("::")[0].lower().endswith(endings)]
+    if not tables:
+        raise Refused(f"{source} holds no file of microdata (.csv, .txt, .parquet, .gz or .zip)")
+    return [path for table in tables for path in (_files(table) if folder.is_dir() else [table])]
 
 
 def _read_file(
@@ -177,44 +143,114 @@ def _read_file(
     areas: bool,
 ) -> None:
     """Count one file batch by batch."""
-    file, line, batches = open_batches(name, stream, areas)
-    layout = file.layout
-    if areas and layout.product == "units":
-        found.geography = file.areas
+    layout, line, batches = (_open_parquet if name.endswith(".parquet") else _open_text)(name, stream, areas)
+    if layout.product == "units":
+        found.typed &= layout.quarters is not None
+        found.geography = layout.geography
     for batch in batches:
-        records = None if isinstance(batch, pa.Table) else file.parse(batch)
-        if records is not None:
-            rows = records.shape[1]
-            chosen = np.flatnonzero(np.isin(records[BLOCK] // STATE_UNIT, list(states))) if states else np.arange(rows)
-            records = records[:, chosen] if states else records
-        else:
-            batch = batch if isinstance(batch, pa.Table) else file.split(batch)
-            rows, chosen = len(batch), file.of_states(batch, states)
-            records = file.check(batch, chosen, line + 1)
-        line += rows
-        if file.areas:
+        rows = _of_states(layout, batch, states)
+        records = _numbers(name, layout, batch, rows, line + 1)
+        line += len(batch)
+        if layout.geography:
             code, first = np.unique(records[BLOCK], return_index=True)
-            _keep_areas(found, file.take(batch, chosen[first]), code)
+            _keep_areas(found, batch.take(pa.array(rows[first])), code)
         block, cell, count = _entries(records, layout)
         _add(found, layout.product, block, cell, count)
         found.rows[layout.product] = found.rows.get(layout.product, 0) + int(count.sum())
         progress(sum(found.rows.values()), 0)
-    if layout.product == "units" and layout.quarters is None:
-        found.typed = False
-    found.counted |= layout.counted
+
+
+def _open_text(name: str, stream: IO[bytes], areas: bool) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
+    """Return the layout of text, the line of its header, and its columns as dictionaries, a batch at a time."""
+    head, line = stream.readline(HEADER_BYTES), 1
+    while head.startswith(b"#"):  # what the program says of its run, above the header of a microdata detail file
+        head, line = stream.readline(HEADER_BYTES), line + 1
+    delimiter = "|" if b"|" in head else ","
+    header = [column.strip().strip('"') for column in head.decode("utf-8-sig", "replace").strip().split(delimiter)]
+    layout = recognize(name, header, areas)
+
+    def batches() -> Iterator[pa.Table]:
+        columns = [*layout.fields, *layout.geography]
+        try:
+            for batch in pa.csv.open_csv(
+                stream,
+                pa.csv.ReadOptions(column_names=header, block_size=BYTES),
+                pa.csv.ParseOptions(delimiter=delimiter),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(columns, TEXT), include_columns=columns, strings_can_be_null=False
+                ),
+            ):
+                yield pa.Table.from_batches([batch])
+        except pa.ArrowInvalid:
+            raise Refused(f"{name}: no rows, rows of another width, or bytes that are no text") from None
+
+    return layout, line, batches()
+
+
+def _open_parquet(name: str, stream: IO[bytes], areas: bool) -> tuple[MicrodataLayout, int, Iterator[pa.Table]]:
+    """Return the layout of Parquet, 1, and its columns as dictionaries of text, some rows at a time."""
+    layout = recognize(name, pq.read_schema(stream).names, areas)
+
+    def batches() -> Iterator[pa.Table]:
+        columns = [*layout.fields, *layout.geography]
+        file = pq.ParquetFile(stream, read_dictionary=columns)
+        for group in range(file.num_row_groups):  # each by itself: a reader keeps what it has read
+            for batch in file.iter_batches(ROWS, row_groups=[group], columns=columns):
+                try:
+                    yield pa.table({column: _as_text(batch[column]) for column in columns})
+                except pa.ArrowException:
+                    raise Refused(f"{name}: a column holds something that is no number") from None
+
+    return layout, 1, batches()
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """Return numbers or text as a dictionary of text, "" for null. Raises ArrowException for fractions and lists."""
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    numbers = pa.types.is_floating(encoded.dictionary.type)
+    words = pc.cast(pc.cast(encoded.dictionary, pa.int64()) if numbers else encoded.dictionary, pa.string())
+    return pa.DictionaryArray.from_arrays(
+        encoded.indices.fill_null(len(words)), pa.concat_arrays([words, pa.array([""])])
+    )
+
+
+def _of_states(layout: MicrodataLayout, batch: pa.Table, states: frozenset[int]) -> IntArray:
+    """Return the rows that are of these states, all if there are none, and those of no state at all."""
+    if not states:
+        return np.arange(len(batch))
+    state = layout.fields[layout.block[0]]
+    chosen = {None, *(code * state.factor for code in states)}
+    return np.flatnonzero(Column(batch[layout.block[0]]).where(lambda code: state.number(code.strip()) in chosen))
+
+
+def _numbers(name: str, layout: MicrodataLayout, batch: pa.Table, rows: IntArray, first: int) -> IntArray:
+    """Return the (places, rows) numbers of the records in these rows, of which row 0 is line `first`.
+
+    Raises Refused for the first value that is not valid, by column and line, without showing it.
+    """
+    numbers = np.zeros((RECORDS + 1, len(rows)), np.int64)
+    for column, of_column in layout.fields.items():
+        values = Column(batch[column]).take(rows)
+        counted = [of_column.number(value.strip()) for value in values.values]
+        bad = np.flatnonzero(values.spread([number is None for number in counted]))
+        if len(bad):
+            blank = not values.values[values.numbers[bad[0]]].strip()
+            what = "is blank" if blank else f"is not {of_column.least} to {of_column.most}"
+            raise Refused(f"{name}, line {first + int(rows[bad[0]])}: {column} {what}")
+        numbers[of_column.place] += values.spread([number or 0 for number in counted], np.int64)
+    if layout.quarters is not None and (bad := np.flatnonzero((numbers[GROUP] > 0) != (numbers[KIND] > 0))).size:
+        raise Refused(f"{name}, line {first + int(rows[bad[0]])}: RTYPE contradicts {layout.quarters}")
+    return numbers
 
 
 def _entries(records: IntArray, layout: MicrodataLayout) -> Entries:
-    """Return block, cell and number of records, or of the units of blocks whose numbers of units are given."""
+    """Return block, cell and number of records."""
     block = records[BLOCK]
-    if layout.counted:
-        numbers = np.concatenate([records[OCCUPIED_UNITS], records[VACANT_UNITS]])
-        return np.tile(block, 2), np.repeat([OCCUPIED, VACANT], len(block)), numbers
     count = records[RECORDS] if layout.weight else np.ones(len(block), np.int64)
     if layout.product == "persons":
         return block, records[KIND] * (PERSONS.cells // TYPES) + records[REST], count
-    kind = records[KIND] if layout.quarters else 0
-    return block, np.where(records[GROUP] > 0, UNTYPED + kind, np.where(records[REST] > 0, VACANT, OCCUPIED)), count
+    in_group, vacant = records[GROUP] > 0, records[REST] > 0
+    return block, np.where(in_group, UNTYPED + records[KIND], np.where(vacant, VACANT, OCCUPIED)), count
 
 
 def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray, count: IntArray) -> None:
@@ -223,20 +259,18 @@ def _add(found: Microdata, product: ProductName, block: IntArray, cell: IntArray
     sums = np.bincount(entry, count, len(every)).astype(np.int64)  # exact: below 2^53
     key, sums = every[sums > 0], sums[sums > 0]
     state = key // (CELLS[product] * STATE_UNIT)
-    first = np.flatnonzero(np.append(True, state[1:] != state[:-1])[: len(state)])
-    ends = [*first[1:].tolist(), len(key)][: len(first)]  # none where no row is of the states
-    for start, end in zip(first.tolist(), ends, strict=True):
-        entries = np.empty(end - start, ENTRY)
-        entries["key"], entries["count"] = key[start:end], sums[start:end]
-        with found.path(product, int(state[start])).open("ab") as file:
+    for code in np.unique(state).tolist():
+        own = state == code
+        entries = np.empty(int(own.sum()), ENTRY)
+        entries["key"], entries["count"] = key[own], sums[own]
+        with found.path(product, code).open("ab") as file:
             entries.tofile(file)
 
 
 def _keep_areas(found: Microdata, rows: pa.Table, codes: IntArray) -> None:
     """Keep the codes of areas of blocks, a row each, by state."""
-    columns = {name: pc.cast(rows[name], pa.string()) for name in found.geography or ()}
-    table = pa.table({"block": codes, **columns})
-    for state in np.unique(codes // STATE_UNIT).tolist():
-        within = slice(*np.searchsorted(codes, (state * STATE_UNIT, (state + 1) * STATE_UNIT)).tolist())
-        path = found.folder / f"areas-{state:02d}-{found.rows.get('units', 0):012d}"
-        pq.write_table(table.slice(within.start, within.stop - within.start), path)
+    table = pa.table({"block": codes, **{name: pc.cast(rows[name], pa.string()) for name in found.geography}})
+    state = codes // STATE_UNIT
+    for code in np.unique(state).tolist():
+        path = found.folder / f"areas-{code:02d}-{found.rows.get('units', 0):012d}"
+        pq.write_table(table.filter(pa.array(state == code)), path)

@@ -40,14 +40,12 @@ class Geounits(NamedTuple):
 
     codes: for each level, top first, (geounits, width) ASCII digits, in the order of the spine: sorted, or as das-flows
     had them. quarters: (blocks, 8) living quarters in this order; of units only the housing units. totals: of the
-    roots, where they are declared; else None. part_totals: the persons in each root by its bounds; () where these do
-    not give them.
+    roots, where they are declared; else None.
     """
 
     codes: tuple[NDArray[np.uint8], ...]
     quarters: IntArray
     totals: IntArray | None
-    part_totals: tuple[int, ...] = ()
 
     @property
     def public(self) -> IntArray:
@@ -105,7 +103,7 @@ def read_geounits(inventory: Inventory, product: ProductName, state: str, faults
     codes = _digits(blocks.codes)[order]
     geounits = Geounits(tuple(digits_above(codes, width) for width in widths), quarters[order], totals)
     _check_blocks(geounits, blocks, faults)
-    return geounits._replace(part_totals=_part_totals(found[0], state, faults) if product == "persons" else ())
+    return geounits
 
 
 def digits_above(blocks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
@@ -239,18 +237,3 @@ def _check_blocks(geounits: Geounits, blocks: _Level, faults: Faults) -> None:
 def _state_digits(digits: NDArray[np.uint8]) -> IntArray:
     state: IntArray = (digits[:, 1].astype(np.int64) - ord("0")) * 10 + digits[:, 2] - ord("0")
     return state
-
-
-def _part_totals(roots: _Level, state: str, faults: Faults) -> tuple[int, ...]:
-    """Return the persons in each of a state's parts, by bounds that the program tightened to them; () without such."""
-    lower, upper = roots.values.get(LOWER), roots.values.get(UPPER)
-    if lower is None or upper is None:
-        return ()
-    tightened = (upper % UNITS_OF_BOUND != 0) & (upper > 0)
-    if not tightened.any():
-        return ()
-    implied = upper + lower.sum(axis=1, keepdims=True) - lower  # N = ub_t + the other types' lower bounds
-    totals = [sorted(set(row[mask].tolist())) for row, mask in zip(implied, tightened, strict=True)]
-    text = " + ".join("/".join(f"{n:,}" for n in part) or "unknown" for part in totals)
-    faults.note(f"State={state}", f"the bounds of its parts imply totals of {text}: used with --part-totals alone")
-    return tuple(part[0] for part in totals) if all(len(part) == 1 for part in totals) else ()

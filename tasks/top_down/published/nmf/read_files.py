@@ -93,7 +93,7 @@ def read_files(
     totals, declared_by = _read_totals(reading)
     read = _read_states(reading)
     nation = _has_nation(reading, totals, read)
-    shares = _read_answers(reading, sum(state.blocks for state in read), nation)
+    shares = _read_answers(reading, nation)
     _save_design(reading, shares, nation)
     _give_shares(reading, totals, declared_by)
     footer = inventory.written_by
@@ -106,7 +106,6 @@ def read_files(
         "state_totals": {state: totals[int(state)] for state in inventory.states},
         "state_totals_from": declared_by,
         "us_level_used": nation,
-        "part_totals_used": reading.request.part_totals,
         "as_tabulated": {f"{old:016d}": f"{new:016d}" for state in read for old, new in state.moved},
         "design": {
             product: found.allocation.source + ("" if found.known else ", no known design")
@@ -235,7 +234,7 @@ def _has_nation(reading: Reading, totals: Mapping[int, int], read: list[StateRea
     return used
 
 
-def _read_answers(reading: Reading, blocks: int, nation: bool) -> dict[ProductName, Shares]:
+def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
     """Map all answers into memory, and find the shares of each product."""
     source, workers, inventory, *_ = reading
     calls = [
@@ -245,7 +244,7 @@ def _read_answers(reading: Reading, blocks: int, nation: bool) -> dict[ProductNa
         for state in inventory.states
     ]
     calls += [(product, US, US) for product in inventory.products] * nation
-    read = source.read_answers(workers, calls, blocks)
+    read = source.read_answers(workers, calls)
     reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:

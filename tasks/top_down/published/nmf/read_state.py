@@ -35,7 +35,6 @@ class StateRead(NamedTuple):
     findings: list[Finding]
     widths: dict[ProductName, tuple[int, ...]]
     housing_units: int = 0
-    blocks: int = 0
     moved: tuple[tuple[int, int], ...] = ()
 
 
@@ -61,33 +60,20 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     except BadGeography as error:
         faults.add("geography", str(error))
         return StateRead(faults.findings(), {})
-    parts = _part_totals(request, first, state, totals[int(state)], faults)
-    save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters[order], totals, part_totals=parts))
+    save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters[order], totals))
     for product, geounits in found.items():
         spine = geounits.spine(number[np.searchsorted(public, geounits.public)])
         save_object(geounits_path(source, product, state), spine)
         save_arrays(codes_folder(source, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
     moved = tuple((old, new) for old, new in zip(public.tolist(), tabulated.tolist(), strict=True) if old != new)
     widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
-    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), len(public), moved)
-
-
-def _part_totals(request: Request, persons: Geounits, state: str, total: int, faults: Faults) -> tuple[int, ...]:
-    """Return the populations that the state's parts are held to: those of their bounds, where the user says so."""
-    if not request.part_totals or len(persons.codes[0]) == 1:
-        return ()
-    if sum(persons.part_totals) != total:
-        shown = " + ".join(f"{part:,}" for part in persons.part_totals) or "no totals"
-        faults.add(f"State={state}", f"the bounds of its parts give {shown}, not {total:,}: leave out --part-totals")
-    return persons.part_totals
+    return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), moved)
 
 
 def _is_moved(request: Request, inventory: Inventory, geounits: Geounits) -> bool:
-    """Return whether blocks in water are moved: where nothing else is asked for, of the Bureau's files of 2020."""
-    if request.as_tabulated is not None:
-        return request.as_tabulated
+    """Return whether blocks in water are moved: in the Bureau's files of 2020."""
     of_2020 = geounits.codes[LEVELS.index("County")].shape[1] != OF_2010
-    return of_2020 and inventory.written_by is None and not request.check_spine
+    return of_2020 and inventory.written_by is None and not (request.check_spine or request.as_measured)
 
 
 def geounits_path(source: NmfSource, product: ProductName, state: str) -> Path:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from tasks.top_down.input.geography import codes_of
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.rows import Rows, read_rows
-from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, Values, is_far
+from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, is_far, new_answers, put_answers
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, shapes
 from tasks.top_down.run_plan import US, ProductName
 
@@ -37,16 +37,14 @@ class Request:
     """What a user adds to the files. totals: a file of declared populations; None for those of 2020.
 
     geography: block tables with places, county subdivisions and AIAN areas. check_spine: whether the files' geocodes
-    are compared with those of a spine made of the geography. as_tabulated: whether blocks in water are counted where
-    the published tables have them; None for the default. part_totals: whether populations of the states' parts are
-    taken from their bounds.
+    are compared with those of a spine made of the geography. as_measured: whether blocks in water stay where they were
+    measured; else those of 2020 are counted where the published tables have them.
     """
 
     totals: str | None = None
     geography: str | None = None
     check_spine: bool = False
-    as_tabulated: bool | None = None
-    part_totals: bool = False
+    as_measured: bool = False
 
 
 class SameVariances(NamedTuple):
@@ -75,17 +73,16 @@ class NmfSource(PublishedSource):
         """Return all queries of a product, which a level may lack."""
         return QUERIES[product]
 
-    def fill(self, product: ProductName, state: str, level: str, folder: Path, kind: np.dtype[Any]) -> Read:
+    def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
         """Map the answers of a level of a state; return the findings, and the distinct rows of variances."""
         codes, most = level_codes(self, product, state, level), self.largest_count(product, state)
         at, faults = list(self.columns(product, level).values()), Faults()
-        values = Values.new(folder, len(codes), at, kind)
+        new_answers(folder, len(codes), at)
         variances = np.zeros((len(codes), len(at)), np.float32)
         order = np.argsort(codes)
         for part in self.inventory.of(product, level, "DPQuery", state):
             for rows in read_rows(part, shapes(product), faults):
-                _scatter(rows, part.name, codes, order, at, values, variances, most, faults)
-        values.flush()
+                _scatter(rows, part.name, codes, order, at, folder, variances, most, faults)
         distinct, first, row, number = np.unique(
             variances, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
@@ -111,7 +108,7 @@ def _scatter(
     codes: Codes,
     order: IntArray,
     at: list[slice],
-    values: Values,
+    folder: Path,
     variances: FloatArray,
     most: int,
     faults: Faults,
@@ -138,7 +135,7 @@ def _scatter(
         own, taken = own[~far], taken[~far]
         if not len(own):
             continue
-        values.put(place[own], at[query], taken)
+        put_answers(folder, place[own], at[query], taken)
         variances[place[own], query] = rows.variance[own]
 
 
