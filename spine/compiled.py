@@ -11,13 +11,10 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from numba import njit
-from numba.core.event import TimingListener, register
 from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPILING = TimingListener()  # how long this process has compiled kernels
-register("numba:compile", COMPILING)
 OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 
 if TYPE_CHECKING:

@@ -130,9 +130,6 @@ class RunOptions(LedgerOptions):
     sign: Path | None = None
     run_id: str | None = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
-    timings: Annotated[bool, typer.Option("--timings", help="Show at the end where the time of each stage went.")] = (
-        False
-    )
     as_json: Json = False
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
-ALLOWED = {"resume", "ledger", "state", "as_json", "timings", *CLUSTER}
+ALLOWED = {"resume", "ledger", "state", "as_json", *CLUSTER}
 
 
 def resumed(context: typer.Context, options: RunOptions, system: System) -> RunSettings | None:

@@ -28,7 +28,7 @@ def run(
     What a run will spend is shown before any noise is drawn. No jurisdiction is charged before all are validated: if
     one is refused, none is released, unless --each-alone is given. If a run stops, `das run --resume ID` continues it
     without spending again; its id is printed at the start. With --resume, only these options are allowed: --state,
-    --ledger, --json, --timings, and, to continue on another cluster, --workers, --memory-limit, --scheduler, its
+    --ledger, --json, and, to continue on another cluster, --workers, --memory-limit, --scheduler, its
     certificates and --patience.
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`, then

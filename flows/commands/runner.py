@@ -66,8 +66,6 @@ class FlowCommand:
             return
         outcomes = self._outcomes(todo, as_json=options.as_json)
         self._report(outcomes, as_json=options.as_json)
-        if options.timings:
-            _show_timings([outcome.settings for outcome in outcomes])
         for warning in filter(None, (outcome.warning for outcome in outcomes)):
             _warn(warning)
         if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
@@ -187,15 +185,6 @@ def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
     if facts["other_data"]:
         lines.append(other_data_warning(facts["run"], facts["other_data"]))
     return lines
-
-
-def _show_timings(runs: Sequence[RunSettings]) -> None:
-    from flows.execution.timings import load_timings
-    from flows.reports.curator import timings_table
-
-    for settings in runs:
-        for each in load_timings(Path(settings.state), str(settings.run_id))[-1:]:
-            err.print(timings_table(str(settings.run_id), each))
 
 
 def _say_left_behind(options: RunOptions) -> None:

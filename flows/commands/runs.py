@@ -59,9 +59,6 @@ def show_run(
             help="Also ten lines and the values that broke each rule: persons', for the curator's eyes.",
         ),
     ] = False,
-    timings: Annotated[
-        bool, typer.Option("--timings", help="Also where the time of each of its stages went, for the curator's eyes.")
-    ] = False,
     as_json: Json = False,
     *,
     options: LedgerOptions,
@@ -72,12 +69,10 @@ def show_run(
     """
     from flows.execution.settings import run_directory
     from flows.execution.standing import marked_runs, standing
-    from flows.execution.timings import load_timings
-    from flows.reports.curator import findings_data, timings_table
+    from flows.reports.curator import findings_data
 
     run = standing(run_directory(options.home, run_id), options.ledger_file)
-    timed = load_timings(options.home, run_id) if timings else []
-    if run.directory is None and run.row is None and not timed:
+    if run.directory is None and run.row is None:
         if run_id in marked_runs(options.ledger_file):
             raise Refused(f"run {run_id} was on data marked synthetic or public, and is over: das ledger show lists it")
         raise Refused(f"run {run_id} has no confidential directory in {options.home / 'runs'} and no row in the ledger")
@@ -85,10 +80,7 @@ def show_run(
     if values:
         for each, finding in zip(facts["findings"], run.findings, strict=True):
             each |= {"lines": list(finding.lines), "values": list(finding.values)}
-    if timings:
-        facts["timings"] = timed
-    tables = [timings_table(run_id, tried) for tried in timed]
-    show(facts, lambda: Group(_table(facts, run.findings, values), *tables), as_json=as_json)
+    show(facts, lambda: _table(facts, run.findings, values), as_json=as_json)
 
 
 def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
@@ -145,7 +137,6 @@ def discard(
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     """Give up one run; returns whether it was charged. Raises Refused and Failed."""
     from flows.execution.settings import load_settings
-    from flows.execution.timings import timings_path
     from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.lifecycle.authorization import is_truth, may_draw
     from tasks.lifecycle.commit import destroy_run, is_released
@@ -176,6 +167,5 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
                 shutil.rmtree(folder, ignore_errors=True)
         if is_truth(run):
             end_truth(run)
-        timings_path(home, run.id).unlink(missing_ok=True)
         destroy_run(run)
     return charged

@@ -70,12 +70,6 @@ def is_reserved(settings: RunSettings) -> bool:
         return False
 
 
-def mark_entered(settings: RunSettings) -> str:
-    """Return the mark under which the ledger entered a run that it charged nothing for: synthetic or public."""
-    _, mark = Ledger(Path(settings.ledger)).marked_runs()[str(settings.run_id)]
-    return mark.lower()
-
-
 def released_place(settings: RunSettings) -> Path | None:
     """Return a run's release where it is in its place and whole, and the ledger calls it released.
 

@@ -1,4 +1,4 @@
-"""The progress of a run in pieces of work: bars on a terminal, and counts for the Prefect server's artifacts."""
+"""The progress of a run in pieces of work: bars on a terminal."""
 
 from __future__ import annotations
 
@@ -39,38 +39,23 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-class Tally:
-    """Counts the pieces of every stage, done and in all. Levels of a stage report at once and share its count."""
+class Bars:
+    """Draws one bar a stage. Levels of a stage report at once and share its bar."""
 
-    def __init__(self) -> None:
-        self.pieces: dict[str, tuple[int, int]] = {}
+    def __init__(self, display: Progress) -> None:
+        self.display = display
+        self._bars: dict[str, TaskID] = {}
+        self._pieces: dict[str, tuple[int, int]] = {}
         self._lock = Lock()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Count a piece of a stage, or, where `done` is 0, the pieces of one level more."""
         with self._lock:
-            so_far, pieces = self.pieces.get(stage, (0, 0))
-            self.pieces[stage] = (so_far, pieces + total) if done == 0 else (so_far + 1, pieces)
-            self.show(stage)
-
-    def show(self, stage: str) -> None:
-        """Show a stage whose count has changed; a tally alone shows nothing."""
-
-
-class Bars(Tally):
-    """Draws one bar a stage."""
-
-    def __init__(self, display: Progress) -> None:
-        super().__init__()
-        self.display = display
-        self._bars: dict[str, TaskID] = {}
-
-    def show(self, stage: str) -> None:
-        """Move the bar of a stage."""
-        done, total = self.pieces[stage]
-        if stage not in self._bars:
-            self._bars[stage] = self.display.add_task(stage)
-        self.display.update(self._bars[stage], completed=done, total=total)
+            if stage not in self._bars:
+                self._bars[stage] = self.display.add_task(stage)
+            so_far, pieces = self._pieces.get(stage, (0, 0))
+            so_far, pieces = self._pieces[stage] = (so_far, pieces + total) if done == 0 else (so_far + 1, pieces)
+            self.display.update(self._bars[stage], completed=so_far, total=pieces)
 
 
 @contextmanager

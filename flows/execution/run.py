@@ -32,7 +32,6 @@ from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
-from flows.execution.timings import CLUSTER, Timings, kept
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
@@ -100,12 +99,11 @@ class PrefectRunner(Runner[S]):
     planned: given in a dry run, which stops at the gate; it gets what the run would spend.
     """
 
-    def __init__(self, settings: S, workers: Workers, timings: Timings, planned: list[Planned] | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers, planned: list[Planned] | None = None) -> None:
         super().__init__(settings, workers)
-        self.timings = timings
         self.planned = planned
         self.over = Event()  # set once the run has ended, whatever its stages do
-        self.begun: list[states.Stage] = []
+        self.begun: list[Future] = []
         self.needed: list[Future] = []
 
     def submit(self, name: str, function: Callable[..., Any], /, *after: Any, **arguments: Any) -> Future:
@@ -122,10 +120,9 @@ class PrefectRunner(Runner[S]):
             return "the run ended in another stage" if failed or self.over.is_set() else None
 
         wait_for = [allow_failure(future) for future in after]  # else Prefect leaves the stage pending for good
-        task = named(name)
-        call = self.timings.timed(name, call)
-        future: Future = task.submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
-        self.begun.append((task, future))
+        submit: Callable[..., Future] = named(name).submit
+        future = submit(name, self.directory, call, skip_reason, return_state=False, wait_for=wait_for)
+        self.begun.append(future)
         return future
 
     def attempt(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Stage:
@@ -203,9 +200,7 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     except Refused as error:
         return states.refused(error)
     get_run_logger().info("run %s", settings.run_id)
-    state = _ended(settings, nothing)
-    artifacts.publish_missed(settings)
-    return state
+    return _ended(settings, nothing)
 
 
 def _ended(settings: RunSettings, nothing: str) -> State[Any]:
@@ -231,7 +226,7 @@ def _ended(settings: RunSettings, nothing: str) -> State[Any]:
 def _carry_out(settings: RunSettings) -> Path | None:
     run, out = settings.directory, Path(settings.out)
     with locked(run):
-        artifacts.publish_earlier(settings, states.begin(settings) or [])
+        states.begin(settings)
         if is_truth(run) or is_repetition(run):
             raise Refused(
                 f"{run.id} is the directory of a truth or accuracy and is never released: give another run id"
@@ -262,31 +257,26 @@ def run_check(settings: RunSettings) -> bool:
 
 def run_stages(settings: RunSettings, planned: list[Planned] | None = None) -> Path | None:
     """Run the stages on a cluster; on return or exception, all of them have ended. planned: of a dry run."""
-    begun: list[states.Stage] = []
+    begun: list[Future] = []
     cluster = settings.cluster
     try:
         with ExitStack() as stack:
-            timings = stack.enter_context(kept(Path(settings.state), str(settings.run_id)))
-            stack.enter_context(artifacts.progress(settings))
             paths = stack.enter_context(_must_see(settings))
-            start = timings.timed(CLUSTER, stack.enter_context)
-            client = start(open_cluster(cluster, settings.directory / "dask"))
+            client = stack.enter_context(open_cluster(cluster, settings.directory / "dask"))
             if cluster.dashboard:
                 get_run_logger().info("Dask's dashboard: %s", dashboard_of(client))
             workers = workers_of(client, cluster, paths, report)
             workers.check()
-            runner = PrefectRunner(settings, workers, timings, planned)
+            runner = PrefectRunner(settings, workers, planned)
             begun = runner.begun
             try:
                 place = runner.run()
             finally:
                 runner.over.set()
     except Exception:  # not a signal, which is not to wait for stages
-        for _, future in begun:  # those still at work have lost their workers
+        for future in begun:  # those still at work have lost their workers
             future.wait()
-        states.settle(begun)
         raise
-    states.settle(begun)
     return place
 
 

@@ -6,7 +6,7 @@ A message of a state is public. It has what an operator must know: the charge, a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -129,14 +129,11 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
 
 def close_tasks(client: SyncPrefectClient, flow_runs: FlowRunFilter) -> None:
     """Close every task of these flow runs that the server believes to be open; each try of a run has its own tasks."""
-    for task, state in _task_states(client, flow_runs).items():
-        if state is None or not state.is_final():
-            ran = state is not None and state.is_running()
-            client.set_task_run_state(task, Crashed(message=LOST_MESSAGE) if ran else not_run(LOST_MESSAGE), force=True)
-
-
-def _task_states(client: SyncPrefectClient, flow_runs: FlowRunFilter) -> dict[UUID, State[Any] | None]:
-    return {task.id: task.state for task in client.read_task_runs(flow_run_filter=flow_runs)}
+    for task in client.read_task_runs(flow_run_filter=flow_runs):
+        if task.state is None or not task.state.is_final():
+            ran = task.state is not None and task.state.is_running()
+            ended = Crashed(message=LOST_MESSAGE) if ran else not_run(LOST_MESSAGE)
+            client.set_task_run_state(task.id, ended, force=True)
 
 
 def _only(flow_run: UUID) -> FlowRunFilter:
@@ -144,43 +141,8 @@ def _only(flow_run: UUID) -> FlowRunFilter:
 
 
 @best_effort
-def settle(stages: Sequence[Stage]) -> None:
-    """Record how stages ended where the server missed it.
-
-    It learns them from a queue of events, within SERVER_LAG_SECONDS. A state set before the queue is empty would keep
-    out the stage's name and times, which are still queued.
-    """
-    with get_client(sync_client=True) as client:
-        flow_run = UUID(str(runtime.flow_run.id))
-        until = time.monotonic() + SERVER_LAG_SECONDS
-        while True:
-            states = _task_states(client, _only(flow_run))
-            recorded = {task for task, state in states.items() if state is not None and state.is_final()}
-            missed = [stage for stage in stages if stage[1].state.is_final() and stage[1].task_run_id not in recorded]
-            if not missed or time.monotonic() > until:
-                break
-            time.sleep(0.1)
-        for task, future in missed:  # each by itself: the queue may get there at this very moment
-            _record(client, flow_run, task, future, known=future.task_run_id in states)
-
-
-@best_effort
-def _record(
-    client: SyncPrefectClient, flow_run: UUID, task: Task[..., Any], stage: PrefectFuture[Any], *, known: bool
-) -> None:
-    """Record how a stage ended; known: whether the server knows of the stage."""
-    own, name, ended = stage.task_run_id, str(task.task_run_name), stage.state
-    state: State[Any] = State(type=ended.type, name=ended.name, message=ended.message)
-    if known:
-        client.set_task_run_name(own, name)
-        client.set_task_run_state(own, state, force=True)
-    else:
-        client.create_task_run(task, flow_run, dynamic_key=str(own), id=own, name=name, state=state)
-
-
-@best_effort
-def begin(settings: RunSettings) -> list[FlowRun]:
-    """Tag the flow run with its run, under the run's lock; return the flow runs that it resumes, the latest first.
+def begin(settings: RunSettings) -> None:
+    """Tag the flow run with its run, under the run's lock, and as resumed where it resumes others.
 
     No other process holds the run, so a flow run of it that the server believes to be running is dead, and is closed.
     """
@@ -199,7 +161,6 @@ def begin(settings: RunSettings) -> list[FlowRun]:
             close_tasks(client, _only(own))
         resumed = ["resumed"] if earlier or again else []
         client.update_flow_run(own, tags={*runtime.flow_run.tags, tag, *resumed})
-        return sorted(earlier, key=lambda flow_run: str(flow_run.created), reverse=True)
 
 
 def add_tags(*names: str) -> None:
@@ -207,9 +168,3 @@ def add_tags(*names: str) -> None:
     with get_client(sync_client=True) as client:
         own = UUID(str(runtime.flow_run.id))
         client.update_flow_run(own, tags={*client.read_flow_run(own).tags, *names})
-
-
-def missing_tags(*names: str) -> set[str]:
-    """Return those of the names that are no tag of the flow run on the server."""
-    with get_client(sync_client=True) as client:
-        return {*names} - {*client.read_flow_run(UUID(str(runtime.flow_run.id))).tags}

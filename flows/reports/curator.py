@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dask.utils import format_bytes
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -45,23 +44,6 @@ def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:
     for each, spend in spends.items():
         for number, row in enumerate(spend.rows()):
             table.add_row("" if number else each, row.sentence, *row.cells)
-    return table
-
-
-def timings_table(run: str, tried: Mapping[str, Any]) -> Table:
-    """Return where the time of a try of a run went, stage by stage, and of its flow as a whole."""
-    table = Table("stage", title=f"Run {run}, from {tried['began']}", title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("seconds", "processor of workers", "of the flow", "compiling", "most memory", "pieces"):
-        table.add_column(name, justify="right")
-    for name, stage in tried["stages"].items():
-        seconds = ("seconds", "processor_of_workers", "processor_of_flow", "compiling")
-        memory = format_bytes(stage["memory_of_a_worker"]) if stage["pieces"] else ""
-        table.add_row(name, *(f"{stage[key]:.1f}" for key in seconds), memory, f"{stage['pieces'] or ''}")
-    stages = tried["stages"].values()
-    workers, compiling = (sum(stage[key] for stage in stages) for key in ("processor_of_workers", "compiling"))
-    whole = (tried["seconds"], workers, tried["processor_of_flow"], compiling)
-    table.add_section()
-    table.add_row("all; memory of the flow", *(f"{each:.1f}" for each in whole), format_bytes(tried["memory_of_flow"]))
     return table
 
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from distributed import Client, Future, KilledWorker, Worker, as_completed, get_worker
 
 from tasks.lifecycle.confidential import guard
-from tasks.lifecycle.costs import Cost, account, measured
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.process import code_digest
 from tasks.lifecycle.run_directory import RunDirectory
@@ -131,10 +130,10 @@ def _see(paths: Paths) -> None:
             raise Failed(f"{fault} {path}: mount the same file system there under the same path, for the same user")
 
 
-def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments: Any) -> tuple[Any, Cost]:
+def on_worker(code: str, paths: Paths, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function on a worker that has this code and sees these paths. Raises Failed on any other."""
     check_worker(code, paths)
-    return measured(function, *arguments)
+    return function(*arguments)
 
 
 def lost(stage: str, problem: BaseException) -> Failed:
@@ -148,7 +147,7 @@ def lost(stage: str, problem: BaseException) -> Failed:
 def ended(
     client: Client, futures: Sequence[Future[Any]], patience: float
 ) -> Iterator[tuple[Future[Any], Any, BaseException | None]]:
-    """Yield futures of `Workers.submit` as they end, each with its result and its exception; account for their costs.
+    """Yield futures of `Workers.submit` as they end, each with its result and its exception.
 
     A client that lost its scheduler, or a scheduler that lost its workers, never finishes its futures: so this asks
     from time to time. Raises ConnectionError where the cluster is lost, also after `patience` seconds without a worker.
@@ -160,9 +159,7 @@ def ended(
         if done.has_ready():
             future, result = next(done)
             if future.status == "finished":
-                value, cost = result
-                account.get()(cost)
-                yield future, value, None
+                yield future, result, None
             else:  # an error comes as what sys.exc_info gives, a future that was given up as the exception itself
                 yield future, None, result[1] if future.status == "error" else result
             alive = now

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,7 +183,6 @@ def test_a_run_whose_state_folder_goes_away_after_its_charge_is_said_to_be_charg
     assert home.run("a") == 3
     err = capfd.readouterr().err.replace("\n", " ")
     assert f" was charged to account {ACCOUNT}, but now there is no ledger {home.ledger.path}; continue" in err
-    shutil.rmtree(state)  # timings of the run, at the mount point
     (home.folder / "away").rename(state)
     monkeypatch.setattr(flows.detailed_dhca, "equate_coterminous", equate)
     assert home.resume("a-pr") == 0

@@ -6,13 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
-from e2e_runs import ACCOUNT, FEW_LEVELS, das, das_process, open_account, real_data, reconfigure
-from httpx import ConnectError
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+from e2e_runs import ACCOUNT, FEW_LEVELS, das_process, open_account, real_data, reconfigure
 
 pytestmark = pytest.mark.e2e
 KILL = """
@@ -98,52 +94,3 @@ def test_a_run_that_is_stopped_leaves_nothing_in_the_temporary_folder(
     assert process.returncode == 3, result
     assert "stopped: interrupted" in result
     assert [*short_folder.iterdir()] == []
-
-
-def test_what_the_server_missed_of_a_charge_is_made_good_at_the_end(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_cluster: None, prefect_server: None
-) -> None:
-    """The server is away from the beginning of a run until its commit; the next run stops after its charge."""
-    from flows.execution import artifacts, runner, states
-
-    real_data(example, tmp_path)
-    reconfigure(tmp_path / "params", run_us=False, **FEW_LEVELS)
-    ledger = open_account(tmp_path)
-    back: list[bool] = []
-
-    def client(**options: Any) -> Any:
-        if not back:
-            raise ConnectError("the server is away")
-        return get_client(**options)
-
-    def commit(*arguments: Any, whole: Any = runner.commit, **named: Any) -> Any:
-        back.append(True)
-        return whole(*arguments, **named)
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise ValueError
-
-    monkeypatch.setattr(artifacts, "get_client", client)
-    monkeypatch.setattr(states, "get_client", client)
-    monkeypatch.setattr(runner, "commit", commit)
-    words = ("--account", ACCOUNT, "--ledger", ledger.path, "--state", tmp_path / "state", "--no-spine", "--run-id")
-    inputs = (tmp_path / "params", tmp_path / "data")
-    assert das("run", *inputs, tmp_path / "out", *words, "missed-a") == 0
-    tags, message, budget = reported_of("missed-a-pr")
-    assert {"run:missed-a-pr", "charged"} <= tags
-    assert ACCOUNT in budget
-    monkeypatch.setattr("flows.detailed_dhca.equate_coterminous", fail)
-    assert das("run", *inputs, tmp_path / "out-b", *words, "missed-b") == 3
-    tags, message, budget = reported_of("missed-b-pr")
-    (_, row) = ledger.rows(ACCOUNT)
-    assert f"; rho {float(row.amount):g} was charged to account {ACCOUNT}; Retry continues" in message
-
-
-def reported_of(run: str) -> tuple[set[str], str, str]:
-    """The tags, the message and the budget table of a run's flow run, by its tag."""
-    tagged = FlowRunFilter(tags=FlowRunFilterTags(all_=[f"run:{run}"]))
-    with get_client(sync_client=True) as client:
-        (flow_run,) = client.read_flow_runs(flow_run_filter=tagged)
-        artifacts = client.read_artifacts(flow_run_filter=tagged)
-    (budget,) = [str(artifact.data) for artifact in artifacts if str(artifact.key).endswith("budget")]
-    return set(flow_run.tags), str(flow_run.state and flow_run.state.message), budget

@@ -1,4 +1,4 @@
-"""Progress counts pieces: on bars, with the time left on a clock of the test's own, and for the Prefect server."""
+"""Progress counts pieces on bars, with the time left on a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 
-from flows.execution.progress import Bars, Tally, report, watched
+from flows.execution.progress import Bars, report, watched
 
 
 class Clock:
@@ -56,13 +56,3 @@ def test_levels_that_report_at_once_share_a_bar(display: Progress) -> None:
             thread.join()
         report(names[0], 1, 3)
     assert [(task.description, task.completed, task.total) for task in display.tasks] == [("totals", 1, 18)]
-
-
-def test_a_tally_counts_pieces_for_as_long_as_it_watches() -> None:
-    tally = Tally()
-    with watched(tally):
-        for stage in ("validate", "totals (Nation, Regional)", "totals (Nation, Detailed)"):
-            report(stage, 0, 2)
-            report(stage, 1, 2)
-    report("validate", 2, 2)
-    assert tally.pieces == {"validate": (1, 2), "totals": (2, 4)}

@@ -17,7 +17,6 @@ from show_release import serving, urlopen
 from flows.commands.show import open_release
 from flows.execution.settings import load_settings, settings_of
 from flows.execution.systems import SYSTEMS, released_by
-from flows.execution.timings import CLUSTER
 from flows.execution.truth import release_truth
 from flows.frames import read_release
 from flows.reports.show.tables.table import Sum
@@ -83,17 +82,6 @@ def test_a_toy_system_needs_nothing_but_its_record(
     place = Path(toy_system.toy(resumed))
     one, both = (margin_of_error(toy_system.LAW, cells) for cells in (1, 2))
     assert (place / "lines.csv").read_text() == f"KIND|LINES|MOE\n0|{empty}|{one}\n1|{full}|{one}\n"
-    result = das("runs", "show", "first", "--timings", "--json")[1]
-    failed, whole = json.loads(result)["timings"]
-    assert set(failed["stages"]) == {CLUSTER, "count", "reserve budget", "measure", "release"}
-    assert set(whole["stages"]) == {*failed["stages"], "commit"}
-    measured = failed["stages"]["measure"]
-    assert (measured["pieces"], whole["stages"]["release"]["pieces"]) == (1, 0)
-    assert 0 < measured["processor_of_workers"] <= measured["seconds"] <= failed["seconds"]
-    assert 2**25 < measured["memory_of_a_worker"] < 2**33
-    kept = state_home / "timings/first.json"
-    assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert "start of the workers" in das("runs", "show", "first", "--timings")[1]
     (row,) = ledger.rows("toy")
     assert (row.status, row.amount, row.states) == ("released", 1, ("44",))
     assert not settings.directory.path.exists()

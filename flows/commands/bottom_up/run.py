@@ -25,7 +25,7 @@ def run(
     """Release a noisy histogram and its marginals. One epsilon pays for all cells; marginals are their sums.
 
     If a run stops, --resume ID continues it without spending again; its id is printed at the start. With --resume, only
-    these options are allowed: --state, --ledger, --json, --timings, and, to continue on another cluster, --workers,
+    these options are allowed: --state, --ledger, --json, and, to continue on another cluster, --workers,
     --memory-limit, --scheduler, its certificates and --patience.
 
     **Example:** `das bottom-up run table.parquet domain.json out/ --epsilon 1/2 --account long-form-1960`
