@@ -61,7 +61,7 @@ def _ask(release: Path, plan: pd.Series[int]) -> tuple[pd.DataFrame, dict[str, f
         file, out = Path(folder) / "plan.csv", Path(folder) / "out"
         plan.rename("DISTRICT").rename_axis("BLOCK").to_csv(file)
         cost, _ = measure_das("tda", "areas", release, file, out, "--count", ",".join(COUNTS))
-        return pd.read_parquet(out / "areas.parquet"), cost
+        return pd.read_csv(out / "areas.csv", dtype={"area": str}), cost
 
 
 def _held(found: pd.DataFrame, truth: pd.DataFrame) -> pd.DataFrame:

@@ -100,9 +100,10 @@ def areas(
     found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners)
     found = replace(found, within=float(limit))
     counts = [name.strip() for name in count.split(",")] if count else []
-    chosen = found.only(counts) if counts else found
-    written = write_files(out.resolve(), chosen) if out is not None else []
-    data = as_data(chosen) | ({"files": list(map(str, written))} if written else {})
+    if unknown := [name for name in counts if name not in found.counts]:
+        raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
+    written = write_files(out.resolve(), found, counts) if out is not None else []
+    data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
     report(data, terminal_tables(found, counts), form, as_json=options.as_json)
     if written and not options.as_json:
         typer.echo("\n".join(map(str, written)))

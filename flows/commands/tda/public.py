@@ -27,12 +27,6 @@ def public(
         bool, typer.Option("--histograms", help="Keep counts by block and cell only: a replicate of das tda accuracy.")
     ] = False,
     publisher: Annotated[str, typer.Option(help="Who published the records.")] = "the U.S. Census Bureau",
-    universe: Annotated[
-        str | None,
-        typer.Option(
-            metavar="QUARTERS", help="A quarters.csv: records of moved blocks in water go back to those that it has."
-        ),
-    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -66,7 +60,6 @@ def public(
             Path(data),
             publisher=publisher,
             states=only_state or (),
-            universe=universe,
             histograms=histograms,
             progress=progress,
         )

@@ -12,9 +12,8 @@ import pandas as pd
 from tasks.pages import render
 from tasks.pages.dots import FEWEST, Series, alone, dots
 from tasks.pages.text_table import TextTable
-from tasks.pages.words import PRODUCTS, best_in_words, level_title
+from tasks.pages.words import PRODUCTS, best_in_words
 from tasks.top_down.accuracy.entities import LEVELS
-from tasks.top_down.estimate.gls.margin_tables import COVERED as WITH_MARGIN
 
 SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 ESTIMATORS = {"topdown": "topdown, as the program of 2020", "gls": "gls, from all measurements"}
@@ -92,13 +91,10 @@ def write_report(
         verdict=_verdict(target),
         board=board,
         first=ESTIMATORS[estimators[0]],
-        margins=_margins(covered, kinds),
         coverage=TextTable.filled("Coverage of margins", COVERED, covered.to_dict("records"), words=4),
         spread=spread,
         closeness=closeness_table(errors, kinds[-1], estimators[0]),
-        outliers=outlier_table(errors, kinds[-1], estimators[0]),
         target=target_table(target, columns),
-        beside_spine=_beside_spine(whole, coverage, kinds, estimators),
         replicates=replicates,
         spine_title=SPINES[kinds[-1]],
     )
@@ -114,17 +110,6 @@ def closeness_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTabl
     heads = {"count": "{of}", "level": "{place}", "counts": "{n:,.0f}"} | CLOSE
     title = f"How close counts are to the truth, {SPINES[kind]} spine"
     return TextTable.filled(title, heads, with_percentages(rows.sort_values("of", kind="stable")), words=2)
-
-
-def outlier_table(errors: pd.DataFrame, kind: str, estimator: str) -> TextTable:
-    """Return by level and true size the share of totals that are far from the true ones."""
-    chosen = errors["quantity"].isin([quantities[0] for quantities in SHOWN.values()]) & (errors["size"] != "all")
-    rows = errors[chosen & (errors["spine"] == kind) & (errors["estimator"] == estimator)]
-    rows = rows.assign(of=rows["product"].map(PRODUCTS), place=rows["level"].map(LEVELS))
-    heads = {"of": "{of}", "level": "{place}", "true size": "{size}", "counts": "{n:,.0f}"} | CLOSE
-    return TextTable.filled(
-        f"Outliers by size, {SPINES[kind]} spine, {estimator}", heads, with_percentages(rows), words=3
-    )
 
 
 def with_percentages(rows: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -166,44 +151,11 @@ def _verdict(target: pd.DataFrame) -> str:
     return f"It is missed here by: {', '.join(named)}; and met by all others."
 
 
-def _beside_spine(
-    errors: pd.DataFrame, coverage: pd.DataFrame, kinds: Sequence[str], estimators: Sequence[str]
-) -> dict[str, str] | None:
-    """Return the standard error that spine.html shows, of totals of areas off the spine, and the release's error."""
-    for level in ("mcd", "place"):
-        at = (coverage["level"] == level) & (coverage["quantity"] == "total")
-        rows = coverage[at & (coverage["estimator"] == estimators[-1])]
-        if set(rows["spine"]) != set(kinds) or len(kinds) < 2:
-            continue
-        sums = (rows["error"] * rows["n"]).groupby(rows["spine"]).sum() / rows["n"].groupby(rows["spine"]).sum()
-        ours = errors[(errors["level"] == level) & (errors["quantity"] == "total")].set_index(["spine", "estimator"])
-        ends = kinds[0], kinds[-1]
-        return {
-            "areas": level_title(level, several=True),
-            "spines": " to ".join(f"{SPINES[kind]}" for kind in ends),
-            "unbiased": " to ".join(f"{sums[kind]:.1f}" for kind in ends),
-            "released": " to ".join(f"{ours['mae'][kind, estimators[0]]:.1f}" for kind in ends),
-        }
-    return None
-
-
 def _spread(errors: pd.DataFrame, about: Mapping[str, str]) -> str:
     """Return what is known of how far the errors of other draws would be."""
     if errors["sd"].isna().all():
         return "From one seed, so one draw of the noise: differences of some per cent may be chance (--seeds 3)."
     return f"Means of {about['Seeds']} draws of the noise; a whisker is the standard deviation from draw to draw."
-
-
-def _margins(coverage: pd.DataFrame, kinds: Sequence[str]) -> TextTable:
-    """Return by count and level the share of the released counts within their margins, by spine."""
-    chosen = coverage["quantity"].isin(WITH_MARGIN) & (coverage["cut"] == 0) & (coverage["estimator"] == "gls")
-    rows = []
-    for (of, place), table in coverage[chosen].sort_values("of", kind="stable").groupby(["of", "place"], sort=False):
-        by = table.set_index("spine")
-        shares = [f"{by['coverage'][kind]:.1%} of {by['n'][kind]:,.0f}" if kind in by.index else "" for kind in kinds]
-        rows.append([str(of), str(place), *shares])
-    columns = ["count", "level", *(f"{SPINES[kind]} spine" for kind in kinds)]
-    return TextTable("Released counts within their margins", columns, rows, words=2)
 
 
 def _table(title: str, key: str, table: pd.DataFrame, columns: Sequence[tuple[str, str]]) -> TextTable:

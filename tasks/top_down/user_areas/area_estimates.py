@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,26 +65,13 @@ class AreaEstimates:
     reading: tuple[str, ...]
     within: float = WITHIN
 
-    def only(self, counts: Sequence[str]) -> AreaEstimates:
-        """Return the estimates of these counts alone. Raises Refused for one that is not known."""
-        known = [name for found in self.estimated.values() for name in found.names]
-        if unknown := [count for count in counts if count not in known]:
-            raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(known)}")
-        estimated: dict[ProductName, ProductEstimates] = {}
-        published: dict[ProductName, IntArray] = {}
-        for product, found in self.estimated.items():
-            at = [number for number, name in enumerate(found.names) if name in counts]
-            names = tuple(found.names[number] for number in at)
-            if at:
-                estimated[product] = replace(
-                    found, names=names, estimate=found.estimate[:, at], error=found.error[:, at]
-                )
-            if at and product in self.published:
-                published[product] = self.published[product][:, at]
-        return replace(self, estimated=estimated, published=published)
+    @property
+    def counts(self) -> list[str]:
+        """The counts that there are."""
+        return [name for found in self.estimated.values() for name in found.names]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row an area and count (docs/spec/files.md#areas)."""
+    def rows(self, counts: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Return a row an area and count (docs/spec/files.md#areas), of these counts, or all."""
         return [
             {
                 "area": name,
@@ -98,6 +85,7 @@ class AreaEstimates:
             for at, name in enumerate(self.names)
             for product, found in self.estimated.items()
             for k, count in enumerate(found.names)
+            if count in (counts or found.names)
         ]
 
 

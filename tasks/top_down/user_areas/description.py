@@ -5,8 +5,6 @@ from __future__ import annotations
 from tasks.lifecycle.description import Column, Description, Table
 
 AREA = Column("area", "text", "the name of the area")
-
-
 UNIT = "persons or housing units"
 
 
@@ -19,28 +17,26 @@ def _ends(unit: str, kind: str, *levels: int) -> tuple[Column, ...]:
     )
 
 
-COUNTS = Table(
-    "Counts of areas",
-    (
-        AREA,
-        Column("count", "text", "what is counted", overlap=True),
-        Column("blocks", "blocks", "with living quarters", type="integer"),
-        Column("groups_whole", "block groups", "of the spine, that the area holds in full", type="integer"),
-        Column("groups_cut", "block groups", "of the spine, that the area holds in part", type="integer"),
-        Column("published", UNIT, "the sum of the published counts; empty where there are none", type="integer"),
-        Column("estimate", UNIT, "the unbiased estimate; may be negative", type="number", role="estimate"),
-        Column("standard_error", UNIT, "of the estimate", type="number", role="standard error", of="estimate"),
-        *_ends(UNIT, "integer", 90, 95),
-    ),
-    text="areas.csv",
-    parquet="areas.parquet",
-    delimiter=",",
-    key=("area", "count"),
-    dependent=True,
-)
 DESCRIPTION = Description(
     (
-        COUNTS,
+        Table(
+            "Counts of areas",
+            (
+                AREA,
+                Column("count", "text", "what is counted", overlap=True),
+                Column("blocks", "blocks", "with living quarters", type="integer"),
+                Column("groups_whole", "block groups", "of the spine, that the area holds in full", type="integer"),
+                Column("groups_cut", "block groups", "of the spine, that the area holds in part", type="integer"),
+                Column("published", UNIT, "the sum of published counts; empty where there are none", type="integer"),
+                Column("estimate", UNIT, "the unbiased estimate; may be negative", type="number", role="estimate"),
+                Column("standard_error", UNIT, "of the estimate", type="number", role="standard error", of="estimate"),
+                *_ends(UNIT, "integer", 90, 95),
+            ),
+            text="areas.csv",
+            delimiter=",",
+            key=("area", "count"),
+            dependent=True,
+        ),
         Table(
             "Deviations of districts from their mean",
             (

@@ -1,8 +1,7 @@
-"""The files of estimates of areas: areas.csv, .parquet, .json and .html, covariances.csv; of a plan also plan.csv."""
+"""The files of estimates of areas: areas.csv, areas.html, covariances.csv; of a plan also plan.csv."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import floor, log10
@@ -10,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tasks.inputs.blocks.area_file import UNASSIGNED
 from tasks.inputs.names import name_of_state, title_of_states
@@ -23,13 +20,12 @@ from tasks.pages.text_table import TextTable
 from tasks.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
-from tasks.top_down.user_areas.description import COUNTS, DESCRIPTION
+from tasks.top_down.user_areas.description import DESCRIPTION
 from tasks.top_down.user_areas.deviations import LEVEL
 from tasks.top_down.user_areas.hearing import answer, census_verdict, deviation_chart, verdict_table
 from tasks.top_down.user_areas.intervals import Z95
 
 SHORT = ("total", "voting age")  # counts that are shown of many areas
-KINDS = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
 FEW = 12  # areas of which the page shows every count
 BOUNDS = (
     "The range is the largest deviation less the smallest. Noise alone: what the figure would be, half of the time, if "
@@ -42,21 +38,18 @@ RATIOS = (
 )
 
 
-def write_files(out: Path, areas: AreaEstimates) -> list[Path]:
-    """Write the folder OUT, whole or not at all; return its files."""
+def write_files(out: Path, areas: AreaEstimates, counts: Sequence[str] = ()) -> list[Path]:
+    """Write the folder OUT, whole or not at all, of these counts or all; return its files."""
     with new_folder(out) as folder:
-        rows = areas.rows()
+        rows = areas.rows(counts)
         (folder / "areas.csv").write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
-        schema = pa.schema([(column.name, KINDS[column.type]) for column in COUNTS.columns])
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "areas.parquet", compression="zstd")
-        (folder / "areas.json").write_text(json.dumps(as_data(areas), indent=1) + "\n")
         if areas.plan:
             plan = _plan_rows(areas)
             (folder / "plan.csv").write_text(as_csv([*plan[0]], (row.values() for row in plan)), "utf-8")
         if "persons" in areas.estimated and areas.estimated["persons"].covariances.values.ndim == 3:
             between = as_csv(("area", "other", *SHORT), _covariances(areas))
             (folder / "covariances.csv").write_text(between, "utf-8")
-        (folder / "areas.html").write_text(page(areas))
+        (folder / "areas.html").write_text(page(areas, counts))
         write_package(folder, DESCRIPTION, {"release": "Estimates of areas"}, [path.name for path in folder.iterdir()])
         names = [path.name for path in folder.iterdir()]
     return [out / name for name in sorted(names)]
@@ -92,10 +85,10 @@ def _plan_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
     return rows
 
 
-def as_data(areas: AreaEstimates) -> dict[str, Any]:
-    """Return the estimates as one JSON document."""
+def as_data(areas: AreaEstimates, counts: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the estimates of these counts, or of all, as one JSON document."""
     plan = areas.plan
-    data: dict[str, Any] = {"source": areas.source, "states": areas.states, "areas": areas.rows()}
+    data: dict[str, Any] = {"source": areas.source, "states": areas.states, "areas": areas.rows(counts)}
     if plan:
         bounds = {
             one.name: {
@@ -129,8 +122,8 @@ def _known(value: float) -> float | None:
 # -- tables for the terminal and the page ----------------------------------------------------------------------------
 
 
-def counts_table(areas: AreaEstimates, title: str) -> TextTable:
-    """Return a table with a row an area and count."""
+def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -> TextTable:
+    """Return a table with a row an area and count, of these counts or all."""
     columns = {
         "area": "{area}",
         "count": "{count}",
@@ -143,7 +136,7 @@ def counts_table(areas: AreaEstimates, title: str) -> TextTable:
         "90%": "{low_90:,} to {high_90:,}",
         "95%": "{low_95:,} to {high_95:,}",
     }
-    rows = [{**row, "shown": "" if row["published"] is None else f"{row['published']:,}"} for row in areas.rows()]
+    rows = [{**row, "shown": "" if row["published"] is None else f"{row['published']:,}"} for row in areas.rows(counts)]
     return TextTable.filled(title, columns, rows, words=2).without_empty(["published"])
 
 
@@ -207,13 +200,12 @@ def _with_error(value: float, error: float) -> str:
 
 
 def terminal_tables(areas: AreaEstimates, counts: Sequence[str]) -> list[TextTable]:
-    """Return the tables that a terminal shows: every count of a single area, of several the main ones or those "
-    "chosen."""
+    """Return the tables that a terminal shows: every count of a single area, of several the main or the chosen ones."""
     several = len(areas.names) > 1 + (areas.names[-1] == UNASSIGNED)
-    shown = areas.only(counts or SHORT) if counts or (several and "persons" in areas.estimated) else areas
-    table = counts_table(shown, f"Areas, from {areas.source}")
+    main = SHORT if several and "persons" in areas.estimated else ()
+    table = counts_table(areas, f"Areas, from {areas.source}", counts or main)
     notes = [*(f"note: {note}" for note in areas.notes), *areas.banners, *areas.reading]
-    if shown is not areas and not counts:
+    if main and not counts:
         notes.insert(0, "The counts of each area are in OUT, or by --count and --json.")
     table = replace(table, notes=notes)
     if areas.plan is None:
@@ -229,18 +221,13 @@ def _with_minus(table: TextTable) -> TextTable:
     return replace(table, rows=rows)
 
 
-def page(areas: AreaEstimates) -> str:
+def page(areas: AreaEstimates, counts: Sequence[str] = ()) -> str:
     """Return areas.html."""
-    several = len(areas.names) > FEW
-    main = [name for found in areas.estimated.values() for name in found.names if name in SHORT]
-    shown = areas.only(main) if several and main else areas
-    groups = [
-        (name, _with_minus(counts_table(shown.only([name]), name)))
-        for found in shown.estimated.values()
-        for name in found.names
-    ]
+    several, chosen = len(areas.names) > FEW, counts or areas.counts
+    main = [name for name in chosen if name in SHORT] if several else []
+    groups = [(name, _with_minus(counts_table(areas, name, [name]))) for name in main or chosen]
     if not several:
-        table = _with_minus(counts_table(areas, "All counts"))
+        table = _with_minus(counts_table(areas, "All counts", chosen))
         groups = [("", replace(table, rows=[[area, count_title(count), *row] for area, count, *row in table.rows]))]
     return render(
         "tasks.top_down.user_areas",

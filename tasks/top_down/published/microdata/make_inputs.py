@@ -23,7 +23,6 @@ from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.input.public_input import read_quarters
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, write_totals
 from tasks.top_down.published.microdata.read_microdata import (
@@ -34,7 +33,6 @@ from tasks.top_down.published.microdata.read_microdata import (
     Microdata,
     read_microdata,
 )
-from tasks.top_down.published.moved_blocks import into_universe
 from tasks.top_down.run_plan import file_name
 
 NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"
@@ -62,20 +60,17 @@ def make_inputs(
     *,
     publisher: str,
     states: Collection[int] = (),
-    universe: str | None = None,
     histograms: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Made:
     """Write inputs made of published microdata to the new folder DATA, and mark it public.
 
-    publisher: who published the microdata. states: only these, where any are named. universe: a file of declared
-    living quarters; records of a block that it lacks go back to the block in water that they were moved from.
-    histograms: write counts by block and cell in place of inputs, a replicate of `das tda accuracy`.
+    publisher: who published the microdata. states: only these, where any are named. histograms: write counts by block
+    and cell in place of inputs, a replicate of `das tda accuracy`.
 
     Raises Refused where DATA holds something, a file cannot be read or is no microdata, or its records contradict each
     other.
     """
-    blocks_there = _universe(universe) if universe else None
     with new_folder(data) as folder:
         with TemporaryDirectory(dir=folder) as scratch:  # as large as the counts are
             found = read_microdata(sources, Path(scratch), states, progress, areas=not histograms)
@@ -87,34 +82,26 @@ def make_inputs(
             made = Made(data, found.rows["persons"], found.rows["units"])
             made.states = tuple(f"{state:02d}" for state in found.states)
             write = _write_counts if histograms else _write_records
-            write(folder, found, made, blocks_there)
+            write(folder, found, made)
         source = f"declared published by {publisher}: {', '.join(map(file_name, sources))}"
         mark_inputs(folder, "das tda public", source=source)
     return made
 
 
-def _universe(path: str) -> IntArray:
-    blocks, _, findings = read_quarters(path)
-    if findings:
-        raise Refused(f"{path}: {findings[0].rule}")
-    return blocks
-
-
-def _write_counts(folder: Path, found: Microdata, made: Made, universe: IntArray | None) -> None:
+def _write_counts(folder: Path, found: Microdata, made: Made) -> None:
     """Write the counts by block and cell of every product."""
     blocks: set[int] = set()
     for product, name in COUNTS.items():
         with pq.ParquetWriter(folder / name, ENTRIES, compression="zstd") as writer:
             for state in found.states:
                 block, cell, count = found.counts(product, state)  # type: ignore[arg-type]
-                block = block if universe is None else into_universe(block, universe)
                 table = pa.table([block, cell.astype(np.int16), count.astype(np.int32)], ENTRIES)
                 writer.write_table(table)
                 blocks.update(np.unique(block).tolist() if product == "units" else ())
     made.blocks = len(blocks)
 
 
-def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArray | None) -> None:
+def _write_records(folder: Path, found: Microdata, made: Made) -> None:
     """Write records, declared living quarters and totals, and the codes of the blocks' areas, state by state."""
     totals: dict[int, int] = {}
     areas = []
@@ -124,7 +111,7 @@ def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArra
         open_declared(folder) as declare,
     ):
         for state in found.states:
-            persons, units = (_moved(found.counts(product, state), universe) for product in CELLS)
+            persons, units = (found.counts(product, state) for product in CELLS)
             blocks = np.unique(units[0])
             quarters = _quarters(blocks, persons, units)
             declare(blocks, quarters)
@@ -134,20 +121,13 @@ def _write_records(folder: Path, found: Microdata, made: Made, universe: IntArra
             totals[state] = int(persons[2].sum())
             made.blocks += len(blocks)
             if found.geography:
-                areas.append(_grf(found.areas(state), universe))
+                codes = found.areas(state)
+                block = block_columns(long_codes(codes["block"].to_numpy()))
+                areas.append(pa.table({**block, **{name: codes[name] for name in found.geography}}))
     write_totals(folder, totals)
     if areas:
         pa.csv.write_csv(pa.concat_tables(areas), folder / GRF_FILE, PIPES)
     made.notes += [NO_TYPES] * (not found.typed) + [NO_GEOGRAPHY] * (not areas)
-
-
-def _moved(entries: Entries, universe: IntArray | None) -> Entries:
-    block, cell, count = entries
-    if universe is None:
-        return entries
-    block = into_universe(block, universe)
-    order = np.argsort(block, kind="stable")
-    return block[order], cell[order], count[order]
 
 
 def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
@@ -195,10 +175,3 @@ def _spread(write: Callable[[IntArray, IntArray], None], block: IntArray, value:
         within = slice(start, end)
         write(np.repeat(long_codes(block[within]), count[within]), np.repeat(value[within], count[within]))
         start = end
-
-
-def _grf(areas: pa.Table, universe: IntArray | None) -> pa.Table:
-    """Return the rows of GRF-C: the codes of blocks and of their areas."""
-    block = areas["block"].to_numpy()
-    codes = block_columns(long_codes(block if universe is None else into_universe(block, universe)))
-    return pa.table({**codes, **{name: areas[name] for name in areas.column_names[1:]}})
