@@ -220,8 +220,7 @@ def s_dhc(
     if run is not None and budgets != "deck":
         raise Refused("give --budgets or --run, not both")
     if run is not None:
-        from tasks.s_dhc.attribute_loss import tables_of
-        from tasks.s_dhc.budgets import budgets_of_release
+        from tasks.s_dhc.budgets import budgets_of_release, tables_of
 
         tables, source = tables_of(budgets_of_release(run)), str(run)
     else:
@@ -320,8 +319,7 @@ def _by_table(losses: list[Loss], columns: list[str], unit: Scale, notes: list[s
 
 def _budgets(name: str) -> tuple[tuple[Table, ...], str]:
     from privacy.analyses.attribute_loss_deck import DECK, NMFV8_US
-    from tasks.s_dhc.attribute_loss import tables_of
-    from tasks.s_dhc.budgets import budgets_of_configuration
+    from tasks.s_dhc.budgets import budgets_of_configuration, tables_of
 
     presets = {"deck": (DECK, "the slides'"), "nmfv8": (NMFV8_US, "PHSafe's production configuration NMFv8, US")}
     return presets.get(name) or (tables_of(budgets_of_configuration(Path(name))), name)

@@ -1,31 +1,38 @@
 """Averages and posteriors of a release, from noisy counts alone: a piece of work for each query, or pair of queries.
 
-Averages are ratios of noisy counts with exact confidence sets, and of least-squares estimates with Fieller's.
+Averages are ratios of noisy counts with exact confidence sets, and of least-squares estimates with Fieller's. The
+posteriors are those that the published S-DHC has draws from (privacy/estimation/polyhedron_posterior.py).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from privacy.estimation.densities import lattice
+from privacy.estimation.polyhedron_posterior import LEVELS, RatioPosterior, part_ratio, posterior, ratio, sum_of
 from privacy.estimation.ratio_sets import NoisyRatio, normal_interval
+from privacy.noise.laws import Law
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.estimates import QUANTILES, Found, estimate_all, write_estimates
-from tasks.s_dhc.posterior import Columns, count_posteriors, ratio_posteriors
 from tasks.s_dhc.released_rows import keys_table, places_of, write_table
 from tasks.s_dhc.run import Plan, answers_of, plan_of
 from tasks.s_dhc.tables import AVERAGES, WITH_SUMS, Average, Counts
 
+Columns = dict[str, list[Any]]
+COUNTS = ("COUNT_NOISY", "PRED", "PRED_LO", "PRED_HI")
+RATIOS = ("RATIO_PRED", "RATIO_PRED_LO", "RATIO_PRED_HI", "PRED_NUM", "PRED_DENOM")
+DIGITS = 4  # of a ratio
 ALPHAS = {"": Fraction(1, 20), "90": Fraction(1, 10)}
 
 
@@ -152,3 +159,48 @@ def _estimates(plan: Plan, average: Average, queries: Sequence[TableQuery], foun
         for name, value in zip(columns, ratios, strict=True):
             columns[name].append(value)
     return columns
+
+
+def count_posteriors(cells: Mapping[str, tuple[int, ...]], law: Law, counts: Counts) -> Columns:
+    """Return the columns of a table's rows, regions x codes x cells; a cell that is a sum has the sum's posterior."""
+    rows = []
+    for of_cells in counts[0].reshape(-1, counts[0].shape[2]).tolist():
+        each = [posterior(count, lattice(law)) for count in of_cells]
+        for places in cells.values():
+            total = sum_of([each[place] for place in places])
+            noisy, mean = sum(of_cells[place] for place in places), sum(round(each[place].mean) for place in places)
+            rows.append((noisy, mean, *map(total.quantile, LEVELS)))
+    return dict(zip(COUNTS, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def ratio_posteriors(plan: Plan, average: Average, queries: Sequence[TableQuery], counts: Counts) -> Columns:
+    """Return the columns of an average's rows, regions x codes x cells."""
+    rows = [
+        (
+            *(round(value, DIGITS) for value in (found.mean, found.low, found.high)),
+            round(found.numerator),
+            round(found.denominator),
+        )
+        for found in _ratios(plan, average, queries, counts)
+    ]
+    return dict(zip(RATIOS, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def _ratios(plan: Plan, average: Average, queries: Sequence[TableQuery], counts: Counts) -> Iterator[RatioPosterior]:
+    """Yield the posteriors: by age the cells of one household jointly, by tenure each row by itself."""
+    laws = [plan.law(each) for each in queries]
+    most = queries[0].query.tau or 0
+    least = min(average.least_of_model, most)
+    if average.of_all:
+        for code, n, d in average.rows(counts):
+            _, above, below = average.cells[code]
+            noises = lattice(laws[0], len(above)), lattice(laws[1], len(below))
+            yield ratio(posterior(n, noises[0]), posterior(d, noises[1], 1), least, most)
+        return
+    noises = lattice(laws[0]), lattice(laws[1])
+    for cells, (d,) in zip(counts[0].reshape(-1, 2).tolist(), counts[1].reshape(-1, 1).tolist(), strict=True):
+        minors, adults = (posterior(count, noises[0]) for count in cells)
+        units = posterior(d, noises[1], 1)
+        yield ratio(sum_of([minors, adults]), units, least, most)
+        yield part_ratio(minors, adults, units, least, most)
+        yield part_ratio(adults, minors, units, least, most)

@@ -1,23 +1,29 @@
-"""The budgets of an S-DHC configuration, or of a release: what tuning and attribute losses start from."""
+"""The budgets of an S-DHC configuration, or of a release by its manifest: where tuning and attribute losses start."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from privacy.accounting.composition import read_spend
-from privacy.noise.laws import Definition
+from privacy.analyses import attribute_loss_s_dhc as attribute_loss
+from privacy.noise.exact import parse_exact
+from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, Stability
 from tasks.inputs.files import read_text
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest, require_release
 from tasks.s_dhc.configuration import read_configuration
-from tasks.s_dhc.stated_queries import queries_of
+from tasks.s_dhc.tables import TABLES
 
 TITLE = "Supplemental DHC by PHSafe"  # `release` in manifests
 FILES = ("config.json", "manifest.json")
+PUBLISHED = tuple(f"PH{number}" for number in range(1, 9))  # PH5_num and PH8_num are made of PH4 and PH7
 
 
 @dataclass(frozen=True)
@@ -63,18 +69,55 @@ def budgets_of_release(release: Path) -> Budgets:
     manifest = read_manifest(release)
     try:
         definition = read_spend(manifest["spent"]).definition
-        queries, stability = queries_of(manifest), _stability(manifest["stability"])
+        queries, stability = queries_of(manifest), {each: each for each in get_args(Stability)}[manifest["stability"]]
     except (KeyError, TypeError, ValueError):
         raise Refused(f"{release} is not a release of the Supplemental DHC with noise") from None
     return Budgets(str(release), definition, stability, tuple(queries.values()))
 
 
-def _stability(text: Any) -> Stability:
-    if text not in ("program", "unit"):
-        raise ValueError(text)
-    return "unit" if text == "unit" else "program"
-
-
 def _file(path: Path) -> Path:
     """Return the file in a folder that has budgets, or the file itself."""
     return next((path / name for name in FILES if (path / name).is_file()), path)
+
+
+def law_of(facts: Mapping[str, Any]) -> Law:
+    """Return the law that a manifest states of a query. Raises ValueError for one that nobody could draw."""
+    gaussian = facts["law"] == DiscreteGaussian.name
+    parameter = parse_exact(facts[DiscreteGaussian.parameter_name if gaussian else TwoSidedGeometric.parameter_name])
+    law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
+    check_law(law)
+    return law
+
+
+def queries_of(manifest: Mapping[str, Any]) -> dict[str, Query]:
+    """Return the queries that a manifest states, by name; a table has the tau that is stated of its truncation."""
+    found = {}
+    for name, facts in manifest["queries"].items():
+        table = TABLES[name.partition("/")[0]]
+        tau = int(manifest["truncation"][table.name]) if table.counts == "persons" else None
+        found[name] = Query(f"sdhc/{name}", tau, parse_exact(facts["budget"]))
+    return found
+
+
+def tables_of(budgets: Budgets) -> tuple[attribute_loss.Table, ...]:
+    """Return the bounded rho of each table: twice the budgets of its person counts, and once those of its unit counts.
+
+    A unit count's stability of 2 covers the old and the new row of a unit already, so its budget is not doubled. Of
+    noise by another stability the budgets are those with which the program's stability gives the same noise. Raises
+    Refused under pure DP.
+    """
+    if budgets.definition != "zcdp":
+        raise Refused(
+            f"{budgets.source}: attribute loss of the S-DHC is defined for privacy_defn zcdp, not {budgets.definition}"
+        )
+    join, unit = dict.fromkeys(PUBLISHED, Fraction(0)), dict.fromkeys(PUBLISHED, Fraction(0))
+    tau: dict[str, int | None] = dict.fromkeys(PUBLISHED)
+    for query in budgets.queries:
+        name = query.name.split("/")[1].partition("_")[0]
+        same_noise = query.budget * query.scale("zcdp", "program") / query.scale("zcdp", budgets.stability)
+        if query.tau is None:
+            unit[name] += same_noise
+        else:
+            join[name] += 2 * same_noise
+            tau[name] = query.tau
+    return tuple(attribute_loss.Table(name, join[name], unit[name], tau[name]) for name in PUBLISHED)

@@ -13,8 +13,8 @@ from privacy.noise.margins import margin_of_error
 from privacy.s_dhc.stability import spend
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
+from tasks.s_dhc.budgets import law_of, queries_of
 from tasks.s_dhc.released_rows import variance_of
-from tasks.s_dhc.stated_queries import law_of, queries_of
 from tasks.s_dhc.tables import AVERAGES, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
 
 ROUNDING = 1e-12  # of a variance

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -130,32 +131,25 @@ def read_configuration(path: Path) -> Configuration:
         raise Refused(f"{path} is not JSON as expected: the document is not an object")
     if faults := list(_faults(raw)):
         raise Refused(f"{path}: {'; '.join(faults)}")
-    persons = {table.name: int(raw["tau"][table.name]) for table in OF_PERSONS}
     return Configuration(
         definition=raw["privacy_defn"],
         stability=raw.get("stability", "program"),
         household_rules=raw.get("household_rules", "error"),
         states=tuple(sorted(raw["state_filter"])),
         budgets={
-            table.name: {key: _budget(raw["privacy_budget"][table.name][key]) for key in table.keys}
+            table.name: {
+                key: None if (budget := raw["privacy_budget"][table.name][key]) == inf else budget for key in table.keys
+            }
             for table in MEASURED
         },
-        tau=persons,
+        tau={table.name: int(raw["tau"][table.name]) for table in OF_PERSONS},
     )
 
 
-class _Infinite:
-    """The number Infinity of JSON."""
-
-
-def _constant(text: str) -> Any:
+def _constant(text: str) -> float:
     if text == "Infinity":
-        return _Infinite()
+        return inf
     raise ValueError(f"{text} is no budget")
-
-
-def _budget(value: Any) -> Budget:
-    return None if isinstance(value, _Infinite) else value
 
 
 def _faults(raw: Mapping[str, Any]) -> Iterator[str]:
@@ -200,7 +194,7 @@ def _fault_of_tau(value: Any) -> str | None:
 
 
 def _fault_of_budget(value: Any) -> str | None:
-    number = isinstance(value, _Infinite) or (isinstance(value, Fraction) and value >= 0)
+    number = value == inf or (isinstance(value, Fraction) and value >= 0)
     return None if number else f"must be a number from 0, not {value!s:.40}"
 
 

@@ -172,7 +172,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
 def _laws(published: PublishedTable, queries: Mapping[str, Any]) -> tuple[Noise, ...]:
     """Return the laws of a published table's counts by the margins of its rows; none where two laws share one."""
     from privacy.noise.margins import margin_of_error
-    from tasks.s_dhc.stated_queries import law_of
+    from tasks.s_dhc.budgets import law_of
 
     laws: dict[int, Noise] = {}
     for level in LEVELS:

@@ -3,18 +3,27 @@
 Blocks are on a line in the order of their codes, cut into counties, tracts and block groups; places and AIANNH areas
 are stretches of the line that follow no other boundary, so that places cross tracts and counties; county subdivisions
 and school districts are stretches of a county.
+
+The tallies of 2020 by state are in tallies.txt. Populations and counties are each state's own, and national totals are
+exact. The numbers of tracts by state are right to within a few; other numbers follow from tracts and counties (blocks:
+60 a tract and 1,000 a county, which gives 25,000 for Rhode Island and 670,000 for Texas). Codes of AIANNH areas are in
+the ranges of the Bureau's list, some of them in several states.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.inputs.grf_c import NO_AREA, NO_PLACE
 from tasks.synth.blocks import Blocks, digits
-from tasks.synth.proportions import apportion, number_within
-from tasks.synth.tallies import Tally
+from tasks.synth.draws import apportion, number_within
 
+PUERTO_RICO = "72"
 # Standard deviations of the logarithms of sizes.
 COUNTY_SKEW, GROUPS_SKEW, BLOCKS_SKEW, PLACE_SKEW = 1.4, 0.22, 0.4, 1.2  # in tracts, block groups, blocks, blocks
 TRACT_SKEW, BLOCK_SKEW = 0.4, 1.1  # in persons
@@ -25,6 +34,34 @@ WIDE_AREA_STATES = ("02", "40")  # Alaska's villages and Oklahoma's areas leave 
 INCORPORATED_SHARE = 0.6  # of the places: those with a government (functional status A, others S)
 # States whose county subdivisions have governments.
 TOWNSHIP_STATES = ("09", "23", "25", "26", "27", "33", "34", "36", "42", "44", "50", "55")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The number of each kind of geounit in a state, its persons, and the codes of its AIANNH areas."""
+
+    state: str
+    persons: int
+    counties: int
+    tracts: int
+    block_groups: int
+    blocks: int
+    places: int
+    subdivisions: int
+    districts: int
+    areas: tuple[str, ...]
+
+
+@cache
+def tallies() -> dict[str, Tally]:
+    """Return all 51 states in the order of their codes, then Puerto Rico."""
+    header, *lines = (Path(__file__).parent / "tallies.txt").read_text("utf-8").splitlines()
+    names, tally = header.split("|"), {}
+    for line in lines:
+        state, *counts, areas = line.split("|")
+        named = dict(zip(names[1:-1], map(int, counts), strict=True))
+        tally[state] = Tally(state, areas=tuple(areas.split()), **named)
+    return tally
 
 
 def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:

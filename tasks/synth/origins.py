@@ -16,8 +16,8 @@ import pandas as pd
 
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
+from tasks.synth.draws import shares
 from tasks.synth.population.codes import Origins, make_origins
-from tasks.synth.proportions import shares
 
 US_POPULATION = 331_449_281  # 2020
 HISPANIC_SHARE = 0.187  # used where no published counts are

@@ -15,8 +15,8 @@ from typing import Any
 
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
+from tasks.synth.nation import PUERTO_RICO
 from tasks.synth.origins import PARAMETER_FILES
-from tasks.synth.tallies import PUERTO_RICO
 
 PRODUCTION = Path(__file__).parent / "production"
 HOUSEHOLDS_CONFIG, SDHC_CONFIG = "config-ddhcb.json", "config-sdhc.json"

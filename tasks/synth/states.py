@@ -14,17 +14,15 @@ import numpy as np
 
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks
-from tasks.synth.nation import state_blocks
+from tasks.synth.draws import Purpose, apportion
+from tasks.synth.nation import PUERTO_RICO, state_blocks, tallies
+from tasks.synth.population import populate
 from tasks.synth.population.codes import Origins
-from tasks.synth.population.compiled_draws import Purpose
 from tasks.synth.population.households import MINORS, UNDER_18, StateLaw
 from tasks.synth.population.model import IntArray, Tracts
-from tasks.synth.population.populate import populate
 from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters, repair_quarters
 from tasks.synth.population.sizes import fit_law
-from tasks.synth.proportions import apportion
 from tasks.synth.published import read_published
-from tasks.synth.tallies import PUERTO_RICO, tallies
 from tasks.synth.writers.columns import Stretch
 
 FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # numbers that a state has, by its persons of 2020

@@ -16,12 +16,12 @@ from tasks.inputs.names import NAMES, Names, write_names
 from tasks.inputs.points import Points, points_in, write_points
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.synth.blocks import read_blocks
+from tasks.synth.nation import PUERTO_RICO
 from tasks.synth.origins import match, published_counts, read_origins
 from tasks.synth.params import read_config, write_params
 from tasks.synth.population.codes import Origins
 from tasks.synth.report import Counts
 from tasks.synth.states import State, nation_states, table_states
-from tasks.synth.tallies import PUERTO_RICO
 from tasks.synth.write import Format, check_room, write_data
 from tasks.synth.writers.systems import SYSTEMS
 
@@ -142,7 +142,7 @@ def synthesize_nation(
     persons: int | None = None,
     states: Sequence[str] = (),
 ) -> Made:
-    """Return a made-up nation with the tallies of 2020 (tasks.synth.tallies), with one state at a time in memory.
+    """Return a made-up nation with the tallies of 2020 (tasks.synth.nation), with one state at a time in memory.
 
     params: its code list and configuration; None: those of the bundled example.
     persons: of the whole nation and Puerto Rico, the geography being the same; None: as many as in 2020.

@@ -11,8 +11,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
-from tasks.synth.population.compiled_members import SECOND, swap_ages
+from spine.compiled import compiled
+from tasks.synth.draws import Draws, FloatArray, Laws, Purpose, make_laws, shares
 from tasks.synth.population.model import (
     ADULT_AGE,
     ALONE,
@@ -21,9 +21,10 @@ from tasks.synth.population.model import (
     OWN_CHILDREN,
     SAME_SEX_PARTNER,
     SAME_SEX_SPOUSE,
+    SECOND,
     Households,
+    IntArray,
 )
-from tasks.synth.proportions import Laws, make_laws, shares
 
 OLDEST = 115
 AGES = OLDEST + 1
@@ -83,8 +84,43 @@ def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArr
     movable = (role != 20) & (role < 37)
     start = np.searchsorted(homes.tract, np.arange(int(homes.tract.max(initial=-1)) + 2))
     draw = draws.uniform(Purpose.AGE_SWAP, homes.tract)
-    swap_ages(start, homes.tract, homes.head_of, child, homes.minor, movable, draw, PARENT_GAP, TRIES, age)
+    _swap_ages(start, homes.tract, homes.head_of, child, homes.minor, movable, draw, PARENT_GAP, TRIES, age)
     return age
+
+
+@compiled
+def _swap_ages(
+    tract_start: IntArray,
+    tract: IntArray,
+    head: IntArray,
+    is_child: NDArray[np.bool_],
+    minor: NDArray[np.bool_],
+    movable: NDArray[np.bool_],
+    draws: FloatArray,
+    gap: int,
+    tries: int,
+    age: NDArray[np.uint8],
+) -> None:
+    """Swap ages within a tract until householders are `gap` years older than own children, or after `tries`.
+
+    tract_start: first row of each tract's persons, and the end. head: the row of each person's householder. movable:
+    whose age may be given to another; minors swap with minors, adults with adults.
+    """
+    for row in range(len(age)):
+        if not is_child[row] or int(age[head[row]]) - int(age[row]) >= gap:
+            continue
+        start, end = tract_start[tract[row]], tract_start[tract[row] + 1]
+        other, step = start + int(draws[row] * (end - start)), 1 + int(draws[row] * 7919) % 97
+        for _ in range(tries * 8):
+            other += step
+            if other >= end:
+                other = start + (other - end) % (end - start)
+            if not movable[other] or minor[other] != minor[row]:
+                continue
+            fits = int(age[head[row]]) - int(age[other]) >= gap
+            if fits and (not is_child[other] or int(age[head[other]]) - int(age[row]) >= gap):
+                age[row], age[other] = age[other], age[row]
+                break
 
 
 def _typical(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint16]:

@@ -13,9 +13,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
+from tasks.synth.draws import Draws, FloatArray, Laws, Purpose, fraction, make_laws, shares
 from tasks.synth.population.model import RELATIVES, Codes, Households, IntArray
-from tasks.synth.proportions import Laws, fraction, make_laws, shares
 
 # White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and Pacific Islander, Some Other Race
 MAJOR_RACES = 6

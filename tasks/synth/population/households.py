@@ -1,4 +1,4 @@
-"""Units of a state's tracts with their sizes, and the part that each person has in a household.
+"""Units of a state's tracts with their sizes and tenure, and the part that each person has in a household.
 
 Shares are fitted to published summary figures of 2020 and of the American Community Survey 2017-2021: married couples
 46.2% of households, cohabiting ones 6.9%, one-person households 27.6%; of persons in households, householders 39.2%,
@@ -12,22 +12,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.synth.population.compiled_draws import Draws, Purpose
-from tasks.synth.population.compiled_members import FURTHER, HEAD, place_members
+from spine.compiled import compiled
+from tasks.synth.draws import Draws, FloatArray, Purpose, make_laws, number_within
 from tasks.synth.population.model import (
+    ALONE,
     COHABITING,
+    FURTHER,
+    HEAD,
     HOUSEHOLDER,
     INSTITUTIONAL,
+    MARRIED,
     NEITHER,
+    NO_RENT,
     NONINSTITUTIONAL,
+    OWNED,
+    OWNED_WITH_MORTGAGE,
     PARTNER,
+    RENTED,
+    SECOND,
     SPOUSE,
     Households,
     IntArray,
     Tracts,
 )
 from tasks.synth.population.sizes import SizeLaw, draw_sizes
-from tasks.synth.proportions import make_laws, number_within
 
 # Married and cohabiting households by size, 6 for all larger; own.
 TYPES = np.array([[0, 0], [0, 0], [0.60, 0.105], [0.60, 0.11], [0.72, 0.075], [0.72, 0.07], [0.66, 0.07]])
@@ -45,6 +53,10 @@ ADULT_ROLES = {role: 0.55 * share for role, share in OWN_CHILD.items()} | {
 }  # fmt: skip
 ROOMMATE_ROLES = {34: 0.7, 36: 0.3}
 ROOMMATES = 0.14  # of the households without a couple and without minors: all further members are no relatives
+WITH_MINORS, FEWER, LARGE = 0.36, 0.03, 5  # own: part of households where minors are likely; how likely elsewhere
+OWNERS = np.array([0, 0.80, 0.45, 0.45, 0.53])  # by type of household, own; 63.1% of all in 2020
+MORTGAGE_AGES, MORTGAGES = (35, 75), (0.90, 0.25)  # of owners, falling with the householder's age; own
+WITHOUT_RENT = 0.04  # of those who do not own; own
 ROLES = np.array(sorted({*MINOR_ROLES, *ADULT_ROLES}))
 ROLE_LAWS = make_laws(
     *(np.array([law.get(role, 0.0) for role in ROLES]) for law in (MINOR_ROLES, ADULT_ROLES, ROOMMATE_ROLES))
@@ -71,7 +83,7 @@ def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
     part = np.full(len(unit), FURTHER, np.uint8)
     ends = tracts.occupied.cumsum()
     order = draws.uniform(Purpose.ORDER, unit_tract)
-    place_members(
+    _place_members(
         np.column_stack([ends - tracts.occupied, ends]),
         minors,
         first[lived_in],
@@ -91,6 +103,84 @@ def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
     own = np.arange(len(unit))
     head_of = np.where(kind_of == 0, heads[unit], own)
     return Households(block, kind, size, first, heads, types, unit_tract, unit, tract, head_of, part, minor)
+
+
+@compiled
+def _own_weight(weight: float, size: int, draw: float) -> float:
+    """Return the weight of a place for a minor: some households have many, most have few, and large ones more."""
+    likely = 1.0 if (draw * size) % 1.0 < WITH_MINORS else FEWER
+    return weight * likely * (size if size < LARGE else LARGE)
+
+
+@compiled
+def _place_members(
+    ends: IntArray,
+    minors: IntArray,
+    first: IntArray,
+    size: IntArray,
+    type_draws: FloatArray,
+    order_draws: FloatArray,
+    member_draws: FloatArray,
+    types: FloatArray,
+    weights: FloatArray,
+    type_of: NDArray[np.uint8],
+    head: IntArray,
+    part: NDArray[np.uint8],
+    minor: NDArray[np.bool_],
+) -> None:
+    """Give every household a type, a householder and, if a couple, the second; place each block's minors exactly.
+
+    ends: (b, 2), rows of each block's occupied housing units among `first`, `size` and other arrays of units. minors:
+    (b,). types: (s, 2), shares of married and cohabiting by size, the last for all larger. weights: of a free place of
+    each type for a minor. A couple needs two adults: where a block has too few, the largest are couples no longer; and
+    a minor is householder only where even householders are too few.
+    """
+    for block in range(len(ends)):
+        start, end = ends[block, 0], ends[block, 1]
+        persons, couples = 0, 0
+        for unit in range(start, end):
+            persons += size[unit]
+            shares = types[min(size[unit], len(types) - 1)]
+            if size[unit] == 1:
+                type_of[unit] = ALONE
+            elif type_draws[unit] < shares[0] + shares[1]:
+                type_of[unit] = MARRIED if type_draws[unit] < shares[0] else COHABITING
+                couples += 1
+            else:
+                type_of[unit] = NEITHER
+        adults = persons - minors[block]
+        while couples > 0 and adults < end - start + couples:
+            largest, at = 0, start
+            for unit in range(start, end):
+                if (type_of[unit] == MARRIED or type_of[unit] == COHABITING) and size[unit] > largest:
+                    largest, at = size[unit], unit
+            type_of[at] = NEITHER
+            couples -= 1
+        young = max(0, end - start - adults)  # householders
+        left, free, weight = minors[block] - young, persons - (end - start) - couples, 0.0
+        for unit in range(start, end):
+            couple = type_of[unit] == MARRIED or type_of[unit] == COHABITING
+            weight += _own_weight(weights[type_of[unit]], size[unit], order_draws[unit]) * (size[unit] - 1 - couple)
+        for unit in range(start, end):
+            couple = type_of[unit] == MARRIED or type_of[unit] == COHABITING
+            turn = int(order_draws[unit] * size[unit])
+            head[unit] = first[unit] + turn
+            for place in range(size[unit]):
+                row = first[unit] + (turn + place) % size[unit]
+                if place == 0:
+                    part[row] = HEAD
+                    minor[row] = young > 0
+                    young -= minor[row]
+                elif place == 1 and couple:
+                    part[row] = SECOND
+                else:
+                    part[row] = FURTHER
+                    own = _own_weight(weights[type_of[unit]], size[unit], order_draws[unit])
+                    if left > 0 and (left >= free or member_draws[row] * weight < left * own):
+                        minor[row] = True
+                        left -= 1
+                    free -= 1
+                    weight -= own
 
 
 def _units(tracts: Tracts, law: SizeLaw, draws: Draws) -> tuple[IntArray, NDArray[np.uint8], IntArray]:
@@ -156,3 +246,13 @@ def choose_roles(homes: Households, draws: Draws) -> NDArray[np.uint8]:
     role = np.where(homes.part == FURTHER, role, np.where(homes.part == HEAD, HOUSEHOLDER, second))
     in_group = np.where(kind < 5, INSTITUTIONAL, NONINSTITUTIONAL)
     return np.where(kind > 0, in_group, role).astype(np.uint8)
+
+
+def draw_tenures(homes: Households, age: NDArray[np.uint8], draws: Draws) -> NDArray[np.uint8]:
+    """Return TEN of each unit, 0 where there is no household."""
+    draw = draws.uniform(Purpose.TENURE, homes.unit_tract)
+    owners = OWNERS[homes.type]
+    mortgages = np.interp(age[homes.head], MORTGAGE_AGES, MORTGAGES) if len(age) else owners
+    owned = np.where(draw < owners * mortgages, OWNED_WITH_MORTGAGE, OWNED)
+    rented = np.where(draw < owners + (1 - owners) * WITHOUT_RENT, NO_RENT, RENTED)
+    return np.where(homes.head < 0, 0, np.where(draw < owners, owned, rented)).astype(np.uint8)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 # Household types.
 NONE, MARRIED, COHABITING, NEITHER, ALONE = range(5)
+HEAD, SECOND, FURTHER = range(3)  # a person's part: householder, the spouse or partner, anybody else
 # RELSHIP of the 2020 census.
 HOUSEHOLDER, SPOUSE, PARTNER, SAME_SEX_SPOUSE, SAME_SEX_PARTNER = 20, 21, 22, 23, 24
 OWN_CHILDREN = (25, 26, 27)

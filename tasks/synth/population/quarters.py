@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tasks.synth.draws import apportion
 from tasks.synth.population.model import IntArray
 from tasks.synth.population.sizes import MEAN, MOST_MEAN
-from tasks.synth.proportions import apportion
 
 TYPES = 8  # of living quarters: housing units, and seven major types of group quarters
 PERSONS = 1_240_000  # that the numbers of group quarters below are for, with 2.5% of them there

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.compiled import compiled
+from tasks.synth.draws import Draws, FloatArray, Purpose, fraction
 from tasks.synth.population.codes import SETS, Origins
-from tasks.synth.population.compiled_draws import Draws, FloatArray, Purpose
 from tasks.synth.population.model import Households, IntArray, Tracts
-from tasks.synth.proportions import fraction
 
 SCATTERED = 0.30  # share of persons whose origin has nothing to do with where they live
 ONE_HOME = 0.25  # share that lives near the one home of their group; the others near one of its settlements

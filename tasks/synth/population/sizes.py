@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spine.compiled import compiled
+from tasks.synth.draws import FloatArray, shares
 from tasks.synth.population.model import IntArray
-from tasks.synth.proportions import FloatArray, shares
 
 LARGEST = 60
 MOST_MEAN = 15  # persons in a household of a block, at most

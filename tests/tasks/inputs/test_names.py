@@ -19,7 +19,7 @@ from tasks.inputs.points import POINTS, points_in
 from tasks.inputs.region_files import DIGITS, GAZETTEERS
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
-from tasks.synth.tallies import tallies
+from tasks.synth.nation import tallies
 
 
 def test_the_counties_are_those_of_2020():

@@ -18,7 +18,7 @@ from tasks.detailed_dhcb.household import HOUSEHOLD
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.errors import Refused
 from tasks.s_dhc.records import KINDS
-from tasks.synth.population.compiled_draws import Draws, Purpose, philox
+from tasks.synth.draws import Draws, Purpose, philox
 from tasks.synth.population.quarters import repair_quarters
 from tasks.synth.population.sizes import LARGEST, base_law, draw_sizes, fit_law, mix
 from tasks.synth.report import FIGURES

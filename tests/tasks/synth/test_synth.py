@@ -20,7 +20,7 @@ from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.synth import states, write
 from tasks.synth.blocks import read_blocks
-from tasks.synth.proportions import apportion
+from tasks.synth.draws import apportion
 from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example
 
 RACES = [f"QRACE{j}" for j in range(1, 9)]
