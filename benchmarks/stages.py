@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 from measure import arguments, machine
 
 from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.noise.randomness import Keystream
 from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.person import PERSON

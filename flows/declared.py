@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.execution.cluster import fit
-from flows.execution.declared_settings import DeclaredSettings
 from flows.execution.runner import Runner
+from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.states import EVERYWHERE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.declared.explain import memory

@@ -11,9 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from tasks.detailed_dhca.estimate_tables import make_estimators
 from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups

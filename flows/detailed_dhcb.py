@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
+from flows.execution.safetab_settings import DetailedDhcbSettings
 from tasks.detailed_dhcb.estimates import estimate, has_both
 from tasks.detailed_dhcb.measure import measure
 from tasks.detailed_dhcb.published import KINDS

@@ -10,12 +10,10 @@ from typing import Any
 from prefect import flow
 
 from flows.execution.bottom_up_settings import BottomUpSettings
-from flows.execution.declared_settings import DeclaredSettings
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.run import carry_out, flow_options
 from flows.execution.s_dhc_settings import SDhcSettings
-from flows.execution.top_down_settings import TopDownSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
+from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 
 
 @flow(name=DetailedDhcaSettings.SYSTEM, **flow_options(4))

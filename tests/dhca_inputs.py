@@ -14,10 +14,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.runner import InProcess, Stage
+from flows.execution.runner import InProcess, Stage, release_truth
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.systems import all_data_files
-from flows.execution.truth import release_truth
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.findings import Finding, load_findings

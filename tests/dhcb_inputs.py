@@ -12,9 +12,8 @@ from typing import Any
 from dhca_inputs import BLOCK, BLOCKS, HERE, RACES, REGION_TYPES, Inputs, mark_synthetic, write_rows
 from dhca_naive import PR, US, iterations, regions, states, tabulated
 
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
-from flows.execution.runner import InProcess, Stage
-from flows.execution.truth import release_truth
+from flows.execution.runner import InProcess, Stage, release_truth
+from flows.execution.safetab_settings import DetailedDhcbSettings
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.inputs.findings import Finding, load_findings

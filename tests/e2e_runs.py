@@ -25,8 +25,8 @@ import dask
 import pytest
 from dhca_inputs import BUDGETS, HERE, mark_synthetic
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.runner import InProcess
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings
 from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.ledger import Account, Ledger

@@ -11,7 +11,7 @@ import typer
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
 from flows.commands.safetab import measured
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err
 from tasks.lifecycle.new_folder import check_empty

@@ -18,7 +18,7 @@ S = TypeVar("S", bound="RunSettings")
 
 def release_all(truths: Sequence[S], options: ExactOptions, *, curator: bool) -> list[Path | None]:
     """Release the exact tables of each run into the same empty OUT; return where they are, None for one skipped."""
-    from flows.execution.truth import release_truth
+    from flows.execution.runner import release_truth
 
     check_empty(Path(truths[0].out))
     places = []

@@ -103,7 +103,7 @@ class WorkOptions(StateOptions):
     def leaving_nothing(self, run: RunDirectory, title: str) -> Iterator[Workers]:
         """Do what `working` does, and remove the run directory; show the findings where the input is refused."""
         from flows.commands.findings import show_findings_of
-        from tasks.lifecycle.truth import end_truth
+        from tasks.lifecycle.commit import end_truth
 
         end = partial(end_truth, run)
         try:

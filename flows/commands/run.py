@@ -9,7 +9,7 @@ import typer
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import RunOptions
 from flows.commands.safetab import flow_command
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 
 STAGES = ("tasks.population_groups.count", "tasks.detailed_dhca.release")
 SPINE = ("tasks.spine.first_pass", "tasks.spine.plots")

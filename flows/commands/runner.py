@@ -102,9 +102,9 @@ class FlowCommand:
 
     def _outcome(self, settings: RunSettings, *, as_json: bool) -> Outcome:
         """Run one run, and keep its failure; of a run that is released all the same, it is only a warning."""
-        from flows.execution.last_word import released_place
         from flows.execution.progress import bars
         from flows.execution.run import start_workers
+        from flows.execution.standing import released_place
 
         try:
             with bars(f"Run {settings.run_id}"):
@@ -241,7 +241,7 @@ def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
 
 def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: bool) -> Outcome | None:
     """Return the outcome of a run that must not begin, for one before it was refused or stopped before its charge."""
-    from flows.execution.last_word import charge_of, is_reserved
+    from flows.execution.standing import charge_of, is_reserved
     from tasks.lifecycle.commit import end_run
     from tasks.lifecycle.run_directory import locked
 
@@ -259,7 +259,7 @@ def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: b
 
 
 def _go_on(settings: RunSettings) -> str:
-    from flows.execution.last_word import charge_of, is_there
+    from flows.execution.standing import charge_of, is_there
 
     kept = "nothing is lost; " if is_there(settings) else ""
     return f"{charge_of(settings)}; {kept}continue with: {settings.resume}"

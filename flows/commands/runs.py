@@ -139,12 +139,11 @@ def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     from flows.execution.settings import load_settings
     from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
     from tasks.lifecycle.authorization import is_truth, may_draw
-    from tasks.lifecycle.commit import destroy_run, is_released
+    from tasks.lifecycle.commit import destroy_run, end_truth, is_released
     from tasks.lifecycle.errors import Failed
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.staging import own_folders, staging
-    from tasks.lifecycle.truth import end_truth
 
     if not run.path.is_dir():
         raise Refused(f"run {run.id} has no confidential directory in {home / 'runs'}")

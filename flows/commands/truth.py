@@ -7,7 +7,7 @@ from typing import Annotated
 from flows.commands.fields import Chosen, Settings, option_of, with_options
 from flows.commands.options import Curator, ExactOptions
 from flows.commands.safetab import release_truths
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 
 
 @with_options

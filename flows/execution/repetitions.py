@@ -9,10 +9,8 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.runner import GATE, InProcess, is_marked
-from flows.execution.safetab_settings import SafeTabSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.execution.settings import RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial

@@ -27,11 +27,11 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.execution import artifacts, states
 from flows.execution.approval import await_approval
 from flows.execution.cluster import dashboard_of, open_cluster, workers_of
-from flows.execution.last_word import released_place, remember_charge
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage, Stopped
 from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.standing import released_place, remember_charge
 from flows.reports.terminal import stay_interruptible
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName

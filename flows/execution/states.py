@@ -21,10 +21,10 @@ from prefect.exceptions import MissingContextError
 from prefect.futures import PrefectFuture
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows.execution.last_word import charge_of
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import is_temporary
 from flows.execution.settings import RunSettings, settings_of
+from flows.execution.standing import charge_of
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Failed as RunFailed
 from tasks.lifecycle.errors import Refused

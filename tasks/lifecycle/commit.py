@@ -10,15 +10,16 @@ folder and is moved from there.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-from tasks.lifecycle.authorization import SECRET, is_truth, may_draw
+from tasks.lifecycle.authorization import SECRET, TRUTH, is_truth, may_draw
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.files import fsync, fsync_tree, fsync_up
+from tasks.lifecycle.files import atomic_path, fsync, fsync_tree, fsync_up
 from tasks.lifecycle.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -196,3 +197,20 @@ def finish_released(
     if configuration() != made_with:
         raise Refused(f"run {run.id} was released with another configuration; a new run spends budget again")
     return out / folder if there else commit(run, out, folder, charging, charged=True)
+
+
+def mark_truth(run: RunDirectory, out: Path, folder: str) -> None:
+    """Mark a run's directory as a truth's, with where it will release. Raises Refused where the run may draw noise."""
+    if may_draw(run):
+        raise Refused(f"{run.id} is a run that may draw noise: give das truth another run id")
+    with atomic_path(run / TRUTH) as temporary:
+        temporary.write_text(json.dumps({"out": str(out), "region": folder}))
+
+
+def end_truth(run: RunDirectory) -> None:
+    """Remove a truth's confidential directory and what it staged in OUT: exact counts stay where they were asked for.
+
+    Of a directory that is none of a truth's, remove only the directory. Raises Refused as `end_run` does.
+    """
+    noted = json.loads((run / TRUTH).read_text() or "{}") if (run / TRUTH).exists() else {}
+    end_run(run, *([(Path(noted["out"]), noted["region"])] if noted else []))

@@ -16,7 +16,7 @@ import pytest
 from dhca_inputs import BUDGETS, HERE, Inputs, configuration, mark_synthetic, people
 from e2e_runs import ACCOUNT, das, directory, go, open_account, settings_for
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Account, Ledger
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import MANIFEST, SIGNATURE, read_manifest

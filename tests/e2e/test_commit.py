@@ -31,8 +31,8 @@ from e2e_runs import (
 )
 from forked_commands import ForkedCommands
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.safetab import check as detailed_check
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger, Row
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.marks import MARK_FILE

@@ -30,8 +30,8 @@ from e2e_runs import (
 
 from flows import detailed_dhca as flow
 from flows.execution.cluster import ClusterSettings, open_cluster
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.truth import release_truth
+from flows.execution.runner import release_truth
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.prefect_flows import detailed_dhca
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs import records

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from e2e_runs import ACCOUNT, digest, open_account
 
-from flows.execution.declared_settings import DeclaredSettings
+from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.ledger import Ledger
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused

@@ -12,9 +12,8 @@ import pytest
 from e2e_runs import ACCOUNT, settings_for
 
 from flows.commands.runner import _go_on
-from flows.execution.last_word import charge_of, is_reserved, remember_charge
 from flows.execution.settings import RunSettings
-from flows.execution.standing import standing
+from flows.execution.standing import charge_of, is_reserved, remember_charge, standing
 from privacy.accounting.composition import spend
 from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger

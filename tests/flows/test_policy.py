@@ -16,13 +16,11 @@ from flows import prefect_flows
 from flows.dry_run import dry_run
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
-from flows.execution.declared_settings import DeclaredSettings
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
 from flows.execution.policy import DRY_RUN, POLICY, SPINE, setting_names, under_policy
 from flows.execution.s_dhc_settings import SDhcSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
 from flows.execution.systems import SYSTEMS
-from flows.execution.top_down_settings import TopDownSettings
+from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.geographic_spine import SpineRun, geographic_spine
 from flows.prefect_flows import bottom_up, declared, detailed_dhca, detailed_dhcb, s_dhc, top_down
 from tasks.lifecycle.errors import Refused

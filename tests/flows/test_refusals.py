@@ -21,7 +21,7 @@ from e2e_runs import ACCOUNT, das_process, open_account, reconfigure
 from pydantic import ValidationError
 
 from flows.execution.cluster import ClusterSettings
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings
 from flows.reports.terminal import interruptible, stay_interruptible
 from privacy.accounting.ledger import Account, Ledger

@@ -11,7 +11,7 @@ from e2e_runs import ACCOUNT, directory, hold, open_account, settings_for
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.cluster import ClusterSettings
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings
 from flows.execution.top_down_settings import TopDownSettings
 from privacy.accounting.composition import spend

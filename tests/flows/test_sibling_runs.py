@@ -11,7 +11,7 @@ from e2e_runs import settings_for
 from prefect.exceptions import ParameterTypeError
 
 from flows.dry_run import dry_run
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings, sibling_run
 from flows.prefect_flows import detailed_dhca
 from tasks.lifecycle.errors import Refused

@@ -15,7 +15,7 @@ import pytest
 from flows.commands.run import SPINE, STAGES
 from flows.commands.runner import Outcome, interrupted, left
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from tasks.lifecycle.errors import Failed
 
 ONE_WORKER = ClusterSettings(workers=1)

@@ -15,9 +15,9 @@ from openpyxl import load_workbook
 from show_release import serving, urlopen
 
 from flows.commands.show import open_release
+from flows.execution.runner import release_truth
 from flows.execution.settings import load_settings, settings_of
 from flows.execution.systems import SYSTEMS, released_by
-from flows.execution.truth import release_truth
 from flows.frames import read_release
 from flows.reports.show.tables.table import Sum
 from flows.reports.show.tables.views import TableView

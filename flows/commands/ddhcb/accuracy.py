@@ -12,7 +12,7 @@ from flows.commands.ddhcb.validate import INPUTS
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
 from flows.commands.safetab import measured
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
+from flows.execution.safetab_settings import DetailedDhcbSettings
 from flows.reports.formats import Format, report
 from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable

@@ -9,7 +9,7 @@ import typer
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import RunOptions
 from flows.commands.safetab import flow_command
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
+from flows.execution.safetab_settings import DetailedDhcbSettings
 
 STAGES = ("tasks.population_groups.count", "tasks.detailed_dhcb.release")
 COMMAND = flow_command(DetailedDhcbSettings)

@@ -8,7 +8,7 @@ from flows.commands.ddhcb.validate import INPUTS
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import Curator, ExactOptions
 from flows.commands.safetab import release_truths
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
+from flows.execution.safetab_settings import DetailedDhcbSettings
 
 
 @with_options

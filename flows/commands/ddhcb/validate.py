@@ -7,7 +7,7 @@ from typing import Annotated
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import WorkOptions
 from flows.commands.safetab import validate_all
-from flows.execution.detailed_dhcb_settings import DetailedDhcbSettings
+from flows.execution.safetab_settings import DetailedDhcbSettings
 
 INPUTS = ("params", "data", "totals")
 

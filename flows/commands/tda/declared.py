@@ -13,8 +13,8 @@ from flows.commands.fields import Chosen, check_needed, option_of
 from flows.commands.options import RunOptions
 from flows.commands.resume import given, refuse
 from flows.commands.runner import FlowCommand, summary_lines
-from flows.execution.declared_settings import DeclaredSettings
 from flows.execution.systems import SYSTEMS
+from flows.execution.top_down_settings import DeclaredSettings
 from flows.reports.terminal import Json, err, show
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
 from flows.execution.repetitions import measure_accuracy
-from flows.execution.truth import release_truth
+from flows.execution.runner import release_truth
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Account, Ledger, Request
 from privacy.analyses.error_measures import quantile_95

@@ -13,7 +13,7 @@ import pytest
 from dhca_inputs import BUDGETS, HERE, Inputs, configuration, people, person, read_rows, stage_here
 from estimation_cases import exact
 
-from flows.execution.detailed_dhca_settings import DetailedDhcaSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings
 from tasks.detailed_dhca import estimates
 from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, details_of, load_estimators, variances

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import das_flows
 from flows.declared import check
-from flows.execution.declared_settings import DeclaredSettings
+from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.composition import read_spend
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise

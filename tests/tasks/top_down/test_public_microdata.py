@@ -17,8 +17,7 @@ from top_down_inputs import begin, country, design, finish, settings_with
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.execution.runner import InProcess
-from flows.execution.truth import release_truth
+from flows.execution.runner import InProcess, release_truth
 from privacy.accounting.ledger import Account, Ledger
 from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused

@@ -15,11 +15,11 @@ from e2e_runs import digest
 from top_down_inputs import HERE, begin, country, design, finish, read, settings_with
 
 from flows.commands.tda.run import planned_spends
-from flows.execution.truth import release_truth
+from flows.execution.runner import release_truth
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
+from tasks.lifecycle.commit import mark_truth
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.truth import mark_truth
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure.measuring import Measured
