@@ -233,7 +233,6 @@ def restore_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
 
 def _runs(book: Ledger, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Yield the runs of an account. Data is numbered in order of first use; no digest is shown."""
-    from flows.reports.curator import together
     from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
@@ -251,7 +250,6 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             "data": data.index(row.input_digest) + 1,
             "approved": approved.get(row.run),
             "other_data": on_other_data(row, rows),
-            "accounts_together": together(book.path, row.run),
         }
 
 
@@ -294,7 +292,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from flows.reports.curator import spend_table, together_warning
+    from flows.reports.curator import spend_table
     from privacy.accounting.composition import read_spend
     from privacy.accounting.ledger import format_amount
     from privacy.accounting.states import listed
@@ -325,8 +323,6 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         for run in account["runs"]:
             if approval := run["approved"]:
                 tables.append(Text(f"{run['run']} was approved by {approval['by']}: {approval['why']}"))
-        sums = {each["accounts"]: each for run in account["runs"] if (each := run["accounts_together"])}
-        tables += [together_warning(each) for each in sums.values()]
     return Group(*tables) if tables else "no account is open"
 
 

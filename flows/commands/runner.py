@@ -144,7 +144,7 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json that every run has."""
-        from flows.reports.curator import findings_data, other_data, together
+        from flows.reports.curator import findings_data, other_data
         from tasks.lifecycle.manifest import mark_of
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
@@ -153,7 +153,6 @@ class Outcome:
             "state": self.state,
             "problem": str(self.problem) if self.problem else None,
             "other_data": other_data(ledger, run_id),
-            "accounts_together": together(ledger, run_id),
         }
         if self.findings:
             facts["findings"] = findings_data(self.findings)
@@ -173,15 +172,13 @@ class Outcome:
 
 def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
     """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
-    from flows.reports.curator import other_data_warning, together_warning
+    from flows.reports.curator import other_data_warning
     from tasks.lifecycle.manifest import describe_spent
 
     lines = [f"{name} {facts['state']} (run {facts['run']})"]
     if spent := facts.get("spent"):
         lines.append(f"   spent    {describe_spent(spent, facts['mark'])}")
         lines.append(f"   release  {facts['release']}")
-    if facts["accounts_together"]:
-        lines.append(together_warning(facts["accounts_together"]))
     if facts["other_data"]:
         lines.append(other_data_warning(facts["run"], facts["other_data"]))
     return lines

@@ -8,16 +8,10 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import dask
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.x509.oid import NameOID
 from dask.utils import parse_bytes
 from distributed import Client, LocalCluster
 from distributed.comm.addressing import parse_address, parse_host_port
@@ -31,11 +25,8 @@ from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
 from tasks.lifecycle.workers import Paths, Progress, Workers, silent
 
-ALWAYS = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-
-
 # No data leaves the workers' memory except into the run's own files.
-QUIET = {
+QUIET: dict[str, Any] = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.version-check": False,
@@ -49,14 +40,15 @@ QUIET = {
     # After this time a local cluster gives up the place of a worker that died, unless a new one has started. Dask's
     # 15 s are too short where workers start slowly, or where the new one has just died too.
     "distributed.deploy.lost-worker-timeout": "1h",
+    # Even without a dashboard Dask serves pages of call stacks and exceptions; this removes them.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 # Local workers are forked from one process that has imported what they need, and start with its environment.
 FORKED = {
     "distributed.worker.multiprocessing-method": METHOD,
     **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ENVIRONMENT.items()},
 }
-# Even without a dashboard Dask serves pages of call stacks and exceptions; this removes them.
-NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 
 def fit(settings: ClusterSettings) -> tuple[int, int]:
@@ -146,7 +138,7 @@ def _start(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     logging.getLogger("distributed").setLevel(logging.ERROR)
     logging.getLogger("distributed.diskutils").setLevel(logging.CRITICAL)  # a commit removes its scratch before it does
     own = {"temporary-directory": str(scratch)}  # the scheduler's folder as well as the workers'
-    with dask.config.set(QUIET | FORKED | own | ({} if settings.dashboard else NO_PAGES)):
+    with dask.config.set(QUIET | FORKED | own):
         try:
             with ignoring_interrupts():
                 client = _connect(settings, scratch)
@@ -185,13 +177,6 @@ def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iter
             workers = workers_of(client, settings, paths)
             workers.check()
             yield workers
-
-
-def dashboard_of(client: Client) -> str:
-    """Return the address of Dask's dashboard, or why there is none."""
-    if find_spec("bokeh") is None:
-        return "none, for bokeh is not installed: pip install bokeh"
-    return client.dashboard_link or "none: the scheduler serves no pages"
 
 
 def workers_of(client: Client, settings: ClusterSettings, paths: Paths, progress: Progress = silent) -> Workers:
@@ -255,36 +240,9 @@ def _connect(settings: ClusterSettings, scratch: Path) -> Client:
         threads_per_worker=settings.threads_per_worker,
         memory_limit=bytes_each,
         local_directory=str(scratch),
-        security=own_security(),  # a scheduler obeys whoever reaches its port
+        security=Security.temporary(),  # a scheduler obeys whoever reaches its port
         dashboard_address="127.0.0.1:0",
-        scheduler_kwargs={"dashboard": settings.dashboard},
+        scheduler_kwargs={"dashboard": False},
         silence_logs=logging.CRITICAL,
     )
     return Client(cluster, set_as_default=False)
-
-
-def own_security() -> Security:
-    """Return a key and a certificate for all sides of one cluster, as Dask's `Security.temporary` does.
-
-    Dask's is valid from the second in which it is made: once the clock is set back, no worker connects any more. This
-    one's dates say nothing, since the key ends with the cluster.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dask-internal")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(ALWAYS[0])
-        .not_valid_after(ALWAYS[1])
-        .sign(key, SHA256())
-    )
-    shown = certificate.public_bytes(serialization.Encoding.PEM).decode()
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
-    sides = ("client", "scheduler", "worker")
-    each = {f"tls_{side}_cert": shown for side in sides} | {f"tls_{side}_key": secret for side in sides}
-    return Security(require_encryption=True, tls_ca_file=shown, **each)

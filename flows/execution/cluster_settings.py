@@ -54,7 +54,6 @@ class ClusterSettings(BaseModel):
     tls_key: Annotated[str | None, Option()] = Field(default=None, description="Our key (PEM).")
     cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
     cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
-    dashboard: bool = Field(default=False, description="Serve Dask's dashboard; it shows paths and task names.")
 
     @property
     def elsewhere(self) -> bool:

@@ -4,7 +4,7 @@ Its settings are its own, whatever the environment, the profiles and the files (
 its command say: they may name a user's database or an office's. So is its home, which is removed when it ends.
 
 The database begins as a copy of a template, empty and migrated, since migrations take as long as a small run. There is
-one for each version of Prefect, and its name has the digest of its content.
+one for each version of Prefect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import sys
 import traceback
 from contextlib import suppress
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
@@ -104,45 +103,26 @@ def _answer() -> None:
 
 def _prepare_database(database: Path, state: Path) -> None:
     """Make an empty, migrated database from a template; where there is none, migrate, and keep one if possible."""
+    import prefect
+
     from tasks.lifecycle.files import atomic_path
     from tasks.lifecycle.private_folder import make_private
     from tasks.lifecycle.process import cache_folders
 
-    folders = cache_folders(TEMPLATES, state)
-    if any(_copied(folder, database) for folder in folders):
-        return
+    templates = [folder / f"{prefect.__version__}.db" for folder in cache_folders(TEMPLATES, state)]
+    for template in templates:
+        with suppress(OSError):
+            shutil.copyfile(template, database)
+            return
     from prefect.server.database import provide_database_interface
 
     asyncio.run(provide_database_interface().create_db())
     if database.with_name(f"{DATABASE}-wal").exists():  # a write-ahead log: the file is not all
         return
-    content = database.read_bytes()
-    for folder in folders:
+    for template in templates:
         with suppress(OSError, Refused):
-            if folder == state / TEMPLATES:
+            if template.parent == state / TEMPLATES:
                 make_private(state, may_be_link=True)
-            with atomic_path(folder / _name(content)) as template:
-                template.write_bytes(content)
+            with atomic_path(template, durable=True) as copy:
+                shutil.copyfile(database, copy)
             return
-
-
-def _copied(folder: Path, database: Path) -> bool:
-    """Copy a template from a folder that has one of this version of Prefect; remove those that are damaged."""
-    for template in folder.glob(f"{_version()}-*.db"):
-        with suppress(OSError):
-            content = template.read_bytes()
-            if template.name == _name(content):
-                database.write_bytes(content)
-                return True
-            template.unlink()
-    return False
-
-
-def _name(content: bytes) -> str:
-    return f"{_version()}-{sha256(content).hexdigest()[:32]}.db"
-
-
-def _version() -> str:
-    import prefect
-
-    return prefect.__version__

@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from privacy.accounting.composition import DELTA, Spend
-from privacy.accounting.ledger import Ledger, LedgerError, format_amount
-from privacy.noise.laws import UNITS
+from privacy.accounting.ledger import Ledger, LedgerError
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.run_directory import RunDirectory
@@ -62,25 +61,6 @@ def other_data_warning(run_id: str, others: Sequence[str]) -> str:
     """Return the warning that data has changed under the same account."""
     return (
         f"warning: the data of run {run_id} is not that of {', '.join(others)}, charged to the same account and states"
-    )
-
-
-def together(ledger: Path, run_id: str) -> dict[str, Any] | None:
-    """Return the joint spending of all accounts charged for a run's persons; None where there is one account."""
-    try:
-        together = Ledger(ledger).together(run_id)
-    except LedgerError:
-        return None
-    if together is None:
-        return None
-    return {"accounts": together.accounts, "unit": UNITS[together.definition], "amount": together.amount}
-
-
-def together_warning(spent: dict[str, Any]) -> str:
-    """Return the warning that several accounts were charged for the same persons."""
-    return (
-        f"warning: the same persons were charged to {', '.join(spent['accounts'])}: together they have spent "
-        f"{spent['unit']} {format_amount(spent['amount'])} in the state charged most, and that sum bounds the loss"
     )
 
 

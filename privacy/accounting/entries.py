@@ -232,7 +232,7 @@ class Entries:
         self._database.execute("UPDATE run SET status = ?, release_digest = ? WHERE id = ?", values)
 
     def spent(self, account: str) -> dict[str, Fraction]:
-        """Return what is charged to each state in an account."""
+        """Return what is charged to each state in an account, abandoned runs included."""
         charges = self._database.execute(
             "SELECT us_state, amount FROM charge JOIN run ON run.id = charge.run WHERE account = ? ORDER BY us_state",
             (account,),
@@ -257,7 +257,7 @@ class Entries:
         return {digest for (digest,) in rows}
 
     def marked_runs(self) -> dict[str, tuple[str, MarkName]]:
-        """Return when each run on marked data was entered, and the mark; oldest first."""
+        """Return the runs on marked data, which were not charged: when each was entered, and the mark; oldest first."""
         marks = replay(self.lines).marks
         rows = self._database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid")
         return {run: (entered, marks[run]) for run, entered in rows}

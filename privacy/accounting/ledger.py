@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import wraps
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.entries import Account as Account
 from privacy.accounting.entries import Entries, Status
 from privacy.accounting.entries import LedgerError as LedgerError
@@ -43,8 +43,10 @@ from privacy.accounting.journal import (
 )
 from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike
-from privacy.noise.laws import UNITS, Definition
+from privacy.noise.laws import UNITS
 
+P = ParamSpec("P")
+T = TypeVar("T")
 LONGEST_NAME = 100  # of an account: tables and messages show it
 LONGEST_REASON = 1000  # of an approval
 SCHEMA = 5  # kept as the file's user_version; 4 was without these columns
@@ -56,18 +58,6 @@ NEW_COLUMNS = (
 
 class LedgerUnusable(LedgerError):
     """The ledger or its journal cannot be read or written now, or contradict each other: nothing is known of either."""
-
-
-@dataclass(frozen=True)
-class Together:
-    """Accounts that were charged for the same persons, and what they have spent together in the state charged most.
-
-    Runs compose, whatever account they are charged to: epsilon where all accounts are kept in it, else rho.
-    """
-
-    accounts: tuple[str, ...]
-    definition: Definition
-    amount: Fraction
 
 
 @dataclass(frozen=True)
@@ -84,12 +74,31 @@ class Examined:
     lines: Sequence[str]
 
 
+def _within(method: Callable[Concatenate[Entries, P], T]) -> Callable[Concatenate[Ledger, P], T]:
+    """Return a method of the tables as one of the ledger: a transaction of its own."""
+
+    @wraps(method)
+    def within(ledger: Ledger, /, *arguments: P.args, **named: P.kwargs) -> T:
+        with ledger._transaction() as entries:
+            return method(entries, *arguments, **named)
+
+    return within
+
+
 class Ledger:
     """The ledger in one SQLite file, and its journal next to it; every method is one transaction.
 
     code: what the journal calls the code that acts; the version of das-flows unless the caller knows more. signer:
     the publisher, who signs every act.
     """
+
+    accounts = _within(Entries.accounts)
+    spent = _within(Entries.spent)
+    row = _within(Entries.row)
+    rows = _within(Entries.rows)
+    marked_runs = _within(Entries.marked_runs)
+    check_confidential = _within(Entries.check_confidential)
+    check_marked = _within(Entries.check_marked)
 
     def __init__(self, path: Path, code: Mapping[str, str] | None = None, signer: Signer | None = None) -> None:
         self.path = path
@@ -122,16 +131,6 @@ class Ledger:
             if entries.account(name):
                 raise LedgerError(f"account {name} is open already; a total is never changed")
             entries.open_account(account)
-
-    def accounts(self) -> list[Account]:
-        """Return all accounts, by name."""
-        with self._transaction() as entries:
-            return entries.accounts()
-
-    def spent(self, account: str) -> dict[str, Fraction]:
-        """Return what is charged to each state in an account, abandoned runs included."""
-        with self._transaction() as entries:
-            return entries.spent(account)
 
     def precheck(self, request: Request) -> Fraction:
         """Return what a request would charge, in the account's currency.
@@ -184,11 +183,6 @@ class Ledger:
                 return row
         raise refusal
 
-    def row(self, run: str) -> Row | None:
-        """Return the row of a run, None where there is none."""
-        with self._transaction() as entries:
-            return entries.row(run)
-
     def enter_marked(self, run: str, digests: Set[str], mark: MarkName = "SYNTHETIC") -> None:
         """Enter a run on marked data by the data's digests, uncharged; make the ledger where there is none.
 
@@ -203,50 +197,10 @@ class Ledger:
             elif entries.marked_runs().get(run, ("", mark))[1] != mark:
                 raise LedgerError(f"run {run} began with data under another mark; start a new run")
 
-    def check_confidential(self, digests: Set[str]) -> None:
-        """Raise LedgerError where some run had data with one of these digests under a mark."""
-        with self._transaction() as entries:
-            entries.check_confidential(digests)
-
-    def check_marked(self, digests: Set[str]) -> None:
-        """Raise LedgerError where a run was charged for data with one of these digests."""
-        with self._transaction() as entries:
-            entries.check_marked(digests)
-
-    def marked_runs(self) -> dict[str, tuple[str, MarkName]]:
-        """Return the runs on marked data, which were not charged: when each was entered, and the mark; oldest first."""
-        with self._transaction() as entries:
-            return entries.marked_runs()
-
-    def rows(self, account: str) -> list[Row]:
-        """Return all runs of an account, oldest first."""
-        with self._transaction() as entries:
-            return entries.rows(account)
-
     def runs_on_other_data(self, run: str) -> list[str]:
         """Return the earlier runs of a run's account that covered some of its states with data of another digest."""
         row = self.row(run)
         return on_other_data(row, self.rows(row.account)) if row else []
-
-    def together(self, run: str) -> Together | None:
-        """Return what all accounts charged for a run's data have spent on it; None if only its own account was."""
-        with self._transaction() as entries:
-            row = entries.row(run)
-            names = entries.accounts_charged(entries.digests(run), row.states) if row else set()
-            if row is None or len(names) < 2:
-                return None
-            accounts = [account for account in entries.accounts() if account.name in names]
-            unit = next(account.unit for account in accounts if account.name == row.account)
-            accounts = [account for account in accounts if account.unit == unit]
-            if len(accounts) < 2:
-                return None
-            pure = all(account.definition == "puredp" for account in accounts)
-            sums = dict.fromkeys(row.states, Fraction(0))
-            for account in accounts:
-                spent = entries.spent(account.name)
-                for state in sums.keys() & spent.keys():
-                    sums[state] += spent[state] if pure or account.definition == "zcdp" else pure_to_rho(spent[state])
-        return Together(tuple(account.name for account in accounts), "puredp" if pure else "zcdp", max(sums.values()))
 
     def acts(self) -> list[dict[str, Any]]:
         """Return every act in the journal, oldest first, as docs/spec/files.md describes them."""

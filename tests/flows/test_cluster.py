@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,13 +14,12 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import lacking
 from dhca_faults import good_inputs
 from distributed import LocalCluster
 from distributed.security import Security
 from distributed.utils import get_ip
 
-from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster, own_security
+from flows.execution.cluster import COORDINATOR, WORKER, ClusterSettings, fit, open_cluster
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import Refuse
 
@@ -125,17 +123,6 @@ def test_a_cluster_that_does_not_stop_in_time_changes_nothing_of_what_was_done(t
     settings = ClusterSettings(cluster_class=f"{__name__}:SlowToStop", cluster_options=here)
     with open_cluster(settings, tmp_path) as client:
         assert client.submit(sum, (1, 2)).result() == 3
-
-
-@pytest.mark.parametrize("days", [-1, 0, 400])
-def test_the_certificate_of_a_cluster_holds_whatever_the_clock_says(tmp_path: Path, days: int) -> None:
-    if not shutil.which("openssl"):
-        lacking("openssl")
-    file = tmp_path / "cert.pem"
-    file.write_text(own_security().tls_worker_cert)
-    at = int(time.time()) + days * 86_400
-    words = ["openssl", "verify", "-attime", str(at), "-CAfile", file, file]
-    assert subprocess.run(words, capture_output=True).returncode == 0
 
 
 BUSY = """

@@ -16,7 +16,6 @@ import httpx
 import psutil
 import pytest
 
-from flows.execution import server_process
 from flows.execution.server_process import DATABASE, TEMPLATES
 
 
@@ -104,21 +103,8 @@ def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
     assert not any(Path(line.split()[-1]).exists() for line in (unable, ended))
 
 
-def test_a_template_is_copied_whole_or_removed(tmp_path: Path) -> None:
-    foreign, damaged = tmp_path / "3.0.0-0.db", tmp_path / f"{version('prefect')}-{'0' * 32}.db"
-    for template in (foreign, damaged):
-        template.write_text("no database")
-    database = tmp_path / DATABASE
-    assert not server_process._copied(tmp_path, database)
-    assert (foreign.exists(), damaged.exists(), database.exists()) == (True, False, False)
-    content = b"a database"
-    (tmp_path / server_process._name(content)).write_bytes(content)
-    assert server_process._copied(tmp_path, database)
-    assert database.read_bytes() == content
-
-
 @pytest.mark.slow  # as long as the migrations of Prefect's database take
-def test_a_template_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
+def test_a_template_is_made_once_for_a_version(tmp_path: Path) -> None:
     """By the first of two servers, of which the second has a copy of what it made."""
     homes = [tmp_path / "first", tmp_path / "second"]
     program = (
@@ -137,15 +123,11 @@ def test_a_template_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     kept.parent.mkdir(0o700)
     for folder in (kept, *homes):
         folder.mkdir(parents=True)
-    foreign = kept / "3.0.0-0.db"
-    damaged = kept / f"{version('prefect')}-{'0' * 32}.db"
-    for template in (foreign, damaged):
-        template.write_text("no database")
+    foreign, template = "3.0.0.db", f"{version('prefect')}.db"
+    (kept / foreign).write_text("no database")
     words = [sys.executable, "-c", program, kept.parent, *homes]
     result = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
-    first, second = (set(line.split()) for line in result.splitlines())
-    (template,) = first - {foreign.name}
-    assert first == second == {foreign.name, template} != {foreign.name, damaged.name}
+    assert [set(line.split()) for line in result.splitlines()] == [{foreign, template}] * 2
     for home in homes:
         with closing(sqlite3.connect(home / DATABASE)) as database:
             assert database.execute("SELECT COUNT(*) FROM alembic_version").fetchall() == [(1,)]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ledgers import as_schema_4
 
 from privacy.accounting.composition import UnitOfPrivacy, read_spend, spend
-from privacy.accounting.ledger import SCHEMA, Account, Ledger, LedgerError, LedgerUnusable, Request, Together
+from privacy.accounting.ledger import SCHEMA, Account, Ledger, LedgerError, LedgerUnusable, Request
 from privacy.noise.laws import Definition
 
 TWO = ("01", "02")
@@ -411,18 +411,8 @@ def test_the_same_persons_under_a_second_account_are_meant_or_refused(ledger: Le
         ledger.reserve(request("b", "2", **second), never)
     assert ledger.spent("long-form") == {}
     ledger.reserve(request("b", "2", second_account=True, **second), secret)
-    assert ledger.together("a") == ledger.together("b") == Together(("census", "long-form"), "zcdp", Fraction(3))
     ledger.reserve(request("c", "1", states=("44",), **second), secret)  # other states are other persons
-    assert ledger.together("c") is None
     ledger.reserve(request("d", "1", input_digest="d", records_digests=("e",), **{"account": "census"}), secret)
-    assert ledger.together("d") is None
-
-
-def test_accounts_in_epsilon_add_up_in_epsilon(ledger: Ledger) -> None:
-    for name, run in (("one", "a"), ("two", "b")):
-        ledger.open_account(Account(name, "puredp", Fraction(4)))
-        ledger.reserve(request(run, "1.5", account=name, definition="puredp", second_account=True), secret)
-    assert ledger.together("b") == Together(("one", "two"), "puredp", Fraction(3))
 
 
 # Units of privacy
