@@ -12,7 +12,7 @@ from flows.commands.safetab import flow_command
 from flows.execution.safetab_settings import DetailedDhcaSettings
 
 STAGES = ("tasks.population_groups.count", "tasks.detailed_dhca.release")
-SPINE = ("tasks.spine.first_pass", "tasks.spine.plots")
+SPINE = ("tasks.spine.first_pass", "tasks.spine.report")
 COMMAND = flow_command(DetailedDhcaSettings)
 
 
