@@ -42,8 +42,7 @@ from spine.top_down import (
     solve_parent,
 )
 from spine.top_down.histogram import from_entries
-from spine.top_down.own_answers import ChildAnswers
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ChildAnswers, ParentProblem
 
 COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
 UNKNOWNS = 1500  # of the parents that the general solvers are given: their matrices grow with the square

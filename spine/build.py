@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from spine.block_groups import group_starts, size_cap
 from spine.entities import block_group_key, in_aian, is_strong_mcd
 from spine.entities import entities as entities_of
 from spine.geography import BoolArray, Geography, IntArray
+from spine.groups import group_starts, size_cap, with_tract_groups
 from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
-from spine.tract_groups import with_tract_groups
 
 CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
 

@@ -37,8 +37,7 @@ import numpy as np
 from spine.entities import Entities
 from spine.geography import BoolArray, IntArray
 from spine.hierarchy import Spine
-from spine.osed import cheaper, costs_by_level
-from spine.overlap import overlap
+from spine.osed import cheaper, costs_by_level, overlap
 from spine.settings import SpineSettings
 
 Sums = tuple[IntArray, IntArray]  # c and c' of every entity, over the children of every geounit: (geounits, entities)

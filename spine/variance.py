@@ -15,7 +15,7 @@ from scipy import sparse
 from spine.entities import Entities
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.hierarchy import Spine
-from spine.overlap import Pairs
+from spine.osed import Pairs
 from spine.workload import Part
 
 

@@ -10,11 +10,9 @@ import piqp
 import scipy.sparse as sp
 
 from spine.geography import FloatArray, IntArray
-from spine.gls.kernel import coordinates
-from spine.gls.tree_answers import ChildInformation
+from spine.gls.tree_answers import ChildInformation, coordinates
 from spine.top_down.bounds import NO_LIMIT
-from spine.top_down.own_answers import ChildAnswers
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.queries import QueryHierarchy
 
 QPSolver = Literal["piqp", "clarabel"]

@@ -35,8 +35,8 @@ from spine.top_down import (
     summed,
 )
 from spine.top_down.histogram import Histograms, from_entries
-from spine.top_down.measurements import inverse_variance
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ParentProblem
+from spine.top_down.queries import inverse_variance
 
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 STATE = 44

@@ -24,7 +24,7 @@ from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
 from spine.top_down.histogram import TOTAL, Product
 from spine.top_down.integer_programs import range_of_total
-from spine.top_down.parent_problem import Leaves
+from spine.top_down.own_answers import Leaves
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 

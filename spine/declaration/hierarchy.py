@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spine.block_groups import group_starts, size_cap
 from spine.bypass import bypass
 from spine.declaration.declaration import Declaration
 from spine.declaration.form import Fault, Form, Level, is_writable
 from spine.geography import BoolArray, IntArray
+from spine.groups import group_starts, size_cap
 from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls import information as tree
+from spine.gls.grid import STATES, Blue, SiblingSums, times
 from spine.gls.information import Information
-from spine.gls.siblings import STATES, Blue, SiblingSums, times
 from spine.gls.upward import combine_units, unit_estimates
 from spine.top_down.plan import Plan
 

@@ -1,8 +1,14 @@
-"""Sums of cells that are tabulated (columns): of each an estimate and its variance.
+"""Sums of cells that are tabulated (columns), of each an estimate and its variance; and covariances between areas.
 
 A column is a sum over some types of living quarters and a product of sets on the other axes, tau (x) g.
 On each component (`grid`) a variance is one matrix between types, so the column's variance is the sum over the
 components of |g's part in it|^2 tau' V tau, and no matrix between cells is ever made.
+
+Covariances are those of `entity_sums`, for every two areas that meet in a geounit: given its count x, those of the
+areas i and j within it have errors of covariance
+    sum over its children of w_i V w_j'  -  (sum of w_i V) B (sum of w_j V)'
+on top of what they have given the children's own counts, so the terms of all geounits add up; that of whole states
+is w_i Var(x) w_j'. Here w = 1'W, of a component: columns that sum over all types of living quarters need no more.
 """
 
 from __future__ import annotations
@@ -11,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from spine.counts import Count, mask
-from spine.geography import FloatArray
+from spine.geography import FloatArray, IntArray
 from spine.gls.grid import grid, signed
 from spine.top_down.histogram import Product
 
@@ -67,3 +74,45 @@ def columns(product: Product, counts: Sequence[Count]) -> Columns:
             parts[2 * sign, k, sign] = mean[sign]
             parts[2 * sign + 1, k, sign] = shape[sign] - mean[sign]
     return Columns(names, types, parts.reshape(sizes.components, len(names), -1))
+
+
+@dataclass(frozen=True)
+class Covariances:
+    """Covariances of areas on each component, to which `entity_sums` adds geounit by geounit.
+
+    values: (components, areas, areas); or (components, areas), of each area with itself alone.
+    """
+
+    values: FloatArray
+
+    @classmethod
+    def empty(cls, components: int, areas: int, *, between: bool) -> Covariances:
+        """Return 0 everywhere; between: whether covariances between different areas are kept."""
+        return cls(np.zeros((components, areas, areas) if between else (components, areas)))
+
+    def add(self, left: FloatArray, right: FloatArray, area: IntArray, geounit: IntArray) -> None:
+        """Add left right' of the areas that meet in a geounit: (pairs, components, types), (pairs,) and (pairs,)."""
+        if self.values.ndim == 2:
+            for component, products in enumerate((left * right).sum(axis=2).T):
+                self.values[component] += np.bincount(area, products, self.values.shape[1])
+            return
+        pairs, components, types = left.shape
+        if not pairs:
+            return
+        rows = np.repeat(area, types)
+        columns = (geounit[:, None] * types + np.arange(types)).ravel()
+        shape = (self.values.shape[1], int(columns.max()) + 1)
+        for component in range(components):
+            one, other = (
+                sp.csr_array((part[:, component].ravel(), (rows, columns)), shape=shape) for part in (left, right)
+            )
+            self.values[component] += (one @ other.T).toarray()
+
+    def of(self, columns: Columns, first: str, other: str) -> FloatArray:
+        """Return the (areas, areas) or (areas,) covariances of two columns that sum over all types."""
+        one, two = (columns.names.index(name) for name in (first, other))
+        if not (columns.types[[one, two]] == 1).all():
+            raise ValueError(f"{first} and {other}: covariances are of columns that sum over all types")
+        shared = (columns.parts[:, one] * columns.parts[:, two]).sum(axis=1)
+        found: FloatArray = np.tensordot(shared, self.values, axes=1)
+        return found

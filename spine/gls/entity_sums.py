@@ -2,7 +2,7 @@
 
 Level by level, from the blocks up, the count of an entity within a geounit is regressed on the geounit's own: given all
 that is measured below, it is W x + c, known up to an error that is independent of x. A family of entities partitions
-the blocks, so a level has a pair of geounit and entity wherever they meet (`spine.overlap`), and no more.
+the blocks, so a level has a pair of geounit and entity wherever they meet (`spine.osed`), and no more.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.gls.columns import Columns
-from spine.gls.covariances import Covariances
-from spine.gls.siblings import Blue, SiblingSums, times
+from spine.gls.columns import Columns, Covariances
+from spine.gls.grid import Blue, SiblingSums, times
 
 NAMES = ("geounit", "entity", "weight", "known", "spread", "whole", "cut")
 

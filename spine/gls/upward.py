@@ -22,9 +22,8 @@ from spine.gls.information import (
     own_information,
 )
 from spine.top_down import units
-from spine.top_down.measurements import Measure, weights
 from spine.top_down.plan import Plan
-from spine.top_down.queries import DETAILED
+from spine.top_down.queries import DETAILED, Measure, weights
 
 Seen: TypeAlias = Callable[[int, int, int, Information], None]
 

@@ -19,12 +19,12 @@ The steps, each returning `Estimates` of a range of geounits and a `Solve` for e
     `spine.gls` is another estimator: it hands in `TreeAnswers`.
 
 Reading it together with the paper
-    plan            which query groups each pass asks       queries, measurements   query groups and their variances
+    plan            which query groups each pass asks       queries                 query groups and their variances
     bounds          what is declared                        redistricting           the products of 2020
-    descend         the passes of a parent, level by level  own_answers             the objective of a parent
-    parent_problem  its constraints                        least_squares, totals   its kernels: last pass and pass 0
-    solve_parent    what if a solver fails                 integer_programs        integers under bounds that cross
+    descend         the passes of a parent, level by level  own_answers             a parent's objective and constraints
+    solve_parent    what if a solver fails                  least_squares, totals   its kernels: last pass and pass 0
     rounding, flow  integers                                projection              onto the constraints
+    integer_programs  integers under bounds that cross
 
 A unit of work
     (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) The levels below one county
@@ -48,18 +48,19 @@ from typing import TYPE_CHECKING, Any
 
 from spine.top_down.bounds import Bounds, Totals, sum_bounds
 from spine.top_down.histogram import Estimates, Product, TrueHistograms, joined, summed
-from spine.top_down.measurements import Measure, NoisyAnswers
 from spine.top_down.plan import Passes, Plan, Rounding
-from spine.top_down.queries import exact_answers, query_group
+from spine.top_down.queries import Measure, NoisyAnswers, exact_answers, query_group
 from spine.top_down.redistricting import PASSES, PERSONS, UNITS, redistricting_bounds
 
 if TYPE_CHECKING:
-    from spine.top_down.descend import EstimationError, Solve, estimate_children, estimate_roots
+    from spine.top_down.descend import Solve, estimate_children, estimate_roots
     from spine.top_down.own_answers import OwnAnswers
+    from spine.top_down.solve_parent import EstimationError
 
 _MODULES = {
     "OwnAnswers": "own_answers",
-    **dict.fromkeys(("EstimationError", "Solve", "estimate_children", "estimate_roots"), "descend"),
+    "EstimationError": "solve_parent",
+    **dict.fromkeys(("Solve", "estimate_children", "estimate_roots"), "descend"),
 }
 
 

@@ -16,10 +16,9 @@ from spine.top_down import totals, units
 from spine.top_down.bounds import NO_LIMIT, Totals
 from spine.top_down.histogram import Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
-from spine.top_down.own_answers import OwnAnswers, Siblings
-from spine.top_down.parent_problem import Leaves, ParentProblem
+from spine.top_down.own_answers import Leaves, OwnAnswers, ParentProblem, Siblings
 from spine.top_down.plan import MOST_PARTS, Plan
-from spine.top_down.solve_parent import By, EstimationError, Solver, solve, to_integers
+from spine.top_down.solve_parent import By, Solver, solve, to_integers
 
 
 class Solve(NamedTuple):
@@ -309,6 +308,3 @@ def _units_of_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> E
     first_child = plan.first_child[parents.level][parents.first : parents.last + 1] - first
     second = units.children(second, first_child, fixed, *answers.second(level, first, last))
     return units.estimates(level, first, fixed, second)
-
-
-__all__ = ["EstimationError", "Solve", "estimate_children", "estimate_roots"]

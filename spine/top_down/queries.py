@@ -1,4 +1,6 @@
-"""Query groups as index maps: each cell of the histogram is in one coordinate of the group (a 0/1 partition).
+"""Query groups as index maps, and their noisy answers; the variances of these are public.
+
+Each cell of the histogram is in one coordinate of a query group (a 0/1 partition).
 
 A query group that does not ask an axis sums over it, and its sums are sums of any finer group's. `query_hierarchy`
 finds for each group the coarsest of the finer ones: votingage*hispanic*cenrace (252 sums of the 2,016 cells) gives the
@@ -8,13 +10,18 @@ times.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from math import sinh
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from spine.geography import IntArray
+from spine.allocations import Allocation
+from spine.geography import FloatArray, IntArray
+from spine.noise import parameter
 from spine.top_down.histogram import DETAILED as DETAILED
 from spine.top_down.histogram import TOTAL as TOTAL
 from spine.top_down.histogram import Product, TrueHistograms
@@ -84,3 +91,42 @@ def exact_answers(histograms: TrueHistograms, group: QueryGroup, first: int, las
     sums = np.zeros((last - first) * group.width, np.int64)
     np.add.at(sums, at, histograms.count[entries])
     return sums.reshape(last - first, group.width)
+
+
+@dataclass(frozen=True)
+class NoisyAnswers:
+    """The noisy answers of the geounits first, ..., last - 1 of a level.
+
+    answers: for each query group asked on the level its (last - first, coordinates) answers, each the exact count plus
+    noise of the variance that the geounit's share gives. Rows of geounits with share 0 are not measured: never read.
+    """
+
+    first: int
+    last: int
+    answers: Mapping[str, IntArray]
+
+
+# measure(level, first, last): level is an index into the spine's levels. Asked again, it must answer the same.
+Measure: TypeAlias = Callable[[int, int, int], NoisyAnswers]
+
+
+def inverse_variance(allocation: Allocation, share: Fraction, alpha: Fraction) -> float:
+    """Return 1 / variance of a coordinate's noise: the weight of its query group in least squares.
+
+    rho gamma alpha under zCDP; under pure DP 2 sinh^2(1 / 2b) for Laplace_Z of scale b, whose variance is
+    2 exp(-1/b) / (1 - exp(-1/b))^2. Exact until the last step: the only place where a budget becomes a float.
+    """
+    if allocation.definition == "zcdp":
+        return float(1 / parameter(allocation, share, alpha))
+    return 2 * sinh(float(1 / (2 * parameter(allocation, share, alpha)))) ** 2
+
+
+def weights(allocation: Allocation, level: str, queries: list[str], shares: IntArray, denominator: int) -> FloatArray:
+    """Return (queries, geounits) inverse variances for geounits with these shares (numerators over the denominator)."""
+    distinct, index = np.unique(shares, return_inverse=True)
+    alphas = allocation.queries[level]
+    table = [
+        [inverse_variance(allocation, Fraction(n, denominator), alphas[query]) if n else 0.0 for n in distinct.tolist()]
+        for query in queries
+    ]
+    return np.array(table, float).reshape(len(queries), len(distinct))[:, index]

@@ -14,7 +14,7 @@ import numpy as np
 from spine.geography import FloatArray, IntArray
 from spine.top_down import integer_programs
 from spine.top_down.least_squares import MISSED, STEP
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import rounded
 
 Solver = Literal["own", "own, careful", "best iterate"]

@@ -24,8 +24,7 @@ from spine.geocodes import digits, geocodes
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
-from spine.osed import Costs, costs_at_top
-from spine.overlap import overlap
+from spine.osed import Costs, costs_at_top, overlap
 from spine.variance import Root, Sums, cell_variance, downward, entity_sums, upward
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import read_object

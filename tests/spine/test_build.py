@@ -12,10 +12,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from spine_cases import blocks_table, write_grfc
 
-from spine.block_groups import group_starts, size_cap
 from spine.build import aian, conventional, optimized
 from spine.entities import block_group_key, entities, in_aian
 from spine.geography import Geography
+from spine.groups import group_starts, size_cap
 from spine.hierarchy import Spine
 from spine.osed import osed
 from spine.settings import PRODUCTS, SpineSettings, settings_for

@@ -15,11 +15,11 @@ from spine import objective
 from spine.build import optimized
 from spine.entities import Entities, entities
 from spine.geography import Geography
+from spine.groups import _premerged, with_tract_groups
 from spine.hierarchy import Spine
 from spine.objective import lexicographically_no_larger, objectives
 from spine.osed import osed
 from spine.settings import SpineSettings, settings_for
-from spine.tract_groups import _premerged, with_tract_groups
 from tasks.inputs.blocks.geography import read_geography
 
 

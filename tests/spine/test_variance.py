@@ -20,7 +20,7 @@ from spine_cases import (
 from spine.allocations import Allocation
 from spine.bypass import bypass
 from spine.hierarchy import Spine
-from spine.overlap import overlap
+from spine.osed import overlap
 from spine.settings import settings_for
 from spine.top_down import PERSONS
 from spine.variance import Root, cell_variance, downward, entity_sums, upward

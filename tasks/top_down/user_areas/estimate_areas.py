@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spine.geography import FloatArray, IntArray
-from spine.gls.covariances import Covariances
+from spine.gls.columns import Covariances
 from spine.gls.entity_sums import entity_estimates
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import ProductName

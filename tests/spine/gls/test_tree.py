@@ -12,15 +12,14 @@ from spine_cases import root_of
 from top_down_cases import State, everything, measuring, plan_of, problems_of, small_state
 
 from spine.counts import Count
-from spine.gls import Information, TreeAnswers, pass_up, tree_answers
+from spine.gls import tree_answers
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
-from spine.gls.columns import columns
-from spine.gls.covariances import Covariances
+from spine.gls.columns import Covariances, columns
 from spine.gls.entity_sums import entity_estimates, of_blocks, of_children
 from spine.gls.grid import signed
-from spine.gls.information import estimates, own_information
-from spine.gls.kernel import TreeMisfit, inverse_row_sums, tree_gradient
-from spine.gls.tree_answers import ChildInformation, informed
+from spine.gls.information import Information, estimates, own_information
+from spine.gls.tree_answers import ChildInformation, TreeAnswers, TreeMisfit, informed, inverse_row_sums, tree_gradient
+from spine.gls.upward import pass_up
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.top_down import (
@@ -36,9 +35,8 @@ from spine.top_down import (
     summed,
 )
 from spine.top_down.histogram import from_entries
-from spine.top_down.measurements import weights
-from spine.top_down.own_answers import ChildAnswers
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ChildAnswers, ParentProblem
+from spine.top_down.queries import weights
 from spine.top_down.solve_parent import solve
 from spine.variance import downward, upward
 from spine.workload import marginal_parts

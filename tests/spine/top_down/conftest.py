@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from top_down_cases import everything, measuring, plan_of, problems_of, small_state
 
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ParentProblem
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,9 @@ from top_down_cases import (
 )
 
 from spine.allocations import Allocation
-from spine.gls import Information, TreeAnswers, information_joined, pass_up, pass_up_above
+from spine.gls.information import Information, information_joined
+from spine.gls.tree_answers import TreeAnswers
+from spine.gls.upward import pass_up, pass_up_above
 from spine.hierarchy import Spine
 from spine.production import allocation
 from spine.top_down import (
@@ -53,7 +55,7 @@ from spine.top_down import (
 )
 from spine.top_down.histogram import from_entries
 from spine.top_down.least_squares import Solution
-from spine.top_down.measurements import inverse_variance
+from spine.top_down.queries import inverse_variance
 from spine.top_down.redistricting import PERSONS
 
 both = pytest.mark.parametrize("estimator", [OwnAnswers, TreeAnswers])

@@ -11,8 +11,7 @@ from quadratic_programs import QPSolver, coordinates_of, least_squares, quadrati
 
 from spine.top_down.least_squares import NO_SETS
 from spine.top_down.least_squares import polytope as polytope_of
-from spine.top_down.own_answers import ChildAnswers
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.projection import Point, Polytope, project, start
 from spine.top_down.solve_parent import solve
 

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from spine.top_down import PASSES, integer_programs
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
-from spine.top_down.parent_problem import ParentProblem
+from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import floors
 from spine.top_down.solve_parent import broken_rule, to_integers
 

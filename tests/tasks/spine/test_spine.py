@@ -116,8 +116,7 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
     from spine.build import aian, conventional, optimized
     from spine.bypass import bypass
     from spine.entities import entities
-    from spine.osed import osed
-    from spine.overlap import overlap
+    from spine.osed import osed, overlap
     from spine.production import allocation_for
     from spine.top_down.redistricting import PRODUCTS
     from spine.variance import cell_variance, entity_sums, upward

@@ -23,11 +23,11 @@ from top_down_inputs import HERE
 
 from spine.gls import upward
 from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
+from spine.gls.grid import SiblingSums
 from spine.gls.information import Information
-from spine.gls.siblings import SiblingSums
 from spine.hierarchy import Spine
 from spine.top_down import PERSONS, NoisyAnswers, exact_answers, query_group, redistricting_bounds, summed
-from spine.top_down.measurements import weights
+from spine.top_down.queries import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
 from tasks.lifecycle.datapackage import read_package

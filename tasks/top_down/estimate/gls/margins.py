@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spine.gls.entity_sums import entity_estimates
-from spine.gls.siblings import STATES, Blue
+from spine.gls.grid import STATES, Blue
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas

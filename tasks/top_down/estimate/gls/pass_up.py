@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import spine.gls as engine  # its compiled functions are imported at first use: they import numba
-from spine.gls.siblings import STATES
+from spine.gls.grid import STATES
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.gls.margin_tables import columns_of

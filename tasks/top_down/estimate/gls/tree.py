@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.gls.columns import Columns
-from spine.gls.covariances import Covariances
+from spine.gls.columns import Columns, Covariances
 from spine.gls.entity_sums import Regressed, joined, of_blocks, of_children
-from spine.gls.siblings import STATES, Blue, SiblingSums
+from spine.gls.grid import STATES, Blue, SiblingSums
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
-    from spine.gls import Information
+    from spine.gls.information import Information
     from spine.top_down import Plan
 
 

@@ -1,17 +1,21 @@
-"""Tract groups (paper, Algorithm 2, second half): a greedy merging of a county's tracts that brings OSEs nearer."""
+"""The groups of the paper's Algorithm 2: optimized block groups and tract groups.
+
+Optimized block groups are runs of bounded size inside each intersection of OSEs. Tract groups come of a greedy merging
+of a county's tracts that brings OSEs nearer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
-from spine.block_groups import size_cap
 from spine.entities import Entities
 from spine.geography import BoolArray, IntArray
-from spine.hierarchy import Spine
+from spine.hierarchy import Spine, changes
 from spine.objective import Objective, objectives
 from spine.settings import SpineSettings
 
@@ -118,3 +122,37 @@ def _insert(spine: Spine, tract_level: int, group: IntArray) -> Spine:
     levels = (*spine.levels[:tract_level], "Tract_Group", *spine.levels[tract_level:])
     zero = tuple(np.zeros(len(s), np.int64) for s in starts)
     return replace(spine, levels=levels, order=spine.order[moved], starts=tuple(starts), shares=zero)
+
+
+def size_cap(members: IntArray, fanout_cutoff: int, extra: int) -> IntArray:
+    """Return how many children a group may have in a parent of n members: floor(sqrt(n)) + cutoff + extra.
+
+    The paper's bound is sqrt(n) + cutoff (extra = 0); the production programs close a group one later (extra = 1).
+    """
+    return np.floor(np.sqrt(members)).astype(np.int64) + fanout_cutoff + extra
+
+
+def group_starts(
+    parent: IntArray, classes: tuple[IntArray, ...], cap: IntArray, division: Literal["runs", "even"] = "runs"
+) -> BoolArray:
+    """Return where groups begin: consecutive members of one parent and one class, at most `cap` of them.
+
+    parent: (members,) parent of each member, in order; classes: (members,) codes, equal ones neighbours inside a
+    parent; cap: (members,) the largest size in the member's parent. "runs" fills groups one after the other, the last
+    may be short; "even" makes ceil(n / cap) groups of two neighbouring sizes, small ones first, unless n <= cap or
+    n mod cap is 0 or 1 (docs/spec/spine.md#optimized-block-groups).
+    """
+    begins = changes(parent, *classes)
+    starts = np.flatnonzero(begins)
+    sizes = np.diff(np.append(starts, len(parent)))
+    position = np.arange(len(parent)) - np.repeat(starts, sizes)
+    runs: BoolArray = position % cap == 0
+    if division == "runs":
+        return runs
+    n = np.repeat(sizes, sizes)
+    groups = -(-n // cap)
+    small = n // groups
+    in_small = (groups - n % groups) * small  # members of the small groups, which come first
+    even: BoolArray = np.where(position < in_small, position % small == 0, (position - in_small) % (small + 1) == 0)
+    chosen: BoolArray = np.where((n <= cap) | (n % cap <= 1), runs, even)
+    return chosen
