@@ -13,9 +13,9 @@ import typer
 
 from flows.commands.accuracy import accuracy
 from flows.commands.attribute_loss import dhc_a, dhc_b, s_dhc
-from flows.commands.bottom_up.curve import curve
+from flows.commands.attribute_loss import tda as attribute_loss_tda
 from flows.commands.bottom_up.example import example
-from flows.commands.bottom_up.noise import noise
+from flows.commands.bottom_up.noise import curve, noise
 from flows.commands.bottom_up.run import run as run_bottom_up
 from flows.commands.check import check
 from flows.commands.compare import compare
@@ -124,6 +124,7 @@ _group(
     s_dhc=s_dhc,
     dhc_a=dhc_a,
     dhc_b=dhc_b,
+    tda=attribute_loss_tda,
 )
 _group(
     "ddhcb",

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, refusing
+from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
-    from flows.reports.losses import Scale
-    from privacy.analyses.attribute_loss_dhca import GroupLevel, Record
+    from flows.reports.losses import Groups, Scale
     from privacy.analyses.attribute_loss_s_dhc import Method, Table
-    from spine.settings import Jurisdiction
-    from tasks.attribute_loss.population_groups import Parameters
-    from tasks.detailed_dhca.configuration import Configuration
-    from tasks.population_groups.levels import Level
 
-G = TypeVar("G")
+Found = Mapping[str, Mapping[str, Fraction]]  # losses by set of attributes and query
 ANALYST = "A described person's figures rest on that person's values: for analysts, not for release."
+Source = Annotated[
+    Path | None,
+    typer.Argument(help="A config.json, or the directory of one with iteration files.  [default: production]"),
+]
+SourceOrRelease = Annotated[
+    Path | None, typer.Argument(help="A config.json, its directory, or a release.  [default: production]")
+]
 People = Annotated[list[str] | None, typer.Option("--person", help="A person, `key=value, ...`; may be repeated.")]
-File = Annotated[Path | None, typer.Option("--people", help="A CSV of persons, its header the same keys.")]
 Sets = Annotated[
     list[str] | None, typer.Option("--attributes", help="A set of attributes, `A,B,...`; may be repeated.")
 ]
-Delta = Annotated[str | None, typer.Option(help="Show the epsilon of (epsilon, delta)-DP at this delta, not rho.")]
+Crossed = Annotated[
+    str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
+]
+ByQuery = Annotated[bool, typer.Option("--by-query", help="Each query of a level by itself.")]
 Attacker = Annotated[
     bool,
     typer.Option(
@@ -42,14 +46,11 @@ Attacker = Annotated[
 
 
 def dhc_a(
-    parameters: Annotated[Path, typer.Argument(help="A config.json, or the directory of one with iteration files.")],
+    source: Source = None,
     person: People = None,
-    people: File = None,
     attributes: Sets = None,
-    crossed: Annotated[
-        str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
-    ] = "anywhere",
-    delta: Delta = None,
+    crossed: Crossed = "anywhere",
+    by_query: ByQuery = False,
     attacker: Attacker = False,
     form: FormatOption = Format.table,
     as_json: Json = False,
@@ -62,80 +63,18 @@ def dhc_a(
 
     **Example:** `das attribute-loss dhc-a params/ --person "name=Ana, races=1, aiannh=no" --attributes Race,Age`
     """
-    from flows.reports.losses import scale
-    from privacy.analyses.attribute_loss_dhca import ATTRIBUTES, CROSSED, loss
-    from tasks.attribute_loss.described import descriptions
-    from tasks.attribute_loss.population_groups import read_parameters
-    from tasks.detailed_dhca.configuration import Configuration
+    from flows.reports.losses import persons
 
-    if crossed not in CROSSED:
-        raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
-    read = read_parameters(parameters, Configuration)
-    unit = scale(read.configuration.privacy_defn, delta, places=4, attacker=attacker)
-    columns = attribute_sets(
-        attributes or ["Age", "Sex", "Race", "Ethnicity", "Block", "Race,Ethnicity", "Age,Race"], ATTRIBUTES
-    )
-    columns |= {"all": frozenset(ATTRIBUTES)}
-    described = [None, *descriptions(person or [], people)]
-    levels = {jurisdiction: read.levels(jurisdiction) for jurisdiction in read.configuration.jurisdictions}
-
-    def loss_of(group: GroupLevel, members: frozenset[str], record: Record | None) -> Fraction:
-        return loss(group, read.configuration.stage_1_fraction, members, record, CROSSED[crossed])
-
-    notes = _dhca_notes(read, unit, crossed, described=len(described) > 1)
-    losses = levels, columns, described, read.record, loss_of
-    _report_groups("Detailed DHC-A", "persons", *losses, unit, crossed, notes, form, as_json=as_json)
-
-
-def _report_groups(
-    product: str,
-    records_of: str,
-    levels: Mapping[Jurisdiction, Mapping[Level, G]],
-    columns: Mapping[str, frozenset[str]],
-    described: Sequence[dict[str, str] | None],
-    record: Callable[[dict[str, str], Level], Record],
-    loss_of: Callable[[G, frozenset[str], Record | None], Fraction],
-    unit: Scale,
-    crossed: str,
-    notes: list[str],
-    form: Format,
-    *,
-    as_json: bool,
-) -> None:
-    """Report the losses of every level and their total, over all records and for described ones, by jurisdiction."""
-    tables, plain = [], []
-    for jurisdiction, groups in levels.items():
-        levels_named = {str(level): level.name for level in groups}  # the key in JSON, the name in tables
-        for values in described:
-            records = {level: record(values, level) if values else None for level in groups}
-            rows = {
-                str(level): {label: loss_of(group, members, records[level]) for label, members in columns.items()}
-                for level, group in groups.items()
-            }
-            rows["total"] = {label: sum((row[label] for row in rows.values()), Fraction(0)) for label in columns}
-            who = values["name"] if values else f"worst case over all {records_of}"
-            title = f"A-attribute loss, {product}, {jurisdiction.upper()}: {who}"
-            text = [[levels_named.get(level, level), *map(unit.text, row.values())] for level, row in rows.items()]
-            tables.append(TextTable(title, ["level", *columns], text))
-            each = {level: {label: unit.json(row[label]) for label in columns} for level, row in rows.items()}
-            plain.append({"region": jurisdiction, "person": who, "levels": each})
-    tables[-1] = replace(tables[-1], notes=notes)
-    data = {"unit": unit.unit, "crossed": crossed, "notes": notes, "losses": plain}
-    report(data, tables, form, as_json=as_json)
+    read = persons(source)
+    _report_groups(read, person, attributes, crossed, form, by_query=by_query, attacker=attacker, as_json=as_json)
 
 
 def dhc_b(
-    parameters: Annotated[
-        Path | None, typer.Argument(help="A config.json, or its directory; without it the production's (NMFv5).")
-    ] = None,
-    run: Annotated[Path | None, typer.Option(help="A release of das ddhcb: its budgets.")] = None,
+    source: SourceOrRelease = None,
     person: People = None,
-    people: File = None,
     attributes: Sets = None,
-    crossed: Annotated[
-        str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
-    ] = "anywhere",
-    delta: Delta = None,
+    crossed: Crossed = "anywhere",
+    by_query: ByQuery = False,
     attacker: Attacker = False,
     form: FormatOption = Format.table,
     as_json: Json = False,
@@ -147,53 +86,126 @@ def dhc_b(
 
     **Example:** `das attribute-loss dhc-b --person "name=Ana, races=1, aiannh=no" --attributes Tenure,Race`
     """
-    from flows.reports.household_losses import households_of_configuration, households_of_release
-    from flows.reports.losses import scale
-    from privacy.analyses.attribute_loss_dhca import CROSSED, HOUSEHOLD_ATTRIBUTES, loss_of_household
+    from flows.reports.losses import households
+
+    read = households(source)
+    _report_groups(read, person, attributes, crossed, form, by_query=by_query, attacker=attacker, as_json=as_json)
+
+
+def _report_groups(
+    read: Groups,
+    persons: Sequence[str] | None,
+    attributes: Sequence[str] | None,
+    crossed: str,
+    form: Format,
+    *,
+    by_query: bool,
+    attacker: bool,
+    as_json: bool,
+) -> None:
+    """Report the losses of every level and their total, over all records and for described ones, by jurisdiction."""
+    from flows.reports.losses import Scale
+    from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
     from tasks.attribute_loss.described import descriptions
 
     if crossed not in CROSSED:
         raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
-    if run and parameters:
-        raise Refused("give a configuration or --run, not both")
-    read = households_of_release(run) if run else households_of_configuration(parameters)
-    unit = scale(read.definition, delta, places=4, attacker=attacker)
-    columns = attribute_sets(
-        attributes or ["Type", "Tenure", "Race", "Ethnicity", "Block", "Type,Tenure", "Race,Ethnicity"],
-        HOUSEHOLD_ATTRIBUTES,
-    )
-    columns |= {"all": frozenset(HOUSEHOLD_ATTRIBUTES)}
-    described = [None, *descriptions(person or [], people)]
+    unit, columns = Scale(read.definition, 4, attacker), attribute_sets(attributes or read.sets, read.attributes)
+    notes = [
+        f"Unit: {unit.unit}, of one {read.record_noun} replaced. Budgets: {read.source}. Change of block: {crossed}."
+    ]
+    if read.gamma is not None and len(read.levels) == 2:
+        left, entered = ([queries[""] for queries in levels.values()] for levels in read.levels.values())
+        cost = unit.text(loss_of_crossing(left, entered))
+        notes.append(f"A move between the states and Puerto Rico costs at most {cost} over both releases.")
+    described = descriptions(persons or ())
+    tables, plain = [], []
+    for jurisdiction, levels in read.levels.items():
+        for values in (None, *described):
+            records = {level: read.record(values, level) if values else None for level in levels}
+            found = {
+                (str(level), level.name): {
+                    label: read.losses(queries, members, records[level], CROSSED[crossed])
+                    for label, members in columns.items()
+                }
+                for level, queries in levels.items()
+            }
+            who = values["name"] if values else f"worst case over all {read.record_noun}s"
+            title = f"A-attribute loss, {read.product}, {jurisdiction.upper()}: {who}"
+            table, each = _levels(title, found, unit, by_query=by_query)
+            tables.append(table)
+            plain.append({"region": jurisdiction, "person": who, "levels": each})
+    notes += [ANALYST] * bool(described)
+    tables[-1] = replace(tables[-1], notes=notes)
+    data = {"unit": unit.unit, "crossed": crossed, "notes": notes, "losses": plain}
+    report(data, tables, form, as_json=as_json)
 
-    def loss_of(groups: Mapping[str, GroupLevel], members: frozenset[str], record: Record | None) -> Fraction:
-        return loss_of_household(groups, members, record, CROSSED[crossed])
 
-    notes = [f"Unit: {unit.unit}, of one household replaced. Budgets: {read.source}. Change of block: {crossed}."]
-    notes += [ANALYST] * (len(described) > 1)
-    losses = read.levels, columns, described, read.record, loss_of
-    _report_groups("Detailed DHC-B", "households", *losses, unit, crossed, notes, form, as_json=as_json)
+def _levels(
+    title: str, found: Mapping[tuple[str, str], Found], unit: Scale, *, by_query: bool
+) -> tuple[TextTable, dict[str, Any]]:
+    """Return a row for each level, its queries if asked for, and the total, as a table and for --json.
+
+    found: by level (its key and its name) the losses by set of attributes and query.
+    """
+    rows: dict[tuple[str, str], dict[str, Fraction]] = {}
+    for (key, name), by_set in found.items():
+        rows[key, name] = {label: sum(losses.values(), Fraction(0)) for label, losses in by_set.items()}
+        for query in by_set["all"] if by_query else ():
+            rows[f"{key}: {query}", f"  {query}"] = {label: losses[query] for label, losses in by_set.items()}
+    columns = list(next(iter(found.values())))
+    rows["total", "total"] = {label: sum((rows[level][label] for level in found), Fraction(0)) for label in columns}
+    text = [[name, *map(unit.text, row.values())] for (_, name), row in rows.items()]
+    plain = {key: {label: unit.json(loss) for label, loss in row.items()} for (key, _), row in rows.items()}
+    return TextTable(title, ["level", *columns], text), plain
 
 
-def _dhca_notes(read: Parameters[Configuration], unit: Scale, crossed: str, *, described: bool) -> list[str]:
-    from privacy.analyses.attribute_loss_dhca import loss_of_crossing
+def tda(
+    source: Annotated[
+        Path | None, typer.Argument(help="A declaration.  [default: production of the redistricting data]")
+    ] = None,
+    attributes: Sets = None,
+    by_query: ByQuery = False,
+    attacker: Attacker = False,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """A-attribute loss of the TopDown Algorithm, level by level, over all records.
 
-    stability = "from the iteration files" if read.iterations else "max(2, max_race_codes) + 1, without iteration files"
-    notes = [f"Unit: {unit.unit}. Stability: {stability}. Change of block: {crossed}."]
-    if len(read.configuration.jurisdictions) == 2:
-        cost = loss_of_crossing(read.levels("us").values(), read.levels("pr").values())
-        notes.append(f"A move between the states and Puerto Rico costs at most {unit.text(cost)} over both releases.")
-    return notes + [ANALYST] * described
+    Attributes: the axes of the table, and its last level (Block), where a record is. A query that does not ask the axis
+    of an attribute costs nothing.
+
+    **Example:** `das attribute-loss tda --attributes hispanic,cenrace --by-query`
+    """
+    from flows.reports.losses import Scale, histograms
+
+    tables, plain, notes = [], [], []
+    measured = histograms(source)
+    every = dict.fromkeys(name for read in measured for name in read.attributes)
+    sets = attribute_sets(attributes or every, [*every])
+    for read in measured:
+        unit = Scale(read.allocation.definition, 4, attacker)
+        own = {label: members.intersection(read.attributes) for label, members in sets.items()}
+        columns = {label: members for label, members in own.items() if members}
+        found = {
+            (level, level): {label: read.losses(level, members) for label, members in columns.items()}
+            for level in read.levels
+        }
+        title = f"A-attribute loss, {read.title}: worst case over all records"
+        table, each = _levels(title, found, unit, by_query=by_query)
+        notes = [f"Unit: {unit.unit}, of one record replaced, declared figures unchanged. Budgets: {read.source}."]
+        tables.append(replace(table, notes=notes))
+        plain.append({"table": read.title, "levels": each})
+    report({"unit": unit.unit, "notes": notes, "losses": plain}, tables, form, as_json=as_json)
 
 
 def s_dhc(
+    source: SourceOrRelease = None,
     person: People = None,
-    people: File = None,
     attributes: Sets = None,
-    budgets: Annotated[str, typer.Option(help="`deck`, `nmfv8`, or a PHSafe config.json.")] = "deck",
-    run: Annotated[Path | None, typer.Option(help="A release of das sdhc: its budgets.")] = None,
+    slides: Annotated[bool, typer.Option("--slides", help="The slides' budgets in place of the production's.")] = False,
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
-    by_table: Annotated[bool, typer.Option("--by-table", help="A column for each of PH1 to PH8.")] = False,
-    delta: Delta = None,
+    by_query: Annotated[bool, typer.Option("--by-query", help="A column for each of PH1 to PH8.")] = False,
     attacker: Attacker = False,
     form: FormatOption = Format.table,
     as_json: Json = False,
@@ -208,131 +220,81 @@ def s_dhc(
 
     **Example:** `das attribute-loss s-dhc --person "name=Ana, age=34, relation=spouse, size=4" --attributes Race,Age`
     """
-    from flows.reports.losses import scale
-    from privacy.analyses.attribute_loss_deck import PEOPLE, READINGS, RESULTS
-    from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, SECRETS, loss_by_table
+    from flows.reports.losses import Scale
+    from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, PEOPLE, SECRETS, loss_by_table
     from tasks.attribute_loss.described import descriptions
     from tasks.attribute_loss.described import person as described
 
     if method not in ("deck", "tight"):
         raise Refused(f"unknown method {method!r}: deck or tight")
-    unit = scale("zcdp", delta, places=3, attacker=attacker)
-    if run is not None and budgets != "deck":
-        raise Refused("give --budgets or --run, not both")
-    if run is not None:
-        from tasks.s_dhc.budgets import budgets_of_release, tables_of
-
-        tables, source = tables_of(budgets_of_release(run)), str(run)
-    else:
-        tables, source = _budgets(budgets)
-    persons = [described(values) for values in descriptions(person or [], people)] or list(PEOPLE)
-    columns = attribute_sets(attributes, ATTRIBUTES) or SECRETS
-    on_page = (
-        run is None and budgets == "deck" and method == "deck" and not attributes and delta is None and not attacker
-    )
-    losses = [
-        Loss(
-            person=member.name,
-            label=label,
-            attributes=members,
-            tables=loss_by_table(member, members, tables, cast("Method", method)),
-            printed=RESULTS[member.name, label] if on_page and member in PEOPLE else None,
-            reading=READINGS.get((member.name, label), "") if on_page and member in PEOPLE else "",
-        )
-        for member in persons
-        for label, members in columns.items()
+    if slides and source is not None:
+        raise Refused("give a configuration or release, or --slides")
+    unit = Scale("zcdp", 3, attacker)
+    tables, budgets = _tables(source, slides=slides)
+    columns = attribute_sets(attributes, ATTRIBUTES) if attributes else SECRETS
+    found = {
+        member.name: {
+            label: loss_by_table(member, members, tables, cast("Method", method)) for label, members in columns.items()
+        }
+        for member in [described(values) for values in descriptions(person or ())] or PEOPLE
+    }
+    notes = [f"Unit: {unit.unit}. Budgets: {budgets}. Method: {method}.", ANALYST]
+    plain = [
+        {"person": name, "set": label, "attributes": sorted(columns[label])}
+        | {"tables": {table: unit.json(each) for table, each in losses.items()}}
+        | unit.json(sum(losses.values(), Fraction(0)))
+        for name, by_set in found.items()
+        for label, losses in by_set.items()
     ]
-    notes = _page_notes(losses, unit)
-    notes += [f"Unit: {unit.unit}. Budgets: {source}. Method: {method}.", ANALYST]
-    table = _by_table if by_table else _by_person
-    plain = [loss.json(unit) for loss in losses]
-    data = {"unit": unit.unit, "budgets": source, "method": method, "notes": notes, "losses": plain}
-    report(data, [table(losses, list(columns), unit, notes)], form, as_json=as_json)
+    data = {"unit": unit.unit, "budgets": budgets, "method": method, "notes": notes, "losses": plain}
+    table = (_by_table if by_query else _by_person)(found, unit, notes)
+    report(data, [table], form, as_json=as_json)
 
 
-@dataclass(frozen=True)
-class Loss:
-    """A cell of the report: the loss by table and, where the slides print the cell, their figure and its reading."""
-
-    person: str
-    label: str
-    attributes: frozenset[str]
-    tables: dict[str, Fraction]
-    printed: Fraction | None
-    reading: str
-
-    @property
-    def total(self) -> Fraction:
-        """Of all tables."""
-        return sum(self.tables.values(), Fraction(0))
-
-    def text(self, unit: Scale) -> str:
-        """Return the figure to show, starred where the printed one is another."""
-        return unit.text(self.total) + "*" * bool(self.reading)
-
-    def json(self, unit: Scale) -> dict[str, Any]:
-        """Return the cell for `--json`."""
-        tables = {name: unit.json(each) for name, each in self.tables.items()}
-        page = {} if self.printed is None else {"printed": float(self.printed), "reading": self.reading}
-        attributes = sorted(self.attributes)
-        return {"person": self.person, "set": self.label, "attributes": attributes, "tables": tables} | (
-            unit.json(self.total) | page
-        )
-
-
-def _page_notes(losses: list[Loss], unit: Scale) -> list[str]:
-    """Return notes on the figures where the slides differ, and on where their table contradicts itself."""
-    from privacy.analyses.attribute_sets import check_monotone
-
-    cells = [loss for loss in losses if loss.printed is not None]
-    notes = []
-    for reading in dict.fromkeys(cell.reading for cell in cells if cell.reading):
-        same = [cell for cell in cells if cell.reading == reading]
-        where = f"{same[0].person}, {' and '.join(cell.label for cell in same)}"
-        figures = f"printed {unit.text(Fraction(same[0].printed or 0))}, by the rule {unit.text(same[0].total)}"
-        notes.append(f"* {where}: {figures}. The printed figure: {reading}.")
-    for name in dict.fromkeys(cell.person for cell in cells):
-        printed = {cell.label: cell.printed for cell in cells if cell.person == name and cell.printed is not None}
-        sets = {cell.label: cell.attributes for cell in cells if cell.person == name}
-        for small, large in check_monotone(sets, printed):
-            notes.append(f"Printed and not monotone: {name}, {small} costs more than {large}, which includes it.")
-    return notes
-
-
-def _by_person(losses: list[Loss], columns: list[str], unit: Scale, notes: list[str]) -> TextTable:
+def _by_person(found: Mapping[str, Found], unit: Scale, notes: list[str]) -> TextTable:
     """Return one row per person, one column per set of attributes: the slides' Results."""
-    shown = [loss.text(unit) for loss in losses]
-    starts = range(0, len(losses), len(columns))
-    rows = [[losses[at].person, *shown[at : at + len(columns)]] for at in starts]
-    return TextTable("A-attribute loss, S-DHC", ["person", *columns], rows, notes)
-
-
-def _by_table(losses: list[Loss], columns: list[str], unit: Scale, notes: list[str]) -> TextTable:
-    """Return one row per person and set of attributes, one column per published table: the slides' {Relation} pages."""
-    names = list(losses[0].tables)
     rows = [
-        [f"{loss.person}, {loss.label}", *(unit.text(loss.tables[name]) for name in names), loss.text(unit)]
-        for loss in losses
+        [name, *(unit.text(sum(losses.values(), Fraction(0))) for losses in by_set.values())]
+        for name, by_set in found.items()
     ]
+    return TextTable("A-attribute loss, S-DHC", ["person", *next(iter(found.values()))], rows, notes)
+
+
+def _by_table(found: Mapping[str, Found], unit: Scale, notes: list[str]) -> TextTable:
+    """Return one row per person and set of attributes, one column per published table: the slides' {Relation} pages."""
+    rows, names = [], []
+    for name, by_set in found.items():
+        for label, losses in by_set.items():
+            names = list(losses)
+            figures = [*losses.values(), sum(losses.values(), Fraction(0))]
+            rows.append([f"{name}, {label}", *map(unit.text, figures)])
     return TextTable("A-attribute loss, S-DHC, by table", ["person, attributes", *names, "total"], rows, notes)
 
 
-def _budgets(name: str) -> tuple[tuple[Table, ...], str]:
-    from privacy.analyses.attribute_loss_deck import DECK, NMFV8_US
-    from tasks.s_dhc.budgets import budgets_of_configuration, tables_of
+def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], str]:
+    """Return what each table spends, and whose budgets these are."""
+    from privacy.accounting.states import STATES_US
+    from privacy.analyses.attribute_loss_s_dhc import DECK
+    from tasks.s_dhc.budgets import budgets_of_configuration, read_budgets, tables_of
+    from tasks.synth.params import PRODUCTION, SDHC_CONFIG
 
-    presets = {"deck": (DECK, "the slides'"), "nmfv8": (NMFV8_US, "PHSafe's production configuration NMFv8, US")}
-    return presets.get(name) or (tables_of(budgets_of_configuration(Path(name))), name)
-
-
-def attribute_sets(texts: Iterable[str] | None, attributes: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the sets of attributes that were typed, by their labels. Raises Refused."""
-    from privacy.analyses.attribute_sets import attributes_of
-
-    with refusing():
-        sets = [attributes_of((name.strip() for name in text.split(",")), attributes) for text in texts or ()]
-    return {_label(members, attributes): members for members in sets}
+    if slides:
+        return DECK, "the slides'"
+    if source is not None:
+        return tables_of(read_budgets(source)), str(source)
+    run = {"state_filter": list(STATES_US), "reader": "csv"}
+    return tables_of(budgets_of_configuration(PRODUCTION / SDHC_CONFIG, run)), "production, United States (NMFv8)"
 
 
-def _label(members: frozenset[str], attributes: Collection[str]) -> str:
-    return "all" if members == set(attributes) else ", ".join(name for name in attributes if name in members)
+def attribute_sets(texts: Iterable[str], attributes: Collection[str]) -> dict[str, frozenset[str]]:
+    """Return the sets of attributes that were typed, by their labels, and that of all. Raises Refused."""
+    known = {attribute.casefold(): attribute for attribute in attributes}
+    sets = {}
+    for text in texts:
+        names = [name.strip() for name in text.split(",")]
+        if unknown := [name for name in names if name.casefold() not in known]:
+            raise Refused(f"there is no attribute {unknown[0]!r}: choose from {', '.join(attributes)}")
+        members = frozenset(known[name.casefold()] for name in names)
+        if members != set(attributes):
+            sets[", ".join(name for name in attributes if name in members)] = members
+    return sets | {"all": frozenset(attributes)}

@@ -42,8 +42,7 @@ def compare(
 
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
-    from flows.reports.comparison import of_targets
-    from flows.reports.comparison_of_setting import of_setting
+    from flows.reports.comparison import of_setting, of_targets
     from flows.reports.figures import delta_of, share
     from tasks.detailed_dhca.level_budgets import read_settings
 
@@ -79,4 +78,4 @@ def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
             raise Refused(f"a target margin is a whole number of counts, 1 to {LARGEST_MARGIN}, not {margin.strip()!r}")
         targets[named_level(name)] = int(margin)
     one_jurisdiction(targets)
-    return PrintedTable("", {level.name: margin for level, margin in targets.items()}, {}, bounded=False)
+    return PrintedTable("", {level.name: margin for level, margin in targets.items()}, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,15 +15,15 @@ from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from flows.reports.tuning.plan import BudgetPlan
+    from flows.reports.tuning.queries import Design
 
-OF_HOUSEHOLDS = {"households", "source", "delta", "form", "as_json"}
-OF_S_DHC = {"source", "total", "margin", "delta", "form", "as_json"}
+COMMON = {"source", "margin", "delta", "form", "as_json"}  # what `das tune` takes for any system
 
 
 def tune(
     context: typer.Context,
     source: Annotated[
-        Path | None, typer.Argument(help="A config.json or its directory, or a release or its manifest.json.")
+        Path | None, typer.Argument(help="A config.json or its directory, a release, its manifest.json, or a domain.")
     ] = None,
     level: Annotated[list[str] | None, typer.Option(help="`LEVEL=BUDGET`; may be repeated.")] = None,
     exclude_level: Annotated[
@@ -50,7 +51,7 @@ def tune(
         typer.Option(metavar="QUESTION", help="Print the least budget of a level that gives a statistic its margin."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with sliders and charts; works offline.")] = None,
-    xlsx: Annotated[Path | None, typer.Option(help="Write a workbook with live formulas.")] = None,
+    xlsx: Annotated[Path | None, typer.Option(help="Write a workbook with live sums.")] = None,
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
@@ -60,42 +61,36 @@ def tune(
     groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
     levels: those of production (SafeTab-P, Table 7).
 
-    Of a config.json or a release of the S-DHC: the noise of every query and what a run spends, scaled by --total; with
-    --margin the least budget of each query.
+    Of a config.json or a release of the S-DHC, or a domain of das bottom-up: the noise of every query and what a run
+    spends, at the sum --total (of a domain 1); with --margin the least budget of each query. --households: the same for
+    SafeTab-H, whose unit of privacy is a household.
 
     --solve answers with one number, and says what else it moves: "count of 500 within 10%", "total of a county within
     20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are "TotalOnly total", "step
     1 total" and "count of step 2", which a count or total by itself is. Without a level each has this budget.
 
-    --households answers for SafeTab-H instead, whose unit of privacy is a household: of a configuration, at --delta.
-
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
-    if households:
-        refuse(
-            context,
-            given(context).keys() - OF_HOUSEHOLDS,
-            "--households takes SOURCE, --delta, --format and --json alone",
-        )
-        return _households(source, delta, form, as_json=as_json)
     from dataclasses import replace
 
     from flows.reports.figures import delta_of, fraction, share
+    from flows.reports.tuning import queries
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
-    from flows.reports.tuning.s_dhc import tables as tables_s_dhc
-    from flows.reports.tuning.s_dhc import tuned
     from flows.reports.tuning.tables import tables
     from flows.reports.tuning.tuning import answers
+    from tasks.bottom_up.domain import is_domain
     from tasks.s_dhc.budgets import is_of_s_dhc
 
+    scale = None if total is None else fraction(total, "total")
+    if households:
+        _refuse_others(context, "--households takes SOURCE, ", {"households"})
+        return _queries(queries.households(source), margin, delta, form, as_json=as_json)
     if source is not None and is_of_s_dhc(source):
-        refuse(
-            context,
-            given(context).keys() - OF_S_DHC,
-            "a source of the S-DHC takes --total, --margin, --delta, --format and --json alone",
-        )
-        found = tuned(source, margin, None if total is None else fraction(total, "total"), delta_of(delta))
-        return report(found, tables_s_dhc(found), form, as_json=as_json)
+        _refuse_others(context, "a source of the S-DHC takes --total, ", {"total"})
+        return _queries(queries.s_dhc(source, scale), margin, delta, form, as_json=as_json)
+    if source is not None and is_domain(source):
+        _refuse_others(context, "a domain of das bottom-up takes --total, its epsilon, ", {"total"})
+        return _queries(queries.bottom_up(source, scale or Fraction(1)), margin, delta, form, as_json=as_json)
     plan = targeted(first_plan(source, level, definition, jurisdiction), margin, relative_error)
     plan = replace(plan, delta=delta_of(delta))
     if gamma is not None:
@@ -105,29 +100,34 @@ def tune(
     if race_codes is not None:
         plan = plan.of_multiplicity(race_codes)
     plan = plan.without(exclude_level or [])
-    if total is not None:
-        plan = plan.scaled(fraction(total, "total"))
+    if scale is not None:
+        plan = plan.scaled(scale)
     if html is not None:
         from flows.reports.tuning.page import page
 
         _write(html, page(plan).encode())
-    if xlsx is not None:
-        from flows.reports.tuning.workbook import workbook
-
-        _write(xlsx, workbook(plan))
     if solve is not None:
         return _solve(plan, solve, as_json=as_json)
     answered = answers(plan)
+    if xlsx is not None:
+        from flows.reports.tuning.workbook import workbook
+
+        _write(xlsx, workbook(plan, answered, tables(answered)))
     report(answered, tables(answered), form, as_json=as_json)
 
 
-def _households(source: Path | None, delta: str, form: Format, *, as_json: bool) -> None:
-    """Print budgets, noise and margins of the Detailed DHC-B."""
-    from flows.reports.figures import delta_of
-    from flows.reports.tuning.households import household_answers, household_tables
+def _refuse_others(context: typer.Context, takes: str, options: set[str]) -> None:
+    """Refuse options that a system has no use for."""
+    refuse(context, given(context).keys() - COMMON - options, f"{takes}--margin, --delta, --format and --json alone")
 
-    answered = household_answers(source, delta_of(delta))
-    report(answered, household_tables(answered), form, as_json=as_json)
+
+def _queries(design: Design, margin: int | None, delta: str, form: Format, *, as_json: bool) -> None:
+    """Print what a run of another system spends and the noise of its queries."""
+    from flows.reports.figures import delta_of
+    from flows.reports.tuning.queries import answers, tables
+
+    answered = answers(design, margin, delta_of(delta))
+    report(answered, tables(answered), form, as_json=as_json)
 
 
 def _solve(plan: BudgetPlan, text: str, *, as_json: bool) -> None:

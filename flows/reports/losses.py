@@ -1,14 +1,52 @@
-"""Attribute losses as text: as rho or epsilon, or as the epsilon of (epsilon, delta)-DP."""
+"""Attribute losses: their unit, and what the queries of a system are, with their budgets."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
-from flows.reports.figures import delta_of
+from flows.reports.figures import up
+from flows.reports.tuning.plan import first_plan
+from privacy.accounting.states import STATES_US
+from privacy.analyses.attribute_loss_dhca import (
+    ATTRIBUTES,
+    HOUSEHOLD_ATTRIBUTES,
+    GroupLevel,
+    Record,
+    losses,
+    losses_of_household,
+)
+from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition
+from spine.allocations import Allocation
+from spine.declaration.declaration import read_declaration
+from spine.noise import parameter, record_cost
+from spine.production import allocation
+from spine.settings import Jurisdiction
+from spine.top_down.histogram import Product
+from tasks.attribute_loss.described import describe
+from tasks.detailed_dhca.configuration import Configuration
+from tasks.detailed_dhcb.configuration import Configuration as HouseholdConfiguration
+from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, read_manifest, require_release
+from tasks.lifecycle.received import NotOfRelease
+from tasks.population_groups.configuration import SafeTabConfiguration, parse_configuration
+from tasks.population_groups.iterations import Iterations
+from tasks.population_groups.levels import Level, named_level, one_jurisdiction
+from tasks.population_groups.parameters import read_parameter_files, stability_parts
+from tasks.synth.params import HOUSEHOLDS_CONFIG
+from tasks.synth.params import PRODUCTION as PRODUCTION_FILES
+from tasks.top_down.declared.shipped import find_declaration
+from tasks.top_down.run_plan import SCHEMAS
+
+TITLE = "Detailed DHC-B by SafeTab-H"
+PRODUCTION = "production (NMFv5)"
+Queries = Mapping[str, GroupLevel]  # of a level, by table; of the Detailed DHC-A one, of which `losses` makes two steps
 
 
 @dataclass(frozen=True)
@@ -19,51 +57,211 @@ class Scale:
     """
 
     definition: Definition
-    delta: Fraction | None
-    places: int
-    attacker: bool = False
+    decimals: int
+    attacker: bool
 
     @property
     def unit(self) -> str:
         """The unit, for a note under a table."""
         if self.attacker:
             return "right answers in 100, at most, of an attacker who knows all else, with 5 false alarms in 100"
-        if self.delta is None:
-            return {"zcdp": "bounded rho (zCDP)", "puredp": "bounded epsilon (pure DP)"}[self.definition]
-        return f"epsilon of bounded (epsilon, delta)-DP at delta = {float(self.delta):g}"
-
-    def number(self, loss: Fraction) -> Fraction:
-        """Return the loss in this unit."""
-        if self.attacker:
-            from privacy.accounting.attacker import detection
-
-            return 100 * Fraction(detection(self.definition, float(loss)))
-        if self.delta is None:
-            return loss
-        from privacy.accounting.conversions import epsilon
-
-        return Fraction(epsilon(loss, self.delta))
+        return {"zcdp": "bounded rho (zCDP)", "puredp": "bounded epsilon (pure DP)"}[self.definition]
 
     def text(self, loss: Fraction) -> str:
         """Return the loss for a table."""
-        tenths = 10**self.places
-        up = 1 - Fraction(1, 10**6) if self.attacker else Fraction(1, 2)  # a bound is rounded up
-        return f"{int(self.number(loss) * tenths + up) / tenths:.{self.places}f}"
+        if self.attacker:
+            return up(self._of_attacker(loss) - 1e-7, 1)
+        unit = 10**self.decimals
+        return f"{int(loss * unit + Fraction(1, 2)) / unit:.{self.decimals}f}"
 
     def json(self, loss: Fraction) -> dict[str, Any]:
         """Return the loss as a number, and exactly where it is rational."""
-        exact = {} if self.delta or self.attacker else {"exact": str(loss)}
-        return {"loss": float(self.number(loss)), **exact}
+        return {"loss": self._of_attacker(loss)} if self.attacker else {"loss": float(loss), "exact": str(loss)}
+
+    def _of_attacker(self, loss: Fraction) -> float:
+        from privacy.accounting.attacker import detection
+
+        return 100 * detection(self.definition, float(loss))
 
 
-def scale(definition: Definition, delta: str | None, places: int, *, attacker: bool) -> Scale:
-    """Return the scale of losses under a privacy definition; `delta` as typed. Raises Refused for an invalid delta."""
-    if attacker:
-        if delta is not None:
-            raise Refused("give --delta or --attacker: each is a unit of its own")
-        return Scale(definition, None, 1, attacker=True)
-    if delta is None:
-        return Scale(definition, None, places)
-    if definition == "puredp":
-        raise Refused("pure DP has no delta: its losses are epsilons already")
-    return Scale(definition, delta_of(delta), places)
+@dataclass(frozen=True)
+class Groups:
+    """The queries of a SafeTab: by jurisdiction and level, budgets and the most groups that a record is in.
+
+    gamma: the share of step 1; None of households. race_codes: the most of a record; None of a release, which does not
+    describe records. iterations: of parameter files that have them; they make groups exact.
+    """
+
+    source: str
+    definition: Definition
+    levels: Mapping[Jurisdiction, Mapping[Level, Queries]]
+    gamma: Fraction | None = None
+    race_codes: int | None = None
+    iterations: Iterations | None = None
+
+    @property
+    def product(self) -> str:
+        """The product's name."""
+        return "Detailed DHC-B" if self.gamma is None else "Detailed DHC-A"
+
+    @property
+    def record_noun(self) -> str:
+        """What a record is."""
+        return "household" if self.gamma is None else "person"
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of a record."""
+        return HOUSEHOLD_ATTRIBUTES if self.gamma is None else ATTRIBUTES
+
+    @property
+    def sets(self) -> list[str]:
+        """The sets of attributes that are shown: each by itself, and two together."""
+        return [*self.attributes, "Race,Ethnicity", f"{self.attributes[0]},Race"]
+
+    def record(self, values: Mapping[str, str], level: Level) -> Record:
+        """Return a described person or householder at a level. Raises Refused as `describe` does."""
+        if self.race_codes is None:
+            raise Refused("a release does not describe householders: give its configuration in its place")
+        return describe(values, level, self.race_codes, self.iterations)
+
+    def losses(
+        self, queries: Queries, attributes: frozenset[str], record: Record | None, crossed: frozenset[str]
+    ) -> dict[str, Fraction]:
+        """Return the loss of each query of a level."""
+        if self.gamma is None:
+            return losses_of_household(queries, attributes, record, crossed)
+        (level,) = queries.values()
+        return losses(level, self.gamma, attributes, record, crossed)
+
+
+def persons(path: Path | None) -> Groups:
+    """Read the queries of a config.json of the Detailed DHC-A or its directory; without a path the production's."""
+    if path is None:
+        plan = first_plan(None, None, None, None)
+        levels = {level: {"": GroupLevel(*level, budget, 8, 1)} for level, budget in plan.levels.items()}
+        return Groups(plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes)
+    found, iterations = read_parameter_files(path, Configuration)
+    return _groups(str(path), found, iterations, lambda level: {"": found.budget(level)}, found.stage_1_fraction)
+
+
+def households(path: Path | None) -> Groups:
+    """Read the queries of a config.json of the Detailed DHC-B, its directory or a release; else the production's.
+
+    Raises Refused for a fault.
+    """
+    if path is not None and (path / MANIFEST).exists():
+        return _of_release(path)
+    found, iterations = read_households(path)
+
+    def budgets(level: Level) -> dict[str, Fraction]:
+        return {table.name: found.table_budget(table.key, level) for table in found.tables(level)}
+
+    return _groups(str(path or PRODUCTION), found, iterations, budgets)
+
+
+def _groups(
+    source: str,
+    found: SafeTabConfiguration,
+    iterations: Iterations | None,
+    budgets: Callable[[Level], dict[str, Fraction]],
+    gamma: Fraction | None = None,
+) -> Groups:
+    """Return the queries of a configuration; budgets: of a level, by table."""
+    levels = {
+        jurisdiction: {
+            level: {
+                table: GroupLevel(*level, budget, *stability_parts(found, iterations, level))
+                for table, budget in budgets(level).items()
+            }
+            for level in found.levels(jurisdiction)
+        }
+        for jurisdiction in found.jurisdictions
+    }
+    return Groups(source, found.privacy_defn, levels, gamma, found.max_race_codes, iterations)
+
+
+def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterations | None]:
+    """Read a configuration of the Detailed DHC-B as `read_parameter_files` does; without a source the production's."""
+    if source is None:
+        runs = {"run_us": True, "run_pr": True, "reader": "csv", "state_filter_us": list(STATES_US)}
+        text = (PRODUCTION_FILES / HOUSEHOLDS_CONFIG).read_text("utf-8").rstrip().removesuffix("}")
+        found, faults = parse_configuration(f"{text}, {json.dumps(runs)[1:]}", HouseholdConfiguration)
+        if found is None:
+            raise Refused(faults[0].rule)
+        return found, None
+    if source.name == MANIFEST or (source / MANIFEST).exists():
+        raise Refused(f"{source} is a release: give its configuration, which has budgets and thresholds")
+    return read_parameter_files(source, HouseholdConfiguration)
+
+
+def _of_release(release: Path) -> Groups:
+    """Read the budgets and stabilities in a release's manifest. Raises Refused where it is no Detailed DHC-B."""
+    require_release(release)
+    try:
+        manifest: dict[str, Any] = read_manifest(release)
+        if manifest["release"] != TITLE:
+            raise Refused(f"{release} is a release of {manifest['release']!r:.80}, not of the {TITLE}")
+        if manifest["spent"] is None:
+            raise Refused(f"{release}: a release of exact counts (`das ddhcb truth`) has no budgets")
+        levels = {
+            named_level(name): {
+                table: GroupLevel(*named_level(name), parse_exact(query["budget"]), parts["race"], parts["ethnicity"])
+                for table, query in level["queries"].items()
+            }
+            for name, level in manifest["levels"].items()
+            for parts in [level["stability_parts"]]
+        }
+        definition = cast(Definition, manifest["spent"]["definition"])
+    except (NotOfRelease, KeyError, ValueError, TypeError, AttributeError):
+        raise Refused(f"{release}/{MANIFEST} is not the manifest of a release") from None
+    return Groups(str(release), definition, {one_jurisdiction(levels): levels})
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The queries of a table of the TopDown Algorithm: its axes, and the budget of every level and query."""
+
+    title: str
+    source: str
+    product: Product
+    allocation: Allocation
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The axes, and the level of the leaves: where a record is."""
+        return (*(axis.name for axis in self.product.axes), self.levels[-1])
+
+    @property
+    def levels(self) -> list[str]:
+        """The levels, top first."""
+        return list(self.allocation.levels)
+
+    def losses(self, level: str, attributes: frozenset[str]) -> dict[str, Fraction]:
+        """Return the loss of each query of a level: of a record replaced, all where its answer can change, or none.
+
+        A record that moves may change geounit on every level but the top: also on that of the states, of which a spine
+        has parts. A bypass moves shares along a path, whose sum stays (paper, section 5).
+        """
+        moves = self.levels[-1] in attributes and level != self.levels[0]
+        share = self.allocation.levels[level]
+        return {
+            query: record_cost(self.allocation, [parameter(self.allocation, share, alpha)])
+            if moves or attributes & self.product.asked(query).keys()
+            else Fraction(0)
+            for query, alpha in self.allocation.queries[level].items()
+        }
+
+
+def histograms(path: Path | None) -> list[Histogram]:
+    """Read the queries of a declaration; without one those of the redistricting data's production, US."""
+    if path is None:
+        source = "production of the redistricting data, US"
+        return [
+            Histogram(f"TopDown, {name}", source, product, allocation(product.name, "us"))
+            for name, product in SCHEMAS.items()
+        ]
+    found, faults = read_declaration(read_raw(find_declaration(str(path))))
+    if found is None:
+        raise Refused(f"{path}: {faults[0].key}: {faults[0].text}")
+    return [Histogram(f"TopDown, {found.form.name}", str(path), found.product, found.allocation)]

@@ -116,9 +116,21 @@ def loss(
     record: Record | None = None,
     crossed: frozenset[str] = CROSSED["anywhere"],
 ) -> Fraction:
-    """Return the A-attribute loss at one level, bounded, exact; worst case over all records unless one is described.
+    """Return the A-attribute loss at one level, bounded, exact: that of both steps."""
+    return sum(losses(level, gamma, attributes, record, crossed).values(), Fraction(0))
 
-    `gamma` is the share of step 1 (stage_1_fraction); `crossed` the region types that a change of block can cross.
+
+def losses(
+    level: GroupLevel,
+    gamma: Fraction,
+    attributes: frozenset[str],
+    record: Record | None = None,
+    crossed: frozenset[str] = CROSSED["anywhere"],
+) -> dict[str, Fraction]:
+    """Return the loss by query, `total` and `sex by age`; worst case over all records unless one is described.
+
+    `gamma` is the share of step 1 (stage_1_fraction); `crossed` the region types that a change of block can cross. A
+    TotalOnly group counts as both: its one query has the budget of the two.
     """
     race, ethnicity, total_only = _groups(level, record)
     new_race = level.race_groups if RACE in attributes else race
@@ -131,30 +143,28 @@ def loss(
         total_only_shared = (RACE not in attributes) * total_only
     before = inside * (race + ethnicity)
     after = (inside or moves) * (new_race + new_ethnicity)
-    cell = 2 * (1 - gamma) * (shared - total_only_shared) if attributes & {AGE, SEX} else Fraction(0)
-    return level.budget / level.stability * (before + after - 2 * shared + cell)
+    cell = 2 * (shared - total_only_shared) if attributes & {AGE, SEX} else 0
+    of_a_group, groups = level.budget / level.stability, before + after - 2 * shared
+    return {"total": of_a_group * gamma * groups, "sex by age": of_a_group * (1 - gamma) * (groups + cell)}
 
 
-def loss_of_household(
+def losses_of_household(
     tables: Mapping[str, GroupLevel],
     attributes: frozenset[str],
     record: Record | None = None,
     crossed: frozenset[str] = CROSSED["anywhere"],
-) -> Fraction:
-    """Return the A-attribute loss at one level of SafeTab-H, whose record is a household: the sum over its tables.
+) -> dict[str, Fraction]:
+    """Return the A-attribute loss at one level of SafeTab-H, whose record is a household, by table.
 
     tables: `t3`, by type, and `t4`, by tenure, as the level measures them, each with its own budget. Details follow
     from published totals, so there is no first step, and no group is TotalOnly.
     """
     kept = attributes - {TYPE, TENURE}
     bare = record and replace(record, total_only=0)
-    return sum(
-        (
-            loss(level, Fraction(0), kept | {AGE} if OF_TABLES[name] in attributes else kept, bare, crossed)
-            for name, level in tables.items()
-        ),
-        Fraction(0),
-    )
+    return {
+        name: loss(level, Fraction(0), kept | {AGE} if OF_TABLES[name] in attributes else kept, bare, crossed)
+        for name, level in tables.items()
+    }
 
 
 def loss_of_crossing(

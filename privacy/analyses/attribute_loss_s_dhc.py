@@ -227,3 +227,26 @@ def _tight(person: Person, attributes: frozenset[str], table: Table, effect: Eff
         Effect.MOVE: 2 * (m + table.tau) ** 2,
     }[effect]
     return table.join / 2 * squared_distance / (2 * table.tau + 2) ** 2 + unit
+
+
+F = Fraction
+DECK = (
+    Table("PH1", join=F("0.364"), unit=F("0.002"), tau=10),  # printed together, .366: only the person counts scale
+    Table("PH2", join=F("0.038"), tau=10),
+    Table("PH3", join=F("1.358"), tau=6),
+    Table("PH4", join=F("0.364"), tau=10),
+    Table("PH5", unit=F("0.002")),
+    Table("PH6", join=F("0.028"), tau=6),
+    Table("PH7", join=F("0.661"), tau=10),
+    Table("PH8", unit=F("0.002")),
+)
+"""Bounded rho as printed, total 2.819; tau from PHSafe's configuration."""
+
+PEOPLE = (
+    Person("Alice", 20, "biological child", 3, family=True, own_children=False),
+    Person("Bob", 16, "biological child", 3, family=True, own_children=True),
+    Person("Carol", 20, "householder", 1, family=False, own_children=False),
+    Person("Dave", 16, "householder", 3, family=True, own_children=True),
+    Person("Elise", 60, "householder", 10, family=True, own_children=True),
+)
+"""The "Example Individuals"."""

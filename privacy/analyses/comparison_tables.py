@@ -36,7 +36,6 @@ class PrintedTable:
     name: str
     targets: Mapping[str, int]
     budgets: Mapping[Definition, Mapping[int, PrintedBudget]]
-    bounded: bool  # whether it prints bounded figures as well
 
 
 COMPARISON = PrintedTable(
@@ -62,7 +61,6 @@ COMPARISON = PrintedTable(
             50: PrintedBudget("0.007", "0.008"),
         },
     },
-    bounded=False,
 )
 PRODUCTION = PrintedTable(
     "SafeTab-P paper, Table 7",
@@ -86,7 +84,6 @@ PRODUCTION = PrintedTable(
             50: PrintedBudget("0.007", "0.008"),
         }
     },
-    bounded=True,
 )
 TABLES = {"comparison": COMPARISON, "production": PRODUCTION}
 

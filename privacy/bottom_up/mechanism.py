@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, expm1, log, log1p
 
 from privacy.accounting.composition import Spend, spend
 from privacy.noise.exact import exact
 from privacy.noise.laws import TwoSidedGeometric
+
+LARGEST = 700  # epsilon whose exponential is a float
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,12 @@ class BottomUp:
     def spend(self) -> Spend:
         """Epsilon where a record is added or removed, 2 epsilon where one is replaced."""
         return spend("puredp", [self.epsilon], record=self.record)
+
+
+def sampled_epsilon(epsilon: float, share: float) -> float:
+    """Return the epsilon for a person added to a population or removed, of which the table is a secret sample.
+
+    ln(1 + share (e^epsilon - 1)), where each person is in the sample with chance `share`, independently of all others
+    (Balle, Barthe, Gaboardi 2018, Theorem 8).
+    """
+    return log1p(share * expm1(epsilon)) if epsilon < LARGEST else epsilon + log(share)

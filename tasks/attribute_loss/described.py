@@ -1,43 +1,32 @@
-"""Persons described by hand, on the command line or in a file, for the attribute-loss analyses. Nothing is looked up.
+"""Persons described by hand for the attribute-loss analyses. Nothing is looked up.
 
-On the command line a person is `name=Bob, age=16, relation=biological child, size=3, family=yes`; a file is a CSV with
-the same keys as its header, one person a row.
+A person is `name=Bob, age=16, relation=biological child, size=3, family=yes`.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
+import numpy as np
+
+from privacy.analyses.attribute_loss_dhca import Record, race_groups_of_codes
 from privacy.analyses.attribute_loss_s_dhc import OWN_CHILD, RELATIVES, Person
-from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.iterations import RACE_CODES, Iterations
+from tasks.population_groups.levels import Level
 
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 
 
-def descriptions(texts: Iterable[str], file: Path | None) -> Iterator[dict[str, str]]:
-    """Yield the keys and values of every person described: first those of the command line, then those of the file.
-
-    Raises Refused where a text is not of the form key=value, or the file cannot be read.
-    """
+def descriptions(texts: Iterable[str]) -> list[dict[str, str]]:
+    """Return the keys and values of every person. Raises Refused where a text is not of the form key=value."""
+    found = []
     for text in texts:
         pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
         if any(len(pair) != 2 for pair in pairs):
             raise Refused(f"a person is described by key=value, key=value, ...; not by {text!r}")
-        yield {key.strip().casefold(): value.strip() for key, value in pairs}
-    if file is None:
-        return
-    try:
-        for row in csv.DictReader(read_text(file).splitlines(keepends=True), skipinitialspace=True):
-            if None in row or None in row.values():
-                raise Refused(f"{file}: a row does not have as many values as the header has names")
-            yield {key.strip().casefold(): value.strip() for key, value in row.items()}
-    except OSError as error:
-        raise Refused(f"{file} cannot be read: {why(error)}") from None
-    except csv.Error as error:
-        raise Refused(f"{file} is not a CSV table: {error}") from None
+        found.append({key.strip().casefold(): value.strip() for key, value in pairs})
+    return found
 
 
 def person(values: Mapping[str, str]) -> Person:
@@ -82,3 +71,39 @@ def flag(values: Mapping[str, str], key: str, default: bool) -> bool:
     if values[key].casefold() not in _TRUTHS:
         raise Refused(f"{values['name']}: {key} is yes or no, not {values[key]!r}")
     return _TRUTHS[values[key].casefold()]
+
+
+def describe(values: Mapping[str, str], level: Level, race_codes: int, iterations: Iterations | None) -> Record:
+    """Return a described person or householder at a population group level.
+
+    `races` counts the race codes, or `codes` and `ethnicity` name all of them; race_codes: the most of them.
+
+    Raises Refused where a key is missing or unknown, or a value is not valid; `codes` need the iteration files.
+    """
+    check_keys(values, required=("name",), optional=("races", "codes", "ethnicity", "place", "aiannh"))
+    name, place, aiannh = values["name"], flag(values, "place", True), flag(values, "aiannh", True)
+    if ("races" in values) == ("codes" in values):
+        raise Refused(f"{name}: give either races, a number of race codes, or codes, the codes themselves")
+    count = whole(values, "races") if "races" in values else len(values["codes"].split())
+    if not 1 <= count <= race_codes:
+        raise Refused(f"{name}: races or codes are from 1 to max_race_codes, {race_codes}")
+    if "races" in values:
+        return Record(name, race_groups_of_codes(count), place=place, aiannh=aiannh)
+    return Record(name, *_groups(values, level, iterations), place, aiannh)
+
+
+def _groups(values: Mapping[str, str], level: Level, iterations: Iterations | None) -> tuple[int, int, int]:
+    """Return the race groups and ethnicity groups of codes, and how many of the former are TotalOnly."""
+    if iterations is None:
+        raise Refused(f"{values['name']}: codes need the directory with the iteration files, not a config.json alone")
+    check_keys(values, required=("name", "codes", "ethnicity"), optional=("place", "aiannh"))
+    numbers, codes = iterations.numbers, values["codes"].split()
+    if unknown := [code for code in [*codes, values["ethnicity"]] if code not in numbers or code == "Null"]:
+        raise Refused(f"{values['name']}: unknown race or ethnicity codes {', '.join(unknown)}")
+    races = [numbers[code] for code in codes] + [0] * (RACE_CODES - len(codes))
+    granularity = iterations.granularity(level)
+    groups = granularity.flatmap(np.array([[*races, numbers[values["ethnicity"]]]], np.uint16)).indices
+    groups = groups[granularity.level[groups] == level.iteration_level]
+    ethnicity = granularity.maps["ethnicity", level.iteration_level][numbers[values["ethnicity"]]]
+    race = groups[groups != ethnicity]
+    return len(race), len(groups) - len(race), int(granularity.total_only[race].sum())

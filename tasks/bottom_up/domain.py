@@ -230,6 +230,14 @@ class Grouping:
         return dict(reversed(label.items()))
 
 
+def is_domain(path: Path) -> bool:
+    """Return whether a file is a domain or a declaration."""
+    try:
+        return path.suffix == ".toml" or bool({"factors", "axes"} & _read_json(path).keys())
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return False  # whoever reads it says why
+
+
 def read_domain(path: Path) -> Domain:
     """Read a declared domain. Raises Refused with the first fault, in one line."""
     try:

@@ -55,9 +55,9 @@ def read_budgets(path: Path) -> Budgets:
     return budgets_of_release(file.parent) if file.name == FILES[1] else budgets_of_configuration(file)
 
 
-def budgets_of_configuration(path: Path) -> Budgets:
-    """Return the budgets of a config.json. Raises Refused where it has a fault, or an infinite budget."""
-    configuration = read_configuration(path)
+def budgets_of_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Budgets:
+    """Return the budgets of a config.json; run: keys that it lacks. Raises Refused for faults and infinite budgets."""
+    configuration = read_configuration(path, run)
     configuration.spend()  # refuses infinite budgets
     queries = tuple(each.query for each in configuration.queries())
     return Budgets(str(path), configuration.definition, configuration.stability, queries)

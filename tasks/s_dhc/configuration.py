@@ -113,8 +113,8 @@ class Configuration:
         return sha256(json.dumps(asdict(self) | dict(options), sort_keys=True, default=str).encode()).hexdigest()
 
 
-def read_configuration(path: Path) -> Configuration:
-    """Read a config.json. Raises Refused with every fault, in one line."""
+def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Configuration:
+    """Read a config.json; run: keys that it lacks. Raises Refused with every fault, in one line."""
     try:
         raw = json.loads(
             read_text(path),
@@ -129,6 +129,7 @@ def read_configuration(path: Path) -> Configuration:
         raise Refused(f"{path} is not JSON as expected: {error}") from None
     if not isinstance(raw, dict):
         raise Refused(f"{path} is not JSON as expected: the document is not an object")
+    raw |= run or {}
     if faults := list(_faults(raw)):
         raise Refused(f"{path}: {'; '.join(faults)}")
     return Configuration(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
 import pytest
 from s_dhc_households import TAU, configuration, write_configuration
 
+from spine.production import allocation
 from tasks.lifecycle.manifest import write_manifest
 from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.release import queries_in_manifest
@@ -32,16 +33,15 @@ def phsafe_config(path: Path, **changes: object) -> Path:
     return write_configuration(path, configuration(["44"], budget="0.01", **changes))
 
 
-def test_the_slides_table_stands_with_its_differing_figures_marked(das):
-    code, out, _ = das("s-dhc")
-    assert code == 0
-    for figure in ("0.558", "2.819", "1.067", "1.790*", "0.001*", "printed 0.404", "Printed and not monotone"):
-        assert figure in out
+def test_the_slides_budgets_and_the_productions(das):
+    for options, elise in (("--slides",), "2.819"), ((), "2.510"):
+        code, out, _ = das("s-dhc", *options, "--format", "csv")
+        assert (code, rows(out)[4]["person"], rows(out)[4]["Multi-racial Family"]) == (0, "Elise", elise)
 
 
 def test_forms_agree_and_json_is_exact(das):
-    _, text, _ = das("s-dhc", "--attributes", "Relation", "--by-table", "--format", "csv")
-    bob = rows(text)[1]
+    _, text, _ = das("s-dhc", "--slides", "--attributes", "Relation", "--by-query", "--format", "csv")
+    bob = rows(text)[2]
     assert list(bob.values()) == [
         "Bob, Relation",
         "0.000",
@@ -54,22 +54,21 @@ def test_forms_agree_and_json_is_exact(das):
         "0.000",
         "0.508",
     ]
-    _, marked, _ = das("s-dhc", "--attributes", "Relation", "--by-table", "--format", "markdown")
+    _, marked, _ = das("s-dhc", "--slides", "--attributes", "Relation", "--by-query", "--format", "markdown")
     assert "| " + " | ".join(bob.values()) + " |" in marked
-    _, document, _ = das("s-dhc", "--attributes", "Relation", "--json")
-    (entry,) = [loss for loss in json.loads(document)["losses"] if loss["person"] == "Bob"]
+    _, document, _ = das("s-dhc", "--slides", "--attributes", "Relation", "--json")
+    (entry,) = [loss for loss in json.loads(document)["losses"] if (loss["person"], loss["set"]) == ("Bob", "Relation")]
     assert entry["exact"] == "215023/423500"
     assert entry["tables"]["PH3"] == {"loss": pytest.approx(0.443428571), "exact": "388/875"}
 
 
-def test_persons_of_the_command_line_and_of_a_file(das, tmp_path):
-    people = tmp_path / "people.csv"
-    people.write_text(
-        "name,age,relation,size,family,own_children\nB,16,Biological child,3,yes,yes\nC,20,householder,1,no,\n"
+def test_persons_of_the_command_line(das):
+    texts = (
+        "name=A, age=20, relation=stepchild, size=3",
+        "name=B, age=16, relation=Biological child, size=3, family=yes, own_children=yes",
+        "name=C, age=20, relation=householder, size=1, family=no",
     )
-    code, out, _ = das(
-        "s-dhc", "--person", "name=A, age=20, relation=stepchild, size=3", "--people", people, "--format", "csv"
-    )
+    code, out, _ = das("s-dhc", *(word for text in texts for word in ("--person", text)), "--slides", "--format", "csv")
     assert code == 0
     assert [(row["person"], row["Age"], row["Exact Household"]) for row in rows(out)] == [
         ("A", "0.558", "1.433"), ("B", "0.558", "2.819"), ("C", "0.126", "1.067"),
@@ -79,11 +78,9 @@ def test_persons_of_the_command_line_and_of_a_file(das, tmp_path):
 def test_budgets_of_a_phsafe_config(das, tmp_path):
     config = phsafe_config(tmp_path / "config.json")
     person = ("--person", "name=A,age=30,relation=householder,size=10,family=yes")
-    _, out, _ = das("s-dhc", *person, "--attributes", "Tenure", "--budgets", config, "--by-table", "--format", "csv")
+    _, out, _ = das("s-dhc", config, *person, "--attributes", "Tenure", "--by-query", "--format", "csv")
     assert (rows(out)[0]["PH7"], rows(out)[0]["PH8"]) == ("0.120", "0.060")  # bounded: doubled for persons only
-    _, sharper, _ = das(
-        "s-dhc", *person, "--attributes", "Tenure", "--budgets", config, "--method", "tight", "--format", "csv"
-    )
+    _, sharper, _ = das("s-dhc", config, *person, "--attributes", "Tenure", "--method", "tight", "--format", "csv")
     assert float(rows(sharper)[0]["Tenure"]) < 0.06
 
 
@@ -99,7 +96,7 @@ def test_budgets_of_a_phsafe_config(das, tmp_path):
 )
 def test_bad_budgets_are_refused_in_one_line(refused, tmp_path, changes, message):
     config = phsafe_config(tmp_path / "config.json", **changes)
-    refused(message, "s-dhc", "--budgets", config)
+    refused(message, "s-dhc", config)
 
 
 def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
@@ -116,8 +113,8 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
         write_manifest(
             release, {"release": "a test", "run": "x", **manifest, "queries": dict(queries_in_manifest(plan))}
         )
-        _, of_file, _ = das("s-dhc", *person, "--budgets", path, "--by-table")
-        _, of_run, _ = das("s-dhc", *person, "--run", release, "--by-table")
+        _, of_file, _ = das("s-dhc", path, *person, "--by-query")
+        _, of_run, _ = das("s-dhc", release, *person, "--by-query")
         assert of_file == of_run
         found.append(float(rows(of_run)[0]["PH7"]))
     assert found[1] == pytest.approx(found[0] * 22**2 / 200, rel=0.01)
@@ -125,19 +122,16 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
 
 def test_other_releases_have_no_such_budgets(refused, tmp_path):
     write_manifest(tmp_path, {"release": "a test", "run": "x", "spent": {}})
-    refused("is not a release of the Supplemental DHC with noise", "s-dhc", "--run", tmp_path)
-    refused("give --budgets or --run, not both", "s-dhc", "--run", tmp_path, "--budgets", "nmfv8")
+    refused("is not a release of the Supplemental DHC with noise", "s-dhc", tmp_path)
+    refused("give a configuration or release, or --slides", "s-dhc", tmp_path, "--slides")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--attributes", "Income"), "no attribute 'Income'"),
-        (("--delta", "1"), "strictly between 0 and 1"),
-        (("--delta", "small"), "strictly between 0 and 1"),
         (("--method", "loose"), "unknown method"),
-        (("--budgets", "/nowhere"), "cannot be read"),
-        (("--people", "/nowhere"), "cannot be read"),
+        (("/nowhere",), "cannot be read"),
         (("--person", "Ana"), "key=value"),
         (("--person", "name=A,age=x,relation=parent,size=2"), "age is a whole number"),
         (("--person", "name=A,age=3"), "relation, size is missing"),
@@ -149,14 +143,6 @@ def test_other_releases_have_no_such_budgets(refused, tmp_path):
 )
 def test_bad_input_is_refused_in_one_line(refused, arguments, message):
     refused(message, "s-dhc", *arguments)
-
-
-def test_epsilon_at_a_delta(das):
-    _, out, _ = das("s-dhc", "--delta", "1e-10", "--json")
-    (bob,) = [row for row in json.loads(out)["losses"] if (row["person"], row["set"]) == ("Bob", "Exact Household")]
-    alphas = [1 + i / 1000 for i in range(1, 20_000)]
-    by_grid = min(a * 2.819 + math.log(1 - 1 / a) + math.log(1 / (a * 1e-10)) / (a - 1) for a in alphas)
-    assert bob["loss"] == pytest.approx(by_grid, abs=1e-5)
 
 
 def dhca_config(**changes) -> dict:
@@ -189,8 +175,6 @@ def test_any_configuration_of_the_detailed_dhca(das, tmp_path):
         ({"privacy_budget_p_level_1_usa": -1}, (), "must not be negative"),
         ({}, ("--attributes", "Income"), "no attribute 'Income'"),
         ({}, ("--crossed", "street"), "unknown move 'street'"),
-        ({}, ("--delta", "0"), "strictly between 0 and 1"),
-        ({"privacy_defn": "puredp"}, ("--delta", "1e-10"), "pure DP has no delta"),
         ({}, ("--person", "name=A"), "either races"),
         ({}, ("--person", "name=A,races=9"), "from 1 to max_race_codes"),
         ({}, ("--person", "name=A,codes=1010,ethnicity=2010"), "iteration files"),
@@ -227,9 +211,47 @@ def test_production_parameters_and_a_person_by_codes(das, das_data):
 
 def test_losses_as_what_an_attacker_gets_right(das):
     """Of 100, with 5 false alarms in 100; what is not touched stays at 5."""
-    _, text, _ = das("s-dhc", "--attacker", "--format", "csv")
+    _, text, _ = das("s-dhc", "--slides", "--attacker", "--format", "csv")
     alice = rows(text)[0]
     assert (alice["Race-Ethnicity"], alice["Age"], alice["Exact Household"]) == ("5.0", "36.2", "68.2")
-    code, _, said = das("s-dhc", "--attacker", "--delta", "1e-10")
-    assert code == 1
-    assert "--delta or --attacker" in said
+
+
+@pytest.mark.parametrize("product", ["dhc-a", "dhc-b"])
+def test_production_by_query(das, product):
+    """Without a configuration the production's; the queries of a level add up to it, and all levels to the total."""
+    code, out, _ = das(product, "--by-query", "--json")
+    levels = json.loads(out)["losses"][0]["levels"]
+    assert code == 0
+    whole = {"dhc-a": 9.888, "dhc-b": 2 * 8.895302}[product]
+    assert levels["total"]["all"]["loss"] == pytest.approx(whole)
+    county = {key.partition(": ")[2]: row for key, row in levels.items() if key.startswith("(COUNTY, 2)")}
+    for attributes, loss in county.pop("").items():
+        assert sum(row[attributes]["loss"] for row in county.values()) == pytest.approx(loss["loss"])
+    assert list(county) == {"dhc-a": ["total", "sex by age"], "dhc-b": ["t3", "t4"]}[product]
+
+
+def test_the_topdown_algorithm_by_query(das):
+    """An attribute costs the queries that ask its axis, in every geounit; a move all but those of the top."""
+    code, out, _ = das("tda", "--attributes", "hispanic", "--attributes", "block", "--by-query", "--json")
+    persons, units = json.loads(out)["losses"]
+    found = allocation("pl94-persons", "us")
+    assert code == 0
+    unasked = found.levels["US"] * found.queries["US"].get("total", 0)  # the nation's total does not change
+    assert persons["levels"]["total"]["all"]["exact"] == str(found.budget * (1 - unasked))
+    assert "hispanic" not in units["levels"]["total"]
+    assert units["levels"]["US"]["Block"]["loss"] == 0
+    asked = Fraction(0)
+    for level, share in found.levels.items():
+        for query, alpha in found.queries[level].items():
+            touched = query == "detailed" or "hispanic" in query
+            loss = persons["levels"][f"{level}: {query}"]["hispanic"]["exact"]
+            assert Fraction(loss) == (found.budget * share * alpha if touched else 0)
+            asked += Fraction(loss)
+    assert persons["levels"]["total"]["hispanic"]["exact"] == str(asked)
+    assert persons["levels"]["total"]["Block"]["loss"] < float(found.budget)
+
+
+def test_a_declaration_has_the_losses_of_its_own_axes(das):
+    code, out, _ = das("tda", "example-districts", "--format", "csv")
+    assert code == 0
+    assert list(rows(out)[0])[1:] == ["dwelling", "sex", "age", "education", "zone", "all"]

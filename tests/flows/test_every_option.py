@@ -98,10 +98,11 @@ GOOD = {
     "attribute-loss s-dhc": "",
     "attribute-loss dhc-a": "EX/params",
     "attribute-loss dhc-b": "",
+    "attribute-loss tda": "",
     "bottom-up run": "EX/table.parquet EX/domain.json OUT --epsilon 1",
     "bottom-up example": "OUT --rows 10",
     "bottom-up noise": "--epsilon 1 --cells 2",
-    "bottom-up curve": "EX/table.parquet EX/domain.json --epsilon 1 --replicates 2 --i-am-the-curator",
+    "bottom-up curve": "--counts 1,2 --epsilon 1",
 }
 # Where a good call takes a second and more: then params and data are nowhere in the fast test, so that a call ends once
 # its options are read.

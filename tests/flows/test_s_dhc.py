@@ -113,12 +113,12 @@ def test_budgets_are_tuned(das: Das, tmp_path: Path) -> None:
     path = write_configuration(tmp_path / "config.json", configuration(states))
     code, out, _ = das("tune", path, "--margin", 81, "--json")
     found = json.loads(out)
-    assert (code, len(found["queries"]), found["spent"]["charged"]["exact"]) == (0, 46, "1257281/1000000")
+    assert (code, len(found["queries"]), found["spent"]["run"]["charged"]["exact"]) == (0, 46, "1257281/1000000")
     (row,) = [each for each in found["queries"] if each["query"] == "PH4/state_A-G"]
-    assert (row["margin"], row["margin_90"]) == (81, 68)
-    assert row["least_budget"] == pytest.approx(0.1406, abs=0.001)
+    assert (row["margins"], row["margins_90"]) == ([81], [68])
+    assert row["least_budget"][0] == pytest.approx(0.1406, abs=0.001)
     scaled = json.loads(das("tune", path, "--total", "2", "--json")[1])
-    assert scaled["spent"]["charged"]["exact"] == "2"
+    assert scaled["spent"]["run"]["charged"]["exact"] == "2"
     assert "PH1_num/usa_A-G" in das("tune", path)[1]
     code, out, err = das("tune", path, "--gamma", "0.3")
     assert (code, out, "--gamma: a source of the S-DHC takes" in " ".join(err.split())) == (2, "", True)

@@ -1,31 +1,22 @@
-"""`das bottom-up noise`: the errors of cells and marginals in closed form."""
+"""`das bottom-up noise` and `curve`: what the noise of an epsilon does to counts and their sums, in closed form."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, refusing
+from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
 
 Epsilons = Annotated[list[str] | None, typer.Option("--epsilon", help="A budget, exact; may be repeated.")]
-STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")
-
-
-def budgets(texts: Sequence[str] | None) -> list[Fraction]:
-    """Return the budgets that were typed, the slides' where none was. Raises Refused."""
-    from flows.reports.figures import fraction
-
-    return [fraction(text, "--epsilon") for text in texts or STANDARD]
-
-
-def short(value: Fraction) -> str:
-    """Return a budget as tables show it."""
-    return f"{float(value):g}"
+STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")  # the slides'
+LARGEST_COUNT = 10**15  # whole as a float
 
 
 def noise(
@@ -36,34 +27,91 @@ def noise(
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """The noise of one cell and of marginals at several epsilons, in closed form; the margins of error are exact.
+    """The noise of one cell and margins of error of marginals, at several epsilons; das tune DOMAIN knows a table's.
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.analyses.geometric_moments import absolute_sum, moments
     from privacy.bottom_up.mechanism import BottomUp
     from privacy.noise.margins import margin_of_error
 
     sizes = cells or [1, 2, 4, 10, 100]
     facts: list[dict[str, Any]] = []
-    for value in budgets(epsilon):
-        mechanism = BottomUp(value)
-        law = moments(float(value))
+    for value in _budgets(epsilon):
+        law = BottomUp(value).law
         with refusing():
-            of_sums = [
-                {"cells": m, "absolute": absolute_sum(float(value), m), "margin": margin_of_error(mechanism.law, m)}
-                for m in sizes
-            ]
-        facts.append({"epsilon": value, **vars(law), "margins": of_sums})
-    head = ["epsilon", "p", "P(0)", "E|N|", "Var N", "E N^4", *(f"95% margin, {m} cells" for m in sizes)]
+            margins = [{"cells": size, "margin": margin_of_error(law, size)} for size in sizes]
+        facts.append({"epsilon": value, "deviation": law.variance() ** 0.5, "margins": margins})
+    head = ["epsilon", "std. deviation", *(f"95% margin, {size} cells" for size in sizes)]
     rows = [
-        [short(row["epsilon"]), *(f"{row[name]:.6g}" for name in ("p", "zero", "absolute", "variance", "fourth"))]
-        + [str(each["margin"]) for each in row["margins"]]
+        [_short(row["epsilon"]), f"{row['deviation']:.6g}", *(str(each["margin"]) for each in row["margins"])]
         for row in facts
     ]
-    sums = [[short(row["epsilon"]), *(f"{each['absolute']:.5f}" for each in row["margins"])] for row in facts]
-    tables = [
-        TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows),
-        TextTable("Expected absolute error of a marginal", ["epsilon", *(f"{m} cells" for m in sizes)], sums),
+    table = TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows)
+    report(facts, [table], form, as_json=as_json)
+
+
+def curve(
+    counts: Annotated[str, typer.Option(help="Counts of a table: `120,40,15,...`.")],
+    epsilon: Epsilons = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve into this file: .svg, .png or .pdf.")] = None,
+    form: FormatOption = Format.table,
+    as_json: Json = False,
+) -> None:
+    """The expected errors of released counts at several epsilons: L1, L2 and the accuracy curve, in closed form.
+
+    A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)^2 / sum t^2 for true counts t and released counts c. The figures follow
+    from the counts: of confidential ones they are NOT PRIVATE.
+
+    **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
+    """
+    from privacy.analyses.accuracy_curve import expected
+
+    truth, epsilons = _counts(counts), _budgets(epsilon)
+    with refusing():
+        points = [{"epsilon": float(value), **expected(truth, float(value))._asdict()} for value in epsilons]
+    if plot:
+        from flows.reports.bottom_up_chart import draw_curve
+        from tasks.pages.charts import save
+
+        save(lambda: draw_curve(epsilons, lambda value: expected(truth, value)), plot)
+    rows = [
+        [
+            _short(value),
+            *(f"{point[name]:.5g}" for name in ("l1", "l2")),
+            *(f"{point[name]:.5f}" for name in ("a1", "a2")),
+        ]
+        for value, point in zip(epsilons, points, strict=True)
     ]
-    report(facts, tables, form, as_json=as_json)
+    notes = [
+        "NOT PRIVATE where the counts are confidential.",
+        f"{len(truth):,} cells, expectations of counts neither calibrated nor clipped. L1 in records, L2 squared.",
+        "A1 = 1 - sum|t-c| / sum t, A2 = 1 - sum(t-c)² / sum t². The slides call this a ROC curve; it shows "
+        "accuracy over epsilon.",
+    ]
+    data = {"cells": len(truth), "notes": notes, "points": points}
+    table = TextTable("Accuracy curve of the bottom-up mechanism", ["epsilon", "L1", "L2", "A1", "A2"], rows, notes)
+    report(data, [table], form, as_json=as_json)
+
+
+def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
+    """Return the budgets that were typed, the slides' where none was. Raises Refused."""
+    from flows.reports.figures import fraction
+
+    return [fraction(text, "--epsilon") for text in texts or STANDARD]
+
+
+def _short(value: Fraction) -> str:
+    return f"{float(value):g}"
+
+
+def _counts(text: str) -> list[int]:
+    """Return counts written as `120,40,15`. Raises Refused."""
+    try:
+        counts = [int(count) for count in text.split(",")]
+    except ValueError:
+        raise Refused(f"--counts are whole numbers separated by commas, not {text[:100]!r}") from None
+    if min(counts) < 0:
+        raise Refused("--counts are true counts and cannot be negative")
+    if max(counts) > LARGEST_COUNT:
+        raise Refused(f"--counts are at most {LARGEST_COUNT:,}, not {max(counts)}")
+    return counts

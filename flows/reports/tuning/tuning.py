@@ -80,6 +80,7 @@ def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any
         "stability": budget.stability,
         "margins": _margins(level_margins),
         "margins_of_estimates": estimate_margins(laws),
+        "deviation": laws["stage_2"].variance() ** 0.5,
         "margin_by_recipe": recipe_margin(laws["stage_2"]),
     }
     if plan.relative:

@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_households import ETHNICITIES, OTHERS, Household, counts, moves, norms, replacements, rows, valid_households
 
-from privacy.analyses.attribute_loss_deck import DECK, NMFV8_US, PEOPLE, READINGS, RELATION, RESULTS, printed
 from privacy.analyses.attribute_loss_s_dhc import (
     ATTRIBUTES,
+    DECK,
     HOUSEHOLDER,
     OWN_CHILD,
+    PEOPLE,
     RELATIONS,
     RELATIVES,
     SECRETS,
@@ -28,9 +29,49 @@ from privacy.analyses.attribute_loss_s_dhc import (
     loss,
     loss_by_table,
 )
-from privacy.analyses.attribute_sets import attributes_of, check_monotone
 
 PAPER = "S-DHC slides"
+_RESULTS = {
+    "Alice": "0.055 0.558 0     0.055 0.055 0.055 1.433 1.433",
+    "Bob":   "0.508 0.558 0.443 0.508 0.508 0.508 2.819 2.819",
+    "Carol": "0.126 0.126 0.038 0.126 0     0.039 1.067 1.067",
+    "Dave":  "0.508 0.558 0.633 0.508 0.508 0.647 2.819 2.819",
+    "Elise": "0.404 2.156 1.395 0.404 1.79  2.819 1.433 1.433",
+}  # fmt: skip
+RESULTS = {
+    (name, secret): Fraction(figure)
+    for name, row in _RESULTS.items()
+    for secret, figure in zip(SECRETS, row.split(), strict=True)
+}
+"""The slides' Results table: (person, secret) -> printed loss."""
+
+_RELATION = {
+    "Alice": "0 0.005 0     0.048 0.002 0     0 0",
+    "Bob":   "0 0.005 0.443 0.048 0.002 0.009 0 0",
+}  # fmt: skip
+RELATION = {
+    (name, table.name): Fraction(figure)
+    for name, row in _RELATION.items()
+    for table, figure in zip(DECK, row.split(), strict=True)
+}
+"""The two {Relation} tables: (person, table) -> printed loss. Their totals, .055 and .507, add rounded entries."""
+
+NMFV8_US = (
+    Table("PH1", join=Fraction("0.364442"), unit=Fraction("0.001506"), tau=10),
+    Table("PH2", join=Fraction("0.03798"), tau=10),
+    Table("PH3", join=Fraction("1.358838"), tau=6),
+    Table("PH4", join=Fraction("0.364442"), tau=10),
+    Table("PH5", unit=Fraction("0.001506")),
+    Table("PH6", join=Fraction("0.015382"), tau=6),
+    Table("PH7", join=Fraction("0.364442"), tau=10),
+    Table("PH8", unit=Fraction("0.001506")),
+)
+"""Bounded rho of PHSafe's published production configuration for the United States (NMFv8), total 2.510.
+
+Every table but PH6 and PH7 rounds to the slides' figure (PH3 is printed as twice a rounded .679); those two are 1.8
+times smaller here than there, for which no explanation is known: the slides probably precede NMFv8.
+"""
+
 NAMED = {person.name: person for person in PEOPLE}
 SUBSETS = [frozenset(chosen) for size in range(len(ATTRIBUTES) + 1) for chosen in combinations(ATTRIBUTES, size)]
 METHODS = ("deck", "tight")
@@ -41,6 +82,20 @@ RULE_WHERE_THE_PRINTED_FIGURE_IS_ANOTHER = {
     ("Elise", "Sex"): "1.790",
     ("Elise", "Same-Sex Relationship"): "1.790",
 }
+
+
+def printed(value: Fraction, places: int = 3) -> Fraction:
+    """A loss as the slides print it: rounded once, half up, to three places."""
+    return Fraction(int(value * 10**places + Fraction(1, 2)), 10**places)
+
+
+def check_monotone(attributes: dict, losses: dict) -> list:
+    """The pairs of keys with attributes A < B that contradict loss(A) <= loss(B), which every loss obeys."""
+    return [
+        (small, large)
+        for small, large in permutations(losses, 2)
+        if attributes[small] < attributes[large] and losses[small] > losses[large]
+    ]
 
 
 def cells(table: dict, title: str) -> list:
@@ -58,7 +113,7 @@ def test_results_table(name, secret, figure):
 def test_35_of_40_results_are_the_rule_and_the_other_five_are_listed():
     assert len(RESULTS) == 40
     off = {cell for cell in RESULTS if printed(loss(NAMED[cell[0]], SECRETS[cell[1]], DECK)) != RESULTS[cell]}
-    assert off == set(READINGS)
+    assert off == set(RULE_WHERE_THE_PRINTED_FIGURE_IS_ANOTHER)
     assert len(off) == 5
 
 
@@ -179,16 +234,13 @@ def test_contradicting_descriptions_are_refused(values):
         Person(**sound | values)
 
 
-def test_bad_tables_and_attributes_are_refused():
+def test_bad_tables_are_refused():
     with pytest.raises(ValueError, match="must not be negative"):
         Table("PH1", join=Fraction(-1), tau=3)
     with pytest.raises(ValueError, match="truncation tau"):
         Table("PH1", join=Fraction(1))
     with pytest.raises(ValueError, match="no table"):
         loss(PEOPLE[0], frozenset({"Age"}), [Table("PH9", join=Fraction(1), tau=1)])
-    with pytest.raises(ValueError, match="no attribute 'Income'"):
-        attributes_of(["Age", "Income"], ATTRIBUTES)
-    assert attributes_of(["relation", "AGE"], ATTRIBUTES) == {"Relation", "Age"}
 
 
 # Brute force: every edit of every member of toy households, and moves between two of them.

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privacy.accounting.composition import LevelBudget
-from privacy.analyses.comparison import analyses
+from privacy.analyses.comparison import ORDERS, analyses, composed, lemma_8, two_sided_geometric
 from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES, PRODUCTION, STABILITY
-from privacy.analyses.gaussian_tradeoff import gaussian_delta, gaussian_epsilon
 from privacy.analyses.loss_distributions import pld_epsilon
 from privacy.analyses.margin_budgets import least_budget, recipe_budget, recipe_margin
-from privacy.analyses.renyi import ORDERS, composed, lemma_8, two_sided_geometric
 from privacy.noise.laws import DiscreteGaussian, law
 from privacy.noise.margins import coverage, margin_of_error
 
@@ -78,7 +76,6 @@ def test_printed_sums_and_bounded_figures_of_table_7():
         pytest.param("puredp", "pld_total_only", 14.046, None, id="PLD-TotalOnly-14.05"),
         pytest.param("zcdp", "zcdp_analytic", 12.794, None, id="A-Table-2-analytic-12.8"),
         pytest.param("zcdp", "zcdp_numeric", 12.166, 4.9, id="A-Table-2-numeric-12.2"),
-        pytest.param("zcdp", "continuous", 11.669, None, id="tight-Gaussian-11.669"),
         pytest.param("zcdp", "pld_two_stage", 11.669, None, id="PLD-two-stage-11.67"),
         pytest.param("zcdp", "pld_total_only", 11.669, None, id="PLD-TotalOnly-11.67"),
     ],
@@ -223,18 +220,6 @@ def test_gaussian_loss_distributions_against_a_plain_sum(total_only):
         float(np.sum(chance * np.maximum(0, -np.expm1(np.minimum(at - loss, 0))))) for at in (epsilon, epsilon - 1e-3)
     ]
     assert exact[0] <= delta < exact[1]
-
-
-@pytest.mark.parametrize("rho", [0.01, 1.4, 30.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-10, 1e-30])
-def test_the_tight_gaussian_against_forty_digits(rho, delta):
-    epsilon = gaussian_epsilon(rho, delta)
-    with mpmath.workdps(60):
-        mu, at = mpmath.sqrt(2 * mpmath.mpf(rho)), mpmath.mpf(epsilon)
-        exact = mpmath.ncdf(mu / 2 - at / mu) - mpmath.exp(at) * mpmath.ncdf(-mu / 2 - at / mu)
-    assert float(exact) == pytest.approx(delta, rel=1e-9)
-    assert gaussian_delta(rho, epsilon) <= delta
-    assert gaussian_epsilon(1e-6, 0.5) == 0.0
 
 
 def test_bounded_figures_are_those_of_twice_the_groups():

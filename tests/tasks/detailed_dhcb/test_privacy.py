@@ -10,7 +10,7 @@ import pytest
 from dhca_naive import iterations
 from dhcb_inputs import HouseholdInputs, household
 
-from flows.reports.tuning.households import household_answers, household_tables
+from flows.reports.tuning.queries import answers, households, tables
 from tasks.detailed_dhcb.tables import TABLES
 
 MOST_CODES, STABILITY = 3, 4  # of races of a record; of groups that it is in: that many in combination, one ethnicity
@@ -67,19 +67,19 @@ NMFV5 = [  # of T3 and T4 each: budget, variance, margins of 1 to 5 cells
 
 
 def test_the_production_budgets_variances_and_margins() -> None:
-    answers = household_answers(None, Fraction(1, 10**10))
-    spent = {name: [each["exact"] for each in spent["relations"][:2]] for name, spent in answers["spent"].items()}
+    found = answers(households(None), None, Fraction(1, 10**10))
+    spent = {name: [each["exact"] for each in spent["relations"][:2]] for name, spent in found["spent"].items()}
     us, pr = Fraction("8.895302"), Fraction("4.754134")
     assert spent == {"us": [str(us), str(2 * us)], "pr": [str(pr), str(2 * pr)]}
-    found = {(row["level"], row["table"]): row for row in answers["levels"]}
-    assert ("AIANNH, Regional", "T3") not in found
-    assert len(found) == 2 * (11 + 8)
+    queries = {row["query"]: row for row in found["queries"]}
+    assert "AIANNH, Regional: T3" not in queries
+    assert len(queries) == 2 * (11 + 8)
     for level, budget, variance, margins in NMFV5:
-        for table in ("T3", "T4"):
-            row = found[level, table]
-            assert (row["budget"], row["parameter"], row["stability"]) == (Fraction(budget), variance, 9)
-        assert list(found[level, "T3"]["margins"].values()) == [margins[cells - 1] for cells in (1, 2, 4, 5)]
-        assert list(found[level, "T4"]["margins"].values()) == [margins[cells - 1] for cells in (1, 3)]
-    assert found["Nation, Regional", "T3"]["thresholds"] == (4971, 19971, 149971)
-    assert found["County, Detailed", "T4"]["thresholds"] == (971,)
-    assert len(list(household_tables(answers))) == 1
+        for table, cells in (("T3", (1, 2, 4, 5)), ("T4", (1, 3))):
+            row = queries[f"{level}: {table}"]
+            assert (row["budget"], row["stability"], row["cells"]) == (Fraction(budget), 9, cells)
+            assert 9 / (2 * row["budget"]) == variance
+            assert row["margins"] == [margins[number - 1] for number in cells]
+    assert queries["Nation, Regional: T3"]["thresholds"] == (4971, 19971, 149971)
+    assert queries["County, Detailed: T4"]["thresholds"] == (971,)
+    assert len(list(tables(found))) == 2

@@ -1,0 +1,210 @@
+"""`das tune` for the other systems: what a run spends, and the noise, margins and least budget of every query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flows.reports.figures import digits, near, up
+from flows.reports.losses import PRODUCTION, read_households
+from flows.reports.terminal import refusing
+from privacy.accounting.composition import Spend
+from privacy.analyses.margin_budgets import least_budget
+from privacy.bottom_up.mechanism import sampled_epsilon
+from privacy.noise.laws import UNITS, Definition, law
+from privacy.noise.margins import margin_of_error
+from privacy.noise.sampler import check_law
+from privacy.s_dhc.stability import spend
+from tasks.bottom_up.domain import Domain, read_domain
+from tasks.pages.text_table import TextTable
+from tasks.population_groups.parameters import stability_parts
+from tasks.population_groups.reserve_budget import planned_spend
+from tasks.s_dhc.budgets import read_budgets
+
+SAMPLE = 0.25  # the share of the long form of 1960 (Clark, Dajani 2019)
+ALPHAS = {"margins": Fraction(1, 20), "margins_90": Fraction(1, 10)}
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query: its noise is `law(definition, budget, stability)` in each cell.
+
+    cells: how many of them its published counts sum. facts: what else is known of it.
+    """
+
+    name: str
+    budget: Fraction
+    stability: int
+    cells: tuple[int, ...] = (1,)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Design:
+    """The queries of a system's configuration, and what a run of them spends, by jurisdiction where there are two.
+
+    grid: the unit of a count. notes: on what it spends.
+    """
+
+    source: str
+    definition: Definition
+    spent: Mapping[str, Spend]
+    queries: tuple[Query, ...]
+    grid: Fraction = Fraction(1)
+    notes: tuple[str, ...] = ()
+
+
+def households(source: Path | None) -> Design:
+    """Return the Detailed DHC-B's: a query for each level and table; without a source the production's."""
+    configuration, iterations = read_households(source)
+    spent: dict[str, Spend] = {}
+    queries = []
+    for jurisdiction in configuration.jurisdictions:
+        spent[jurisdiction] = planned_spend(configuration, jurisdiction)
+        for level in configuration.levels(jurisdiction):
+            stability = sum(stability_parts(configuration, iterations, level))
+            for table in configuration.tables(level):
+                budget = configuration.table_budget(table.key, level)
+                facts = {"thresholds": configuration.thresholds[table.key][level]}
+                cells = tuple(table.widths.tolist())
+                queries.append(Query(f"{level.name}: {table.name.upper()}", budget, stability, cells, facts))
+    return Design(str(source or PRODUCTION), configuration.privacy_defn, spent, tuple(queries))
+
+
+def s_dhc(source: Path, total: Fraction | None) -> Design:
+    """Return the Supplemental DHC's, of a configuration or a release; its budgets scaled to a sum."""
+    budgets = read_budgets(source)
+    scale = 1 if total is None else total / sum(query.budget for query in budgets.queries)
+    stated = [replace(query, budget=query.budget * scale) for query in budgets.queries]
+    queries = [
+        Query(
+            query.name.removeprefix("sdhc/"),
+            query.budget,
+            query.scale(budgets.definition, budgets.stability),
+            facts={"tau": query.tau},
+        )
+        for query in stated
+    ]
+    spent = {"run": spend(budgets.definition, budgets.stability, stated)}
+    return Design(str(source), budgets.definition, spent, tuple(queries))
+
+
+def bottom_up(source: Path, epsilon: Fraction) -> Design:
+    """Return a declared domain's: the histogram, and its marginals by up to two factors or groups."""
+    domain = read_domain(source)
+    mechanism = domain.mechanism(epsilon)
+    named = [names for count in range(3) for names in combinations((*domain.factors, *domain.groups), count)]
+    marginals = {", ".join(names) or "the total": _cells_summed(domain, names) for names in named}
+    queries = [
+        Query(name, epsilon, mechanism.sensitivity, (cells,))
+        for name, cells in {"the histogram": 1, **marginals}.items()
+    ]
+    spent = {"run": mechanism.spend}
+    return Design(str(source), "puredp", spent, tuple(queries), domain.grid, (_of_sample(epsilon),))
+
+
+def _of_sample(epsilon: Fraction) -> str:
+    """Return what the secrecy of a sample buys, and on which conditions (docs/analyses.md)."""
+    return (
+        f"Of a table that is a secret {SAMPLE:.0%} sample a person added to the population or removed costs epsilon "
+        f"{up(sampled_epsilon(float(epsilon), SAMPLE))} in place of {near(epsilon)}, if each person was drawn with "
+        "this chance independently of all others, nobody is told who was, and no weight or total depends on it. A "
+        "sample of whole households or of every fourth is none; the ledger charges in full."
+    )
+
+
+def _cells_summed(domain: Domain, names: tuple[str, ...]) -> int:
+    """Return the most cells that a count of a marginal sums; structural zeros are not taken off."""
+    sizes = {factor.name: len(factor.levels) for factor in domain.histogram.factors}
+    for factor in {domain.factor_of(name) for name in names}:
+        within = domain.grouping([name for name in names if domain.factor_of(name) == factor])
+        levels = [np.arange(sizes[factor]) * (name == factor) for name in sizes]
+        sizes[factor] = int(np.bincount(within.of(domain.histogram.cell(levels))).max())
+    return prod(sizes.values())
+
+
+def answers(design: Design, margin: int | None, delta: Fraction) -> dict[str, Any]:
+    """Return what a run spends and the noise of each query; with `margin` the least budgets that give it."""
+    with refusing():
+        queries = [_answer(design, query, margin) for query in design.queries]
+    return {
+        "source": design.source,
+        "definition": design.definition,
+        "notes": design.notes,
+        "spent": {name: spent.as_json(delta) for name, spent in design.spent.items()},
+        "queries": queries,
+    }
+
+
+def _answer(design: Design, query: Query, margin: int | None) -> dict[str, Any]:
+    noise = law(design.definition, query.budget, query.stability)
+    check_law(noise)
+    margins = {
+        name: [float(margin_of_error(noise, cells, alpha) * design.grid) for cells in query.cells]
+        for name, alpha in ALPHAS.items()
+    }
+    least = {}
+    if margin is not None:
+        steps = int(margin / design.grid)
+        least["least_budget"] = [
+            float(least_budget(design.definition, steps, query.stability, cells=cells)) for cells in query.cells
+        ]
+    return {
+        "query": query.name,
+        "budget": query.budget,
+        "stability": query.stability,
+        "deviation": noise.variance() ** 0.5 * float(design.grid),
+        "cells": query.cells,
+        **margins,
+        **least,
+        **query.facts,
+    }
+
+
+def tables(answered: Mapping[str, Any]) -> Iterator[TextTable]:
+    """Yield the answers as tables: what a run spends, and the noise of every query."""
+    unit = UNITS[answered["definition"]]
+    several = len(answered["spent"]) > 1
+    relations = [
+        [
+            f"{name.upper()}: {each['sentence']}" if several else each["sentence"],
+            f"{each['decimal']:.10g}",
+            f"{each['epsilon_at_delta']:.4g}",
+        ]
+        for name, spent in answered["spent"].items()
+        for each in spent["relations"]
+    ]
+    yield TextTable("What a run spends", ["neighbouring data", unit, "epsilon at delta"], relations, answered["notes"])
+    titles = {
+        "query": "query",
+        "budget": unit,
+        "stability": "stability",
+        "tau": "tau",
+        "deviation": "std. deviation",
+        "cells": "cells summed",
+        "margins": "margin 95%",
+        "margins_90": "margin 90%",
+        "least_budget": f"least {unit} for the margin",
+        "thresholds": "thresholds",
+    }
+    shown = [name for name in titles if name in answered["queries"][0]]
+    rows = [[_text(name, row[name]) for name in shown] for row in answered["queries"]]
+    notes = ["Of several numbers of cells the margins are in their order. Margins are exact."]
+    yield TextTable(f"Noise of each query: {answered['source']}", [titles[name] for name in shown], rows, notes)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(name, each) for each in value)
+    if name == "least_budget":
+        return digits(Fraction(value))
+    if name in ("budget", "deviation"):
+        return near(value, 7 if name == "budget" else 5)
+    return "–" if value is None else value if isinstance(value, str) else f"{value:,.10g}"
