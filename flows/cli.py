@@ -11,46 +11,31 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.accuracy import accuracy
+from flows.commands.accuracy import accuracy, accuracy_ddhcb, accuracy_s_dhc
 from flows.commands.attribute_loss import dhc_a, dhc_b, s_dhc
 from flows.commands.attribute_loss import tda as attribute_loss_tda
-from flows.commands.bottom_up.example import example
-from flows.commands.bottom_up.noise import curve, noise
-from flows.commands.bottom_up.run import run as run_bottom_up
+from flows.commands.bottom_up import curve, example, noise
 from flows.commands.check import check
 from flows.commands.compare import compare
-from flows.commands.ddhcb.accuracy import accuracy as accuracy_ddhcb
-from flows.commands.ddhcb.run import run as run_ddhcb
-from flows.commands.ddhcb.truth import truth as truth_ddhcb
-from flows.commands.ddhcb.validate import validate as validate_ddhcb
 from flows.commands.demo import demo
 from flows.commands.ledger import backup_ledger, check_ledger, open_account, restore_ledger, show_ledger
 from flows.commands.options import with_local_paths
-from flows.commands.run import run
 from flows.commands.runs import discard, list_runs, show_run
-from flows.commands.s_dhc.accuracy import accuracy as accuracy_s_dhc
-from flows.commands.s_dhc.run import run as run_s_dhc
-from flows.commands.s_dhc.truth import truth as truth_s_dhc
-from flows.commands.s_dhc.validate import validate as validate_s_dhc
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
+from flows.commands.systems import BOTTOM_UP, DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, run, truth, validate
 from flows.commands.tabulate import tabulate
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.declared import explain as explain_tda
-from flows.commands.tda.estimate import estimate as estimate_tda
-from flows.commands.tda.import_files import import_ as import_tda
-from flows.commands.tda.inventory import inventory as inventory_tda
-from flows.commands.tda.public import public as public_tda
-from flows.commands.tda.run import run as run_tda
-from flows.commands.tda.synth import synth as synth_tda
-from flows.commands.tda.truth import truth as truth_tda
-from flows.commands.tda.validate import validate as validate_tda
-from flows.commands.truth import truth
+from flows.commands.tda.inputs import public as public_tda
+from flows.commands.tda.inputs import synth as synth_tda
+from flows.commands.tda.published import estimate as estimate_tda
+from flows.commands.tda.published import import_ as import_tda
+from flows.commands.tda.published import inventory as inventory_tda
 from flows.commands.tune import tune
-from flows.commands.validate import validate
 from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
 from tasks.lifecycle.errors import Failed, Refused
@@ -96,16 +81,34 @@ def _start(
 ) -> None: ...
 
 
-for _command in (demo, validate, run, show, check, tabulate, truth, accuracy, synth, spine, compare, tune):
-    app.command()(with_local_paths(_command))
+def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
+    """Add commands by their names."""
+    for name, function in commands.items():
+        group.command(name.replace("_", "-"))(with_local_paths(function))
 
 
 def _group(name: str, about: str, **commands: Callable[..., None]) -> None:
     """Add the commands `das NAME COMMAND`."""
     group = typer.Typer(help=about, no_args_is_help=True)
-    for command, function in commands.items():
-        group.command(command.replace("_", "-"))(with_local_paths(function))
+    _add(group, **commands)
     app.add_typer(group, name=name)
+
+
+_add(
+    app,
+    demo=demo,
+    validate=validate(DETAILED_DHCA),
+    run=run(DETAILED_DHCA),
+    show=show,
+    check=check,
+    tabulate=tabulate,
+    truth=truth(DETAILED_DHCA),
+    accuracy=accuracy,
+    synth=synth,
+    spine=spine,
+    compare=compare,
+    tune=tune,
+)
 
 
 _group(
@@ -129,9 +132,9 @@ _group(
 _group(
     "ddhcb",
     "The Detailed DHC-B: households by type and tenure, for detailed race and ethnicity groups (SafeTab-H).",
-    validate=validate_ddhcb,
-    run=run_ddhcb,
-    truth=truth_ddhcb,
+    validate=validate(DETAILED_DHCB),
+    run=run(DETAILED_DHCB),
+    truth=truth(DETAILED_DHCB),
     accuracy=accuracy_ddhcb,
 )
 _group(
@@ -140,28 +143,28 @@ _group(
     synth=synth_tda,
     public=public_tda,
     explain=explain_tda,
-    validate=validate_tda,
-    run=run_tda,
+    validate=validate(TOP_DOWN),
+    run=run(TOP_DOWN),
     inventory=inventory_tda,
     **{"import": import_tda},
     estimate=estimate_tda,
     areas=areas_tda,
     accuracy=accuracy_tda,
-    truth=truth_tda,
+    truth=truth(TOP_DOWN),
     compare_gls=compare_gls,
 )
 _group(
     "sdhc",
     "The Supplemental DHC: persons joined with their housing units, tables PH1 to PH8.",
-    validate=validate_s_dhc,
-    run=run_s_dhc,
-    truth=truth_s_dhc,
+    validate=validate(S_DHC),
+    run=run(S_DHC),
+    truth=truth(S_DHC),
     accuracy=accuracy_s_dhc,
 )
 _group(
     "bottom-up",
     "The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).",
-    run=run_bottom_up,
+    run=run(BOTTOM_UP),
     example=example,
     noise=noise,
     curve=curve,

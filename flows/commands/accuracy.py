@@ -1,27 +1,55 @@
-"""`das accuracy`: measure the errors of a configuration by repeated runs on synthetic data."""
+"""`das accuracy`, `das ddhcb accuracy` and `das sdhc accuracy`: errors of a configuration, by repeated noise."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
-from flows.commands.safetab import measured
-from flows.execution.safetab_settings import DetailedDhcaSettings
-from flows.reports.formats import Format, report
+from flows.commands.runner import planned_runs
+from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
+from flows.execution.s_dhc_settings import SDhcSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
+from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import err
 from tasks.lifecycle.new_folder import check_empty
+from tasks.pages.text_table import TextTable
+
+if TYPE_CHECKING:
+    from flows.execution.safetab_settings import SafeTabSettings
+    from tasks.lifecycle.workers import Workers
+
+S = TypeVar("S", bound="SafeTabSettings")
+M = TypeVar("M")
+Place = Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")]
+Runs = Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")]
+STATEMENT = "NOT PRIVATE: errors against the exact counts of synthetic data. Never publish them."
+
+
+def _measured(
+    options: ExactOptions, kind: type[S], chosen: Chosen, measure: Callable[[S, Workers], M | None]
+) -> Iterator[tuple[S, M]]:
+    """Yield what `measure` finds of each jurisdiction that config.json asks for, while its run directory is there."""
+    for settings in planned_runs(options, kind, kind.new_id("accuracy"), chosen):
+        name = settings.jurisdiction.upper()
+        with options.leaving_nothing(settings.directory, f"Accuracy of {name}") as workers:
+            if (found := measure(settings, workers)) is not None:
+                yield settings, found
+            else:
+                err.print(f"{name} has no block in GRF-C: skipped", style="yellow")
 
 
 @with_options
 def accuracy(
-    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, ("params", "data", "coterminous", "estimates"))],
-    place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")],
-    runs: Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")] = 10,
+    chosen: Annotated[Chosen, Settings(DetailedDhcaSettings, (*DETAILED_DHCA.inputs, "coterminous", "estimates"))],
+    place: Place,
+    runs: Runs = 10,
     *,
     options: ExactOptions,
 ) -> None:
@@ -37,40 +65,101 @@ def accuracy(
     import shutil
 
     from flows.execution.repetitions import measure_accuracy
-    from tasks.detailed_dhca.accuracy.report import STATEMENT, make_report
+    from tasks.detailed_dhca.accuracy.report import make_report
     from tasks.detailed_dhca.accuracy.write import PAGE, write_report
     from tasks.detailed_dhca.report import names_of_states
     from tasks.inputs.names import title_of_states
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
-    about, reports = {"Parameters": chosen["params"], "Data": chosen["data"]}, {}
-    for settings, found in measured(
+    about, facts, tables = {"Parameters": chosen["params"], "Data": chosen["data"]}, [], list[TextTable]()
+    for settings, found in _measured(
+        options,
         DetailedDhcaSettings,
         chosen | {"out": str(place), "spine": False},
-        options,
         lambda settings, workers: measure_accuracy(settings, workers, settings.directory / "report", runs),
     ):
-        run, jurisdiction = settings.directory, settings.jurisdiction
-        reports[jurisdiction] = make_report(found)
-        where = title_of_states(names_of_states(run, jurisdiction))
-        write_report(run / "report", reports[jurisdiction], about, where)
-        with atomic_path(place / jurisdiction) as temporary:
+        run, jurisdiction, made = settings.directory, settings.jurisdiction, make_report(found)
+        own = place / jurisdiction
+        write_report(run / "report", made, about, title_of_states(names_of_states(run, jurisdiction)))
+        with atomic_path(own) as temporary:
             shutil.move(run / "report", temporary)
+        gains = {"estimates": made.gains().to_dict("records")} if chosen["estimates"] else {}
+        facts.append({"region": jurisdiction, "runs": runs, "report": own, "levels": made.summary(), **gains})
+        title = f"{jurisdiction.upper()}, {runs} runs"
+        tables += [replace(table, title=f"{title}: {table.title}. {own / PAGE}") for table in made.tables()]
     err.print(STATEMENT, style="bold red")
-    facts = [
-        {
-            "region": jurisdiction,
-            "runs": runs,
-            "report": place / jurisdiction,
-            "levels": made.summary(),
-            **({"estimates": made.gains().to_dict("records")} if chosen["estimates"] else {}),
-        }
-        for jurisdiction, made in reports.items()
-    ]
-    tables = [
-        replace(table, title=f"{jurisdiction.upper()}, {runs} runs: {table.title}. {place / jurisdiction / PAGE}")
-        for jurisdiction, made in reports.items()
-        for table in made.tables()
-    ]
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
+
+
+@with_options
+def accuracy_ddhcb(
+    chosen: Annotated[Chosen, Settings(DetailedDhcbSettings, (*DETAILED_DHCB.inputs, "coterminous", "estimates"))],
+    place: Place,
+    runs: Runs = 10,
+    *,
+    options: ExactOptions,
+) -> None:
+    """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
+
+    By level, table, detail and cell, in errors.csv: bias, root mean square error, coverage of the stated margin. With
+    --estimates the same of these. Data that is not marked synthetic is refused, whoever asks.
+
+    **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/us --runs 20`
+    """
+    from flows.execution.repetitions import measure_household_accuracy
+    from tasks.detailed_dhcb.accuracy import report as summary
+    from tasks.lifecycle.files import atomic_path
+
+    check_empty(place)
+    facts, tables = [], []
+    measure = partial(measure_household_accuracy, runs=runs)
+    for settings, errors in _measured(options, DetailedDhcbSettings, chosen | {"out": str(place)}, measure):
+        own, found = place / settings.jurisdiction, summary(errors)
+        with atomic_path(own / "errors.csv") as temporary:
+            found.to_csv(temporary, sep="|", index=False)
+        totals = found[found["CELL"] == 0].drop(columns="CELL").round(3)
+        facts.append(
+            {"region": settings.jurisdiction, "runs": runs, "report": own, "totals": totals.to_dict("records")}
+        )
+        title = f"{settings.jurisdiction.upper()}, {runs} runs: errors of totals; all cells are in {own}/errors.csv"
+        rows = totals.astype(str).to_numpy().tolist()
+        tables.append(TextTable(title, list(map(str, totals)), rows, words=4))
+    err.print(STATEMENT, style="bold red")
+    report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
+
+
+@with_options
+def accuracy_s_dhc(
+    chosen: Annotated[Chosen, Settings(SDhcSettings, S_DHC.inputs)],
+    runs: Annotated[int, typer.Option(min=1, help="Independent measurements.")] = 10,
+    averages: Annotated[bool, typer.Option("--averages", help="Also the intervals of averages: takes longer.")] = False,
+    form: FormatOption = Format.table,
+    *,
+    options: ExactOptions,
+) -> None:
+    """Repeat the noise of a run on synthetic data; report its errors against the truth. NOT PRIVATE.
+
+    By table, type of region and iteration level: root mean square and 90% quantile of the error, the stated margin at
+    95% and how often it held, of counts as measured and of least-squares estimates. Data that is not marked synthetic
+    is refused, whoever asks.
+
+    **Example:** `das sdhc accuracy config.json data/ --runs 20`
+    """
+    from flows.execution.repetitions import count_marked
+    from tasks.s_dhc.accuracy import measure_errors
+
+    (settings,) = planned_runs(options, SDhcSettings, SDhcSettings.new_id("accuracy"), chosen | {"out": "."})
+    settings.plan().configuration.spend()  # refuses infinite budgets
+    with options.leaving_nothing(settings.directory, "Accuracy") as workers:
+        count_marked(settings, workers)
+        errors = measure_errors(settings.directory, runs, averages=averages)
+    err.print(STATEMENT, style="bold red")
+    rows = [[*key, *(f"{value:,.4g}" for value in row.values())] for key, row in errors.items()]
+    head = ["table", "key", "of", "errors", "rms", "90%", "margin", "coverage"]
+    data = {
+        "NOT_PRIVATE": STATEMENT,
+        "runs": runs,
+        "errors": [dict(zip(("table", "key", "of"), key, strict=True)) | row for key, row in errors.items()],
+    }
+    report(data, [TextTable(f"Errors, {runs} runs", head, rows, words=3)], form, as_json=options.as_json)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from flows.commands.options import RunOptions
+from flows.commands.runner import run_flow
 from flows.commands.synth import prepare_kernels
+from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, SystemCommands
 from flows.reports.terminal import Json, err, out
-
-if TYPE_CHECKING:
-    from flows.commands.runner import FlowCommand
-    from tasks.synth.synthesize import Made
 
 STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
 OTHERS = {
@@ -35,9 +33,7 @@ def demo(
 
     **Example:** `das demo`
     """
-    from flows.commands.run import COMMAND, STAGES
-
-    RunOptions().start_ahead(*STAGES)
+    RunOptions().start_ahead(*DETAILED_DHCA.modules[""])
 
     from flows.execution.settings import new_run_id
 
@@ -51,28 +47,19 @@ def demo(
     )
     err.print(f"A made-up country of {made.persons:,} persons in {made.blocks:,} blocks: {made.data}")
     chosen = {"params": str(made.params), "data": str(made.data), "out": str(place / "release")}
-    COMMAND.run(context, options, chosen)
+    run_flow(context, options, DETAILED_DHCA.settings, chosen)
     if as_json:
         return
-    for name, (command, own) in _commands(made, place).items():
-        data = made.folders[name]
-        err.print(f"The same persons in {OTHERS[name]}: {data}")
-        typed = {"data": str(data), "out": str(place / name / "release"), **own}
-        command.run(context, RunOptions(run_id=new_run_id(f"demo-{name}")), typed)
-    out.print(_next_steps(place), soft_wrap=True)
-
-
-def _commands(made: Made, place: Path) -> dict[str, tuple[FlowCommand, dict[str, object]]]:
-    """Return the command of each of OTHERS, and what is typed for it besides data and release."""
-    from flows.commands.ddhcb.run import COMMAND as DETAILED_DHCB
-    from flows.commands.s_dhc.run import COMMAND as S_DHC
-    from flows.commands.tda.run import COMMAND as TOP_DOWN
-
-    return {
+    others: dict[str, tuple[SystemCommands, dict[str, Any]]] = {
         "ddhcb": (DETAILED_DHCB, {"params": str(made.params), "totals": str(place / "release")}),
         "sdhc": (S_DHC, {"config": str(made.params / "config-sdhc.json"), "estimates": True}),
         "tda": (TOP_DOWN, {"states": (STATE,)}),
     }
+    for name, (system, own) in others.items():
+        err.print(f"The same persons in {OTHERS[name]}: {made.folders[name]}")
+        typed = {"data": str(made.folders[name]), "out": str(place / name / "release"), **own}
+        run_flow(context, RunOptions(run_id=new_run_id(f"demo-{name}")), system.settings, typed)
+    out.print(_next_steps(place), soft_wrap=True)
 
 
 def _next_steps(place: Path) -> str:

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
 from flows.execution.cluster_settings import ClusterSettings
-from flows.execution.option import Argument, Option, validated
+from flows.execution.option import Argument, Option, TruthOption, validated
 from flows.execution.settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -36,7 +36,7 @@ class Settings:
     """
 
     model: type[BaseModel]
-    names: Collection[str] = ()
+    names: Collection[str] | None = None
     needed: bool = True
     default: str | None = None
 
@@ -94,24 +94,24 @@ def check_needed(model: type[BaseModel], chosen: Mapping[str, Any]) -> None:
         raise typer.BadParameter(f"{', '.join(others)} and {last} are needed, or --resume ID")
 
 
-def options_of(model: type[BaseModel], names: Collection[str] = ()) -> Iterator[tuple[str, FieldInfo, Option]]:
+def options_of(model: type[BaseModel], names: Collection[str] | None = None) -> Iterator[tuple[str, FieldInfo, Option]]:
     """Yield the fields of a model that are typed: arguments first, OUT last of them.
 
-    names: by default all fields; of a system's settings its own, and OUT.
+    names: by default all fields that a run has; of a system's settings its own, and OUT.
     """
     is_system = issubclass(model, RunSettings) and model is not RunSettings
     own = model.model_fields.keys() - (RunSettings.model_fields.keys() - {"out"} if is_system else ())
     found = [
         (name, about, option)
         for name, about in model.model_fields.items()
-        if name in (names or own)
         for option in about.metadata
         if isinstance(option, Option)
+        and (name in own and not isinstance(option, TruthOption) if names is None else name in names)
     ]
     yield from sorted(found, key=lambda each: (not isinstance(each[2], Argument), each[0] == "out"))
 
 
-def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collection[str] = ()) -> Chosen:
+def typed_settings(model: type[BaseModel], values: dict[str, Any], names: Collection[str] | None = None) -> Chosen:
     """Take the settings that were typed out of the values of a command's options."""
     chosen = {}
     for name, _, option in options_of(model, names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -58,6 +58,10 @@ class StateOptions:
 
         return self.state or state_home()
 
+    def shared_settings(self) -> dict[str, Any]:
+        """Return the settings that these options make."""
+        return {"state": str(self.home)}
+
 
 @dataclass(frozen=True)
 class LedgerOptions(StateOptions):
@@ -70,13 +74,9 @@ class LedgerOptions(StateOptions):
         """The ledger's file."""
         return self.ledger or self.home / "ledger.sqlite"
 
-    def new_settings(self, kind: type[S], run_id: str, chosen: Mapping[str, Any]) -> S:
-        """Return the settings of a run: these options, and what its own command chose. Raises Refused."""
-        return kind.new(**self.shared_settings(), run_id=run_id, **chosen)
-
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings that these options make."""
-        return {"ledger": str(self.ledger_file), "state": str(self.home)}
+        return super().shared_settings() | {"ledger": str(self.ledger_file)}
 
 
 @dataclass(frozen=True)

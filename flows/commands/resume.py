@@ -10,25 +10,27 @@ import typer
 from flows.commands.fields import options_of
 from flows.commands.options import RunOptions
 from flows.execution.cluster_settings import ClusterSettings
+from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import out
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from flows.execution.settings import RunSettings
-    from flows.execution.systems import System
 
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
 ALLOWED = {"resume", "ledger", "state", "as_json", *CLUSTER}
 
 
-def resumed(context: typer.Context, options: RunOptions, system: System) -> RunSettings | None:
+def resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]) -> RunSettings | None:
     """Return the settings with which a stopped run continues; None, after a message, where it is released.
+
+    kind: of the command's runs.
 
     Raises
     ------
     Refused
-        where the run has no directory here, or is of another system.
+        where the run has no directory here, or is of another command.
     typer.BadParameter
         where an option is given that a resumed run would ignore.
     """
@@ -40,8 +42,8 @@ def resumed(context: typer.Context, options: RunOptions, system: System) -> RunS
     if settings is None:
         _say_released(run.id, options)
         return None
-    if system.name != settings.SYSTEM:
-        command = settings.system.command
+    command = settings.system.command
+    if command != SYSTEMS[kind.SYSTEM].command:
         raise Refused(f"run {run.id} was started by {command}: resume it with {command} --resume")
     if options.ledger and str(options.ledger.absolute()) != settings.ledger:
         refuse(context, ["ledger"], f"the run is charged in {settings.ledger}")

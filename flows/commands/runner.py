@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from rich.console import RenderableType
 
-from flows.commands.fields import Chosen
-from flows.commands.options import RunOptions
+from flows.commands.fields import Chosen, check_needed
+from flows.commands.findings import show_findings
+from flows.commands.options import ExactOptions, RunOptions
 from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
 from flows.execution.prefect_server import served
@@ -21,105 +21,115 @@ from tasks.lifecycle.errors import Failed, Refused
 
 if TYPE_CHECKING:
     from flows.execution.settings import RunSettings
-    from flows.execution.systems import System
     from tasks.inputs.findings import Finding
 
+S = TypeVar("S", bound="RunSettings")
 
-@dataclass(frozen=True)
-class FlowCommand:
-    """A command that runs a flow.
 
-    new_runs: returns the settings of new runs, from the options of every run and what was typed, after it has shown
-    what they will spend.
-    details: the fields of --json that only this system has, from its manifest; empty where it released nothing.
-    document: what --json prints, given the facts of all runs.
-    summary: what the terminal shows of them.
-    siblings: returns the id of the run that each run is joined with, by its own id.
+def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
+    """Run what was typed, or what --resume names, one after another.
+
+    A run that ends without release stops later ones only where all or none are charged, before the first charge.
+
+    Raises Failed where a run stopped; the message names the command that resumes it; Refused where a run was refused,
+    and none stopped.
     """
+    if options.resume is None:
+        _say_left_behind(options)
+        todo = _new_runs(options, kind, chosen)
+    elif (again := resumed(context, options, kind)) is not None:
+        _say_left_behind(options)
+        todo = [again]
+    else:
+        return
+    outcomes = _outcomes(todo, as_json=options.as_json)
+    _report(outcomes, as_json=options.as_json)
+    for warning in filter(None, (outcome.warning for outcome in outcomes)):
+        _warn(warning)
+    if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
+        worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
+        raise worst("; and ".join(dict.fromkeys(str(problem) for problem in problems)))
 
-    system: System
-    new_runs: Callable[[RunOptions, Chosen], Sequence[RunSettings]]
-    details: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
-    document: Callable[[list[dict[str, Any]]], Any]
-    summary: Callable[[list[dict[str, Any]]], RenderableType]
-    siblings: Callable[[Sequence[Any]], Mapping[str, str]] = lambda _: {}
 
-    def run(self, context: typer.Context, options: RunOptions, chosen: Chosen) -> None:
-        """Run what was typed, or what --resume names, one after another.
+def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> list[S]:
+    """Return the settings of the runs of a command. Raises Refused; findings in parameters are shown."""
+    from tasks.inputs.findings import NotValid
 
-        A run that ends without release stops later ones only where all or none are charged, before the first charge.
+    try:
+        return kind.new_runs(base, {**options.shared_settings(), **chosen})
+    except NotValid as refused:
+        show_findings(refused.findings, as_json=options.as_json)
+        raise
 
-        Raises Failed where a run stopped; the message names the command that resumes it; Refused where a run was
-        refused, and none stopped.
-        """
-        from flows.execution.policy import under_policy
 
-        if options.resume is None:
-            _say_left_behind(options)
-            todo = [under_policy(settings, settings.SYSTEM) for settings in self.new_runs(options, chosen)]
-            _check_accounts(todo)
-            _keep(todo, options, self.siblings(todo))
-        elif (again := resumed(context, options, self.system)) is not None:
-            _say_left_behind(options)
-            todo = [again]
-        else:
-            return
-        outcomes = self._outcomes(todo, as_json=options.as_json)
-        self._report(outcomes, as_json=options.as_json)
-        for warning in filter(None, (outcome.warning for outcome in outcomes)):
-            _warn(warning)
-        if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
-            worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
-            raise worst("; and ".join(dict.fromkeys(str(problem) for problem in problems)))
+def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> Sequence[RunSettings]:
+    """Return the settings of new runs, kept in their directories, after what they will spend was shown."""
+    from flows.execution.policy import under_policy
+    from flows.reports.curator import spend_table
 
-    def _report(self, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
-        """Show how the runs ended. What goes wrong here changes nothing of it."""
-        try:
-            facts = [outcome.as_json() | self.details(outcome.settings, outcome.manifest()) for outcome in outcomes]
-            show(self.document(facts), lambda: self.summary(facts), as_json=as_json)
-        except Exception as error:
-            _warn(f"not all could be shown: {report_crash(error)}")
-            for outcome in outcomes:
-                err.print(f"run {outcome.settings.run_id}: {outcome.state} {outcome.release or ''}", soft_wrap=True)
+    check_needed(kind, chosen)
+    runs = planned_runs(options, kind, options.run_id or kind.new_id(), chosen)
+    for settings in runs:
+        settings.check_out()
+    err.print(spend_table({name: spend for settings in runs for name, spend in settings.spends().items()}))
+    todo = [under_policy(settings, settings.SYSTEM) for settings in runs]
+    _check_accounts(todo)
+    _keep(todo, options, kind.siblings(todo))
+    return todo
 
-    def _outcomes(self, todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
-        """Run all on one cluster, whose scratch files are in the last run's directory: it stays the longest."""
-        from flows.execution.cluster import OneCluster
 
-        outcomes: list[Outcome] = []
-        try:
-            with interruptible(interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
-                for settings in todo:
-                    with interruptible(interrupted(left(todo, outcomes))):
-                        held = _held_back(settings, outcomes, as_json=as_json)
-                        outcomes.append(held or self._outcome(settings, as_json=as_json))
-        except Exception as error:
-            if len(outcomes) < len(todo):
-                problem = error if isinstance(error, Refused | Failed) else report_crash(error)
-                raise type(problem)(f"{problem}; {_continue(left(todo, outcomes))}") from None
-            _warn(f"the cluster did not end as it should: {report_crash(error)}")  # every run is over
-        return outcomes
+def _report(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    """Show how the runs ended. What goes wrong here changes nothing of it."""
+    try:
+        facts = [outcome.as_json() for outcome in outcomes]
+        lines = [line for outcome, known in zip(outcomes, facts, strict=True) for line in outcome.lines(known)]
+        several = outcomes[0].settings.SEVERAL
+        show(facts if several else facts[0], lambda: "\n".join(lines), as_json=as_json)
+    except Exception as error:
+        _warn(f"not all could be shown: {report_crash(error)}")
+        for outcome in outcomes:
+            err.print(f"run {outcome.settings.run_id}: {outcome.state} {outcome.release or ''}", soft_wrap=True)
 
-    def _outcome(self, settings: RunSettings, *, as_json: bool) -> Outcome:
-        """Run one run, and keep its failure; of a run that is released all the same, it is only a warning."""
-        from flows.execution.progress import bars
-        from flows.execution.run import start_workers
-        from flows.execution.standing import released_place
 
-        try:
-            with bars(f"Run {settings.run_id}"):
-                flow = self.system.part("flow")
-                start_workers(settings)
-                with served():
-                    return Outcome(settings, release=flow(settings))
-        except Refused as refused:
-            return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
-        except Exception as error:
-            problem = error if isinstance(error, Failed) else report_crash(error)
-        if place := released_place(settings):
-            warning = f"run {settings.run_id} is released; after that, {problem}"
-            return Outcome(settings, release=str(place), warning=warning)
-        return Outcome(settings, problem=Failed(f"{problem}; {_go_on(settings)}"))
+def _outcomes(todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
+    """Run all on one cluster, whose scratch files are in the last run's directory: it stays the longest."""
+    from flows.execution.cluster import OneCluster
+
+    outcomes: list[Outcome] = []
+    try:
+        with interruptible(interrupted(todo[-1:])), OneCluster(todo[-1].directory / "dask"):
+            for settings in todo:
+                with interruptible(interrupted(left(todo, outcomes))):
+                    held = _held_back(settings, outcomes, as_json=as_json)
+                    outcomes.append(held or _outcome(settings, as_json=as_json))
+    except Exception as error:
+        if len(outcomes) < len(todo):
+            problem = error if isinstance(error, Refused | Failed) else report_crash(error)
+            raise type(problem)(f"{problem}; {_continue(left(todo, outcomes))}") from None
+        _warn(f"the cluster did not end as it should: {report_crash(error)}")  # every run is over
+    return outcomes
+
+
+def _outcome(settings: RunSettings, *, as_json: bool) -> Outcome:
+    """Run one run, and keep its failure; of a run that is released all the same, it is only a warning."""
+    from flows.execution.progress import bars
+    from flows.execution.run import start_workers
+    from flows.execution.standing import released_place
+
+    try:
+        with bars(f"Run {settings.run_id}"):
+            flow = settings.system.part("flow")
+            start_workers(settings)
+            with served():
+                return Outcome(settings, release=flow(settings))
+    except Refused as refused:
+        return Outcome(settings, problem=refused, findings=_findings(settings, as_json=as_json))
+    except Exception as error:
+        problem = error if isinstance(error, Failed) else report_crash(error)
+    if place := released_place(settings):
+        warning = f"run {settings.run_id} is released; after that, {problem}"
+        return Outcome(settings, release=str(place), warning=warning)
+    return Outcome(settings, problem=Failed(f"{problem}; {_go_on(settings)}"))
 
 
 @dataclass(frozen=True)
@@ -143,12 +153,13 @@ class Outcome:
         return "not released" if self.problem else "skipped: no block, or switched off"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of --json that every run has."""
+        """Return what --json prints of the run."""
         from flows.reports.curator import findings_data, other_data
         from tasks.lifecycle.manifest import mark_of
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
+            "region": self.settings.folder,
             "run": run_id,
             "state": self.state,
             "problem": str(self.problem) if self.problem else None,
@@ -169,19 +180,19 @@ class Outcome:
 
         return read_manifest(Path(self.release)) if self.release else {}
 
+    def lines(self, facts: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what a person is shown: how the run ended, what it spent, where its release is; and warnings."""
+        from flows.reports.curator import other_data_warning
+        from tasks.lifecycle.manifest import describe_spent
 
-def summary_lines(name: str, facts: Mapping[str, Any]) -> list[str]:
-    """Return what a person is shown of a run: its name, how it ended, what it spent, where its release is."""
-    from flows.reports.curator import other_data_warning
-    from tasks.lifecycle.manifest import describe_spent
-
-    lines = [f"{name} {facts['state']} (run {facts['run']})"]
-    if spent := facts.get("spent"):
-        lines.append(f"   spent    {describe_spent(spent, facts['mark'])}")
-        lines.append(f"   release  {facts['release']}")
-    if facts["other_data"]:
-        lines.append(other_data_warning(facts["run"], facts["other_data"]))
-    return lines
+        yield f"{self.settings.folder.upper()} {self.state} (run {facts['run']})"
+        if self.release:
+            yield f"   spent    {describe_spent(facts['spent'], facts['mark'])}"
+            yield f"   release  {self.release}"
+            yield f"   report   {self.release}/report.html"
+            yield from self.settings.remarks(self.manifest())
+        if facts["other_data"]:
+            yield other_data_warning(facts["run"], facts["other_data"])
 
 
 def _say_left_behind(options: RunOptions) -> None:
@@ -209,11 +220,8 @@ def _check_accounts(todo: Sequence[RunSettings]) -> None:
 def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[str, str]) -> None:
     """Save the settings of new runs: from now on each can be resumed. Raises Refused."""
     from flows.execution.settings import keep_settings
-    from tasks.lifecycle.commit import check_out
     from tasks.lifecycle.run_directory import locked
 
-    for settings in todo:
-        check_out(settings.directory, Path(settings.out), settings.folder)
     try:
         for settings in todo:
             with locked(settings.directory):

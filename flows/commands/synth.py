@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,8 +12,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from flows.commands.marking import confirm_mark
 from flows.reports.terminal import Json, counting, err, labelled, show
+from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
@@ -164,7 +165,6 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
 
     from flows.execution.systems import all_data_files
     from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
-    from tasks.lifecycle.errors import Refused
 
     names = [data.name] if data.is_file() else data_files(data, all_data_files())
     confirm_mark(
@@ -184,6 +184,24 @@ def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
     except OSError as error:
         raise Refused(f"{place} cannot be written: {error.strerror or error}") from error
     show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)
+
+
+def confirm_mark(data: str, kind: str, command: str, never: str, *, yes: bool) -> None:
+    """Ask for confirmation of a mark, unless `yes`; kind: synthetic or published. never: what must not be marked.
+
+    Raises Refused if the answer is no, or without a terminal.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Refused(f"{command} asks before it exempts data from charges; without a terminal, add --yes")
+    err.print(
+        f"{data}: runs on it charge nothing to any account, and das truth writes out its exact counts. Never mark "
+        f"{never}.",
+        soft_wrap=True,
+    )
+    if not typer.confirm(f"Are all these records {kind}?", default=False, err=True):
+        raise Refused(f"{data.partition(' will')[0]} is not marked")
 
 
 def _figures(made: Made) -> Table:

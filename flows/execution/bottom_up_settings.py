@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -14,6 +15,7 @@ from privacy.noise.exact import quoted_number
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from privacy.accounting.composition import Spend
     from tasks.bottom_up.measure import Design
 
 
@@ -68,6 +70,22 @@ class BottomUpSettings(RunSettings):
         from tasks.bottom_up.tabulate import mark_folder
 
         return mark_folder(self.table)
+
+    def spends(self) -> dict[str, Spend]:
+        """Return what the run will spend, by the name of its release."""
+        return {self.folder.upper(): self.design().mechanism.spend}
+
+    def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
+        """Return how many groups of totals were calibrated in each way, and by name those that were not."""
+        cases: dict[str, list[str]] = {}
+        for group in manifest["calibration"]["groups"]:
+            case = group["case"]
+            cases.setdefault(case, []).append(" ".join(value for name, value in group.items() if name != "case"))
+        dropped = cases.pop("inconsistent", [])
+        lines = [f"{case}: {len(groups)} groups" for case, groups in cases.items()]
+        if dropped:
+            lines.append(f"not reported, for their published total does not agree: {', '.join(dropped)}")
+        return lines
 
     def configuration_digest(self) -> str:
         """Return the digest of the design. Raises Refused."""

@@ -32,9 +32,15 @@ class Argument(Option):
     """A setting that is typed by its place; its only name is the one that help shows."""
 
 
-def flag(name: str, value: Any) -> Option:
-    """Return an option without a value, which sets the setting to this one."""
-    return Option(name, typed=bool, read=lambda on: value if on else None)
+class Flag(Option):
+    """An option without a value, which sets the setting to this one."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        super().__init__(name, typed=bool, read=lambda on: value if on else None)
+
+
+class TruthOption(Flag):
+    """A flag of exact tables alone: no run has it."""
 
 
 def validated(model: type[M], values: Mapping[str, Any]) -> M:

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from flows.execution.runner import GATE, InProcess, is_marked
+from flows.execution.runner import InProcess, is_marked
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
-from flows.execution.settings import RunSettings
+from flows.execution.settings import GATE, RunSettings
 from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
 from tasks.detailed_dhca.accuracy.trials import end_trial
 from tasks.detailed_dhca.queries import load_queries

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from flows.execution.settings import RunSettings
+from flows.execution.settings import GATE, RunSettings
 from privacy.accounting.composition import Spend
 from tasks.lifecycle.commit import check_out, commit, mark_truth
 from tasks.lifecycle.errors import Failed, Refused
@@ -24,7 +24,6 @@ from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
 
 S = TypeVar("S", bound=RunSettings)
-GATE = "reserve budget"
 
 
 class Stage(Protocol):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field
 
-from flows.execution.option import Argument, Option
+from flows.execution.option import Argument, Option, TruthOption
 from flows.execution.settings import Location, RunSettings
 from spine.settings import Jurisdiction
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from privacy.accounting.composition import Spend
     from tasks.s_dhc.run import Plan
 
 
@@ -31,7 +33,23 @@ class SDhcSettings(RunSettings):
     estimates: Annotated[bool, Option()] = Field(
         default=False, description="Also release least-squares estimates, and averages with their intervals."
     )
-    truncated: bool = Field(default=True, description="Count at most tau persons of a unit; only a truth may not.")
+    truncated: Annotated[bool, TruthOption("--untruncated", False)] = Field(
+        default=True, description="Count all persons of a unit: what truncation removes."
+    )
+
+    @classmethod
+    def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
+        """Return the settings of the run of the jurisdiction that config.json is of."""
+        from tasks.s_dhc.configuration import read_configuration
+
+        jurisdiction = read_configuration(Path(values["config"])).jurisdiction
+        return [cls.new(**values, jurisdiction=jurisdiction, run_id=run_id)]
+
+    def spends(self) -> dict[str, Spend]:
+        """Return what the run will spend, by the name of its release."""
+        plan = self.plan()
+        plan.check()
+        return {self.folder.upper(): plan.configuration.spend()}
 
     @property
     def folder(self) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import Field
 
@@ -14,8 +15,10 @@ from spine.settings import Jurisdiction
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
+    from privacy.accounting.composition import Spend
     from tasks.detailed_dhca.run import DetailedRun
     from tasks.detailed_dhcb.run import HouseholdRun
+    from tasks.population_groups.configuration import SafeTabConfiguration
     from tasks.population_groups.run import PublicInput, SafeTabRun
     from tasks.population_groups.shared_reading import NextRun
 
@@ -30,6 +33,8 @@ class SafeTabSettings(RunSettings):
 
     RUN: ClassVar[str]
     MAY_CHANGE = RunSettings.MAY_CHANGE | {"blocks_each", "each_alone"}
+    VALIDATED = "population groups"
+    SEVERAL = True
 
     params: Annotated[Location, Argument("PARAMS")] = Field(
         description="Parameters directory (path or URL): config.json, four iteration files."
@@ -48,6 +53,50 @@ class SafeTabSettings(RunSettings):
     each_alone: Annotated[bool, Option()] = Field(
         default=False, description="Charge and release the US or Puerto Rico even if the other is refused."
     )
+
+    @classmethod
+    def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
+        """Return the settings of a run of each jurisdiction that config.json asks for; its id ends with its name."""
+        asked = cls._configuration(values["params"], values["data"]).jurisdictions
+        return [cls.new(**values, jurisdiction=name, run_id=f"{run_id}-{name}") for name in asked]
+
+    @classmethod
+    def _configuration(cls, params: str, data: str) -> SafeTabConfiguration:
+        """Return config.json. Raises NotValid where the parameters have errors, with those that the data has alone."""
+        from tasks.inputs.findings import NotValid, gather
+        from tasks.population_groups.parameters import read_parameters
+        from tasks.population_groups.validation import check_data_alone
+
+        run = cls.run_class()
+        parameters, findings = read_parameters(params, run.CONFIGURATION)
+        if parameters is None:
+            raise NotValid("the parameters do not pass validation", gather(findings + check_data_alone(run.KIND, data)))
+        return parameters.configuration
+
+    @classmethod
+    def siblings(cls, runs: Sequence[Any]) -> dict[str, str]:
+        """Join both runs; one that is charged whatever becomes of the first has nothing to ask it."""
+        if len(runs) == 1:
+            return {}
+        ids = [str(each.run_id) for each in runs]
+        return dict([ids]) if runs[0].each_alone else dict([ids, ids[::-1]])
+
+    def spends(self) -> dict[str, Spend]:
+        """Return what the run will spend, by the name of its release."""
+        from tasks.population_groups.reserve_budget import planned_spend
+
+        configuration = self._configuration(self.params, self.data)
+        return {self.folder.upper(): planned_spend(configuration, self.jurisdiction)}
+
+    def check_out(self) -> None:
+        """Raise Refused for an output folder that holds anything but the releases of this command."""
+        from tasks.lifecycle.commit import holds_other
+
+        out, base = Path(self.out), str(self.run_id).removesuffix(self.jurisdiction)
+        runs = {name: run_directory(Path(self.state), f"{base}{name}") for name in get_args(Jurisdiction)}
+        if out.exists() and (not out.is_dir() or holds_other(out, runs)):
+            raise Refused(f"{out} is not empty: choose an empty or a new folder")
+        super().check_out()
 
     @property
     def directory(self) -> SafeTabRun:
@@ -135,6 +184,7 @@ class DetailedDhcaSettings(SafeTabSettings):
 
     SYSTEM = "detailed-dhca"
     RUN = "tasks.detailed_dhca.run:DetailedRun"
+    OF_TRUTH: ClassVar = {"spine": False}
 
     data: Annotated[Location, Argument("DATA")] = Field(
         description="Data directory (path or URL): person records (.txt or .parquet) and GRF-C.txt."

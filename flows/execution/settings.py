@@ -6,6 +6,7 @@ import json
 import re
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from pkgutil import resolve_name
@@ -22,8 +23,10 @@ from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, state_home
 
 if TYPE_CHECKING:
+    from privacy.accounting.composition import Spend
     from tasks.lifecycle.reservation import Charging
 
+GATE = "reserve budget"  # the stage that reserves what a run spends
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
 
 
@@ -83,6 +86,9 @@ class RunSettings(BaseModel, ABC):
     )  # when resumed: no release depends on it
 
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
+    VALIDATED: ClassVar[str] = GATE  # the stage before which the whole input is checked
+    OF_TRUTH: ClassVar[dict[str, Any]] = {}  # what exact tables are made with
+    SEVERAL: ClassVar[bool] = False  # whether a command starts several runs
 
     out: Annotated[Folder, Argument("OUT", typed=Path)] = Field(
         description="Where the release goes, into a folder in OUT; {run} in it stands for the run id."
@@ -107,6 +113,38 @@ class RunSettings(BaseModel, ABC):
         default=None, pattern=rf"^{RUN_ID}$", description="Name the run; das run adds -us or -pr."
     )
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
+
+    @classmethod
+    def new_id(cls, *parts: str) -> str:
+        """Return a new run id, which begins with the words of the system's commands and these parts."""
+        return new_run_id(*SYSTEMS[cls.SYSTEM].command.split()[1:-1], *parts)
+
+    @classmethod
+    def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
+        """Return the settings of the runs that a command starts, from what a person typed.
+
+        Raises Refused; NotValid for parameters that have findings.
+        """
+        return [cls.new(**values, run_id=run_id)]
+
+    @classmethod
+    def siblings(cls, _runs: Sequence[Any]) -> dict[str, str]:
+        """Return the id of the run that each run of a command is joined with, by its own id."""
+        return {}
+
+    def spends(self) -> dict[str, Spend]:
+        """Return what the run will spend, by the name of its release; several where it depends on the data."""
+        return {}
+
+    def remarks(self, _manifest: Mapping[str, Any]) -> list[str]:
+        """Return what the terminal shows of a release besides its spend and its place."""
+        return []
+
+    def check_out(self) -> None:
+        """Raise Refused for an output folder that cannot be written or that holds something else."""
+        from tasks.lifecycle.commit import check_out
+
+        check_out(self.directory, Path(self.out), self.folder)
 
     @property
     @abstractmethod

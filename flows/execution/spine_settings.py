@@ -48,9 +48,6 @@ class SpineRun(BaseModel):
     changes: Annotated[dict[str, str], Option("--set", typed=list[str], read=_changes, metavar="NAME=VALUE")] = Field(
         default_factory=dict, description="Change one setting; may be repeated."
     )
-    columns: Annotated[str | None, Option()] = Field(
-        default=None, description="JSON file that names the table's columns."
-    )
     allocation: Annotated[str | None, Option()] = Field(
         default=None, description="JSON file of budget and shares; the production run's by default."
     )
@@ -75,7 +72,7 @@ class SpineRun(BaseModel):
 
     def prepared(self) -> Prepared:
         """Read and check the blocks, and lay them out by state. Raises Refused."""
-        from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
+        from tasks.inputs.spine_options import read_allocation, read_settings
         from tasks.spine.prepare import prepare
 
         changes = {"definition": self.definition} | self.changes
@@ -85,7 +82,6 @@ class SpineRun(BaseModel):
             Path(self.out),
             settings,
             allocation=read_allocation(self.allocation, self.budget, settings),
-            columns=read_columns(self.columns),
             states=self.states,
             marginals=self.marginals,
             extra=self.extra,

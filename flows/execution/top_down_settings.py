@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from flows.execution.option import Argument, Option, flag
+from flows.execution.option import Argument, Flag, Option
 from flows.execution.settings import Location, RunSettings
 from spine.geocodes import SpineKind
 from spine.settings import Definition, Jurisdiction
@@ -15,6 +16,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, ProductName, Rounding
 
 if TYPE_CHECKING:
+    from privacy.accounting.composition import Spend
     from tasks.top_down.run import TopDownRun
     from tasks.top_down.run_plan import Design, Tables
 
@@ -26,6 +28,8 @@ class TopDownSettings(RunSettings):
 
     SYSTEM = "top-down"
     DATA = ("data", "geography", "quarters", "totals")
+    VALIDATED = "spine"
+    OF_TRUTH: ClassVar = {"measurements": "none"}
 
     data: Annotated[Location, Argument("DATA")] = Field(
         description="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."
@@ -75,7 +79,7 @@ class TopDownSettings(RunSettings):
     rounding: Annotated[Rounding, Option("--round")] = Field(
         default="program", description="As the 2020 program, or to the least L1 distance."
     )
-    microdata: Annotated[MicrodataForm, flag("--mdf-text", "text")] = Field(
+    microdata: Annotated[MicrodataForm, Flag("--mdf-text", "text")] = Field(
         default="parquet", description="text: write microdata as text as well, one row a record."
     )
     measurements: Annotated[MeasurementLayout, Option()] = Field(
@@ -95,6 +99,21 @@ class TopDownSettings(RunSettings):
     def folder(self) -> str:
         """The folder of OUT that the release goes to."""
         return self.jurisdiction
+
+    def spends(self) -> dict[str, Spend]:
+        """Return what the run will spend, with the US level and without it where that depends on the data."""
+        from tasks.top_down.spend import planned_spends
+
+        return planned_spends(self.design())
+
+    def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
+        """Return how many parents of each product the first method did not solve."""
+        failed = {product: len(facts["failed"]) for product, facts in manifest["products"].items()}
+        return [
+            f"{number} parents of {product} were not solved by the first method: see manifest.json"
+            for product, number in failed.items()
+            if number
+        ]
 
     @property
     def tables(self) -> Tables:
@@ -191,6 +210,19 @@ class DeclaredSettings(RunSettings):
     def marks(self) -> str:
         """The folder of the records, where their mark is."""
         return self.data.rpartition("/")[0]
+
+    def spends(self) -> dict[str, Spend]:
+        """Return what the run will spend, by the name of the declaration."""
+        from tasks.top_down.declared.public_tables import read_declared
+        from tasks.top_down.declared.spend import planned_spend
+
+        declaration = read_declared(self.declaration, self.directory)[1].declaration
+        return {declaration.form.name: planned_spend(declaration)}
+
+    def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
+        """Return how many parents the first method did not solve."""
+        failed = len(manifest["failed"])
+        return [f"{failed} parents were not solved by the first method: see manifest.json"] if failed else []
 
     def configuration_digest(self) -> str:
         """Return the digest of the declaration and its public files. Raises Refused."""

@@ -56,6 +56,14 @@ class Finding:
         return replace(self, rows=self.rows + other.rows, lines=lines, values=values)
 
 
+class NotValid(Refused):
+    """An input is refused before a run has a directory: its findings are not the data's."""
+
+    def __init__(self, message: str, findings: Sequence[Finding]) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+
 def kept(values: Iterable[str]) -> tuple[str, ...]:
     """Return the values that a finding keeps: the first of them, long ones cut."""
     return tuple(_cut(value) for value in islice(values, SHOWN_VALUES))

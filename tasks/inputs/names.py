@@ -5,20 +5,17 @@ A geography has names in files that lie in it, plain or zipped, as the Census Bu
 * A geographic header of the P.L. 94-171 data, `??geo2020.pl` of a state or `usgeo2020.npl` of the nation: 97 fields
   without a header line; SUMLEV is the type.
 * A Gazetteer file.
-* A list of codes, `national_place2020.txt`, or `st44_ri_place2020.txt` of one state: fields between bars,
-  the type by the columns in the header line. (https://www.census.gov/library/reference/code-lists/ansi.html)
 * `names.csv`, as a release has it and `das synth` writes it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from tasks.inputs.blocks.columns import PL94
-from tasks.inputs.region_files import Lines, RegionFile, Rows, read_rows
+from tasks.inputs.blocks.columns import PL94_FIELDS
+from tasks.inputs.region_files import Lines, RegionFile, Rows
 from tasks.inputs.regions import Region
 
 NAMED = 3  # states in a title; more are counted
@@ -33,13 +30,6 @@ HEADER_LEVELS = {
     "250": "AIANNH",
     "280": "AIANNH",
 }
-CODE_LISTS = [  # type, columns of its code, column of its name; a list of subdivisions names their counties too
-    ("COUSUB", ("STATEFP", "COUNTYFP", "COUSUBFP"), "COUSUBNAME"),
-    ("PLACE", ("STATEFP", "PLACEFP"), "PLACENAME"),
-    ("AIANNH", ("AIANNHCE",), "AIANNHNAME"),
-    ("COUNTY", ("STATEFP", "COUNTYFP"), "COUNTYNAME"),
-    ("STATE", ("STATEFP",), "STATE_NAME"),
-]
 PART = " (part)"  # of an area that crosses a state line, in the header of one state
 Names = dict[Region, str]
 
@@ -68,13 +58,11 @@ def write_names(out: Path, given: Mapping[Region, str], regions: Callable[[Regio
 
 
 def _reader(file: str) -> Callable[[Lines], Rows] | None:
-    if file.endswith(("geo2020.pl", "geo2020.npl")):
-        return _of_header
-    return _of_code_list if re.fullmatch(r"(national|st\d\d_[a-z]{2})_\w+\.txt", file) else None
+    return _of_header if file.endswith(("geo2020.pl", "geo2020.npl")) else None
 
 
 def _of_header(lines: Lines) -> Rows:
-    place = {name: number for number, name in enumerate(PL94.positions)}
+    place = {name: number for number, name in enumerate(PL94_FIELDS)}
     level, code, area, name = (place[column] for column in ("SUMLEV", "GEOCODE", "AIANHH", "NAME"))
     component = place["GEOCOMP"]
     for line in lines:
@@ -84,15 +72,6 @@ def _of_header(lines: Lines) -> Rows:
         if len(fields) == len(place) and fields[level] in HEADER_LEVELS and fields[component] in ("", "00"):
             region_type = HEADER_LEVELS[fields[level]]
             yield region_type, fields[area if region_type == "AIANNH" else code].strip(), [fields[name]]
-
-
-def _of_code_list(lines: Lines) -> Rows:
-    columns, rows = read_rows(lines)
-    for region_type, codes, name in CODE_LISTS:
-        if {*codes, name} <= set(columns):
-            for row in rows:
-                yield region_type, "".join(row[code] for code in codes), [row[name]]
-            return
 
 
 def _printable(texts: Sequence[str]) -> str | None:

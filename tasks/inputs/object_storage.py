@@ -16,18 +16,28 @@ import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
 
 
-class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
-    """Objects of one kind of store by URL, PROTOCOL://BUCKET/NAME."""
+def connect(protocol: str) -> Any:
+    """Return the file system of a store, as the environment configures it."""
+    import pyarrow.fs
 
-    protocols: ClassVar[tuple[str, ...]]
+    if protocol == "s3":  # and stores compatible with it
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        return pyarrow.fs.S3FileSystem(endpoint_override=endpoint)
+    if protocol in ("gs", "gcs"):
+        return pyarrow.fs.GcsFileSystem()
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if not account:
+        raise ValueError("AZURE_STORAGE_ACCOUNT_NAME is not set: it names the account of the container")
+    return pyarrow.fs.AzureFileSystem(account, account_key=os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"))
+
+
+class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
+    """Objects of a store by URL, PROTOCOL://BUCKET/NAME; each protocol has a subclass."""
+
+    protocol: ClassVar[str]
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(self.connect(), **options)
-
-    @staticmethod
-    def connect() -> Any:
-        """Return the store's file system, as the environment configures it."""
-        raise NotImplementedError
+        super().__init__(connect(self.protocol), **options)
 
     def info(self, path: str, **options: Any) -> Any:
         """Return the store's description of an object."""
@@ -44,50 +54,7 @@ class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return path.partition("://")[2] if path.startswith(cls.protocols) else path
-
-
-class S3(Objects):
-    """AWS S3 and compatible stores: AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL, …"""
-
-    protocols = ("s3://",)
-
-    @staticmethod
-    def connect() -> Any:
-        """Return the store's file system."""
-        from pyarrow.fs import S3FileSystem
-
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        return S3FileSystem(endpoint_override=endpoint)
-
-
-class GoogleCloudStorage(Objects):
-    """Google Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS."""
-
-    protocols = ("gs://", "gcs://")
-
-    @staticmethod
-    def connect() -> Any:
-        """Return the store's file system."""
-        from pyarrow.fs import GcsFileSystem
-
-        return GcsFileSystem()
-
-
-class Azure(Objects):
-    """Azure Blob Storage, containers of AZURE_STORAGE_ACCOUNT_NAME: AZURE_CLIENT_ID, AZURE_TENANT_ID, …"""
-
-    protocols = ("az://", "abfs://")
-
-    @staticmethod
-    def connect() -> Any:
-        """Return the store's file system."""
-        from pyarrow.fs import AzureFileSystem
-
-        account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
-        if not account:
-            raise ValueError("AZURE_STORAGE_ACCOUNT_NAME is not set: it names the account of the container")
-        return AzureFileSystem(account, account_key=os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"))
+        return path.removeprefix(f"{cls.protocol}://")
 
 
 @contextmanager
@@ -103,6 +70,6 @@ def _named(path: str) -> Iterator[None]:
 
 def register() -> None:
     """Have fsspec open the URLs of these stores with the drivers of this file."""
-    for store in (S3, GoogleCloudStorage, Azure):
-        for protocol in store.protocols:
-            fsspec.register_implementation(protocol.removesuffix("://"), store, clobber=True)
+    for protocol in ("s3", "gs", "gcs", "az", "abfs"):
+        store = type(f"Objects{protocol}", (Objects,), {"protocol": protocol})
+        fsspec.register_implementation(protocol, store, clobber=True)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from spine.geography import BadGeography
-from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.block_codes import BLOCK_COLUMNS
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import recognize
 from tasks.inputs.files import open_file
@@ -34,7 +34,7 @@ from tasks.lifecycle.errors import Refused
 
 LATITUDES = ("INTPTLAT", "INTPTLAT20", "LATITUDE", "LAT")
 LONGITUDES = ("INTPTLON", "INTPTLON20", "INTPTLONG", "LONGITUDE", "LON")
-CODES = ("state", "county", "tract", "place", "cousub", "aiannh")  # columns that make the codes of regions
+CODES = (*BLOCK_COLUMNS[:3], "PLACEFP", "COUSUBFP", "AIANNHCE")  # columns that make the codes of regions
 BEYOND = 48.0  # degrees north of which a longitude east of 170 is the end of the Aleutians
 Point = tuple[float, float]  # latitude, longitude
 Points = dict[Region, Point]
@@ -93,24 +93,25 @@ def _of_blocks(path: str) -> Points:
     )
     if latitude is None or longitude is None:
         return {}
-    codes = (getattr(table.columns, code) for code in CODES)
-    names = [*dict.fromkeys(filter(None, codes)), latitude, longitude]
-    header = table.columns.positions
+    codes = {code: table.columns[code] for code in CODES if code in table.columns}
+    level = ["SUMLEV"] if table.headless else []
+    options = table.read_options
+    options.block_size = 1 << 24
     with open_file(path, compression="infer") as stream:
         rows = pyarrow.csv.open_csv(
             stream,
-            read_options=pyarrow.csv.ReadOptions(
-                column_names=list(header) or None, encoding="latin1" if header else "utf8", block_size=1 << 24
-            ),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=table.columns.delimiter, quote_char='"' if table.columns.delimiter == "," else False
-            ),
+            read_options=options,
+            parse_options=table.parse_options,
             convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=[*names, *(["SUMLEV"] if header else [])],
+                include_columns=[*dict.fromkeys([*codes.values(), latitude, longitude, *level])],
                 column_types=dict.fromkeys(table.names, pa.string()),
             ),
         )
-        parts = [part for batch in rows for part in _sums(batch, table.columns, latitude, longitude)]
+        parts = list[pd.DataFrame]()
+        for batch in rows:
+            blocks = batch.filter(pc.equal(batch["SUMLEV"], "750")) if level else batch
+            at = np.column_stack([_numbers(blocks[name]) for name in (latitude, longitude)])
+            parts += _sums(at, {code: blocks[name].to_pandas() for code, name in codes.items()})
     if not parts:
         return {}
     sums = pd.concat(parts).groupby(["type", "id"]).sum()
@@ -118,23 +119,19 @@ def _of_blocks(path: str) -> Points:
     return {Region(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
 
 
-def _sums(batch: Any, columns: Columns, latitude: str, longitude: str) -> Iterator[pd.DataFrame]:
+def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame]:
     """Yield for each type of region the sums of its blocks' latitudes and longitudes, and their number."""
-    if columns.positions:
-        batch = batch.filter(pc.equal(batch["SUMLEV"], "750"))
-    at = np.column_stack([_numbers(batch[name]) for name in (latitude, longitude)])
     at[:, 1] -= 360.0 * ((at[:, 1] > 170) & (at[:, 0] > BEYOND))
-    codes = {code: batch[column].to_pandas() for code in CODES if (column := getattr(columns, code))}
-    ids = {
-        "STATE": codes["state"],
-        "COUNTY": codes["state"] + codes["county"],
-        "TRACT": codes["state"] + codes["county"] + codes["tract"],
-    }
-    for kind, parts, width in (("PLACE", ("state", "place"), 7), ("COUSUB", ("state", "county", "cousub"), 10)):
-        if set(parts) <= set(codes):
-            ids[kind] = _named(codes[parts[-1]], sum((codes[part] for part in parts[1:]), codes["state"]), width)
-    if "aiannh" in codes:
-        ids["AIANNH"] = _named(codes["aiannh"], codes["aiannh"], 4)
+    state, county, tract = (codes[name] for name in BLOCK_COLUMNS[:3])
+    ids = {"STATE": state, "COUNTY": state + county, "TRACT": state + county + tract}
+    for kind, own, within, width in (
+        ("PLACE", "PLACEFP", state, 7),
+        ("COUSUB", "COUSUBFP", state + county, 10),
+        ("AIANNH", "AIANNHCE", "", 4),
+    ):
+        if own in codes:  # a block in none of the type has a blank or nines
+            code = within + codes[own]
+            ids[kind] = code.where(~codes[own].str.fullmatch("9*") & (code.str.len() == width), "")
     valid = (np.abs(at[:, 0]) <= 90) & (at[:, 1] >= -370) & (at[:, 1] <= 180)  # False for NaN
     for kind, code in ids.items():
         kept = valid & (code != "").to_numpy()
@@ -142,11 +139,6 @@ def _sums(batch: Any, columns: Columns, latitude: str, longitude: str) -> Iterat
         sums = table.groupby("id", as_index=False).sum()
         in_puerto_rico = sums["id"].str.startswith("72") & (kind not in ("COUSUB", "AIANNH"))
         yield sums.assign(type=np.where(in_puerto_rico, f"PR-{kind}", kind))
-
-
-def _named(own: pd.Series[str], code: pd.Series[str], width: int) -> pd.Series[str]:
-    """Return the codes of regions; "" for a block in none of the type, whose code is blank or nines."""
-    return code.where(~own.str.fullmatch("9*") & (code.str.len() == width), "")
 
 
 def _numbers(column: pa.Array) -> Any:

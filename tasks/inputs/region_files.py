@@ -159,18 +159,16 @@ def _lines(stream: IO[bytes]) -> Lines:
             yield text.decode("latin-1")
 
 
-def read_rows(lines: Lines) -> tuple[list[str], Iterator[dict[str, str]]]:
-    """Return the columns of a table with a header line, and its complete rows; Gazetteers have bars since 2025."""
+def _read_gazetteer(file: str, facts: Sequence[str], lines: Lines) -> Rows:
+    """Yield the rows of a Gazetteer file, a table with a header line; it has bars since 2025."""
+    kind = next((found for word, found in GAZETTEERS.items() if word in file), "")
     first = next(lines, "")
     delimiter = "|" if "|" in first else "\t"
     columns = [column.strip() for column in first.split(delimiter)]
-    cut = (line.rstrip("\r\n").split(delimiter) for line in lines)
-    return columns, (dict(zip(columns, map(str.strip, row), strict=True)) for row in cut if len(row) == len(columns))
-
-
-def _read_gazetteer(file: str, columns: Sequence[str], lines: Lines) -> Rows:
-    kind = next((found for word, found in GAZETTEERS.items() if word in file), "")
-    there, rows = read_rows(lines)
-    if {"GEOID", *columns} <= set(there):
-        for row in rows:  # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is skipped
-            yield kind, row["GEOID"].removesuffix("R"), [row[column] for column in columns]
+    if not {"GEOID", *facts} <= set(columns):
+        return
+    for cells in (line.rstrip("\r\n").split(delimiter) for line in lines):
+        if len(cells) == len(columns):
+            row = dict(zip(columns, map(str.strip, cells), strict=True))
+            # 2430R is area 2430 by its reservation, 2430T by its trust land, whose name is skipped
+            yield kind, row["GEOID"].removesuffix("R"), [row[column] for column in facts]

@@ -1,10 +1,9 @@
-"""What a user can specify for a spine: settings by name, a column mapping, an allocation file."""
+"""What a user can specify for a spine: settings by name, an allocation file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -15,7 +14,6 @@ from spine.allocations import Allocation
 from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
-from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.files import read_text, why
 from tasks.lifecycle.errors import Refused
 
@@ -52,27 +50,6 @@ def read_settings(
         return settings_for(product, jurisdiction, variant, **parsed)
     except ValueError as error:
         raise Refused(str(error)) from error
-
-
-def read_columns(source: str | None) -> Columns | None:
-    """Return a column mapping: a JSON file with the fields of `Columns`; None where none is given."""
-    if source is None:
-        return None
-    try:
-        given = json.loads(read_text(source))
-        if not isinstance(given, dict):
-            raise ValueError("it is a JSON object of column names by field")
-        known = {f.name for f in fields(Columns)}
-        if unknown := sorted(set(given) - known):
-            raise Refused(f"{source}: unknown field(s) {', '.join(unknown)}; there are {', '.join(sorted(known))}")
-        return TypeAdapter(Columns).validate_python(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise Refused(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except OSError as error:
-        raise Refused(f"{source} cannot be read: {why(error)}") from error
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"{source} is not a column mapping: {error}") from error
 
 
 def read_allocation(

@@ -21,8 +21,6 @@ from tasks.s_dhc.released_rows import places_of
 from tasks.s_dhc.run import EXACT, plan_of
 from tasks.s_dhc.tabulate import exact_answer
 
-STATEMENT = "NOT PRIVATE: measured against exact counts. Never publish it."
-
 
 @dataclass
 class Errors:

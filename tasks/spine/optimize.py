@@ -15,7 +15,6 @@ from typing import Any
 import fsspec
 
 from spine.settings import Jurisdiction, SpineSettings, settings_for
-from tasks.inputs.blocks.columns import GRFC
 from tasks.inputs.blocks.geography import needed
 from tasks.inputs.files import read_bytes
 from tasks.inputs.marks import GRF_FILE
@@ -103,4 +102,4 @@ def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states:
 
 def spine_columns_missing(grfc_header: list[str], settings: SpineSettings) -> list[str]:
     """Return the GRF-C columns that a spine with these settings needs and this header lacks."""
-    return [name for name in needed(GRFC, settings) if name not in grfc_header]
+    return [name for name in needed(settings) if name not in grfc_header]

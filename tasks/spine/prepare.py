@@ -15,7 +15,6 @@ from spine.allocations import Allocation
 from spine.build import CONVENTIONAL
 from spine.production import allocation_for
 from spine.settings import SpineSettings
-from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.errors import Refused
@@ -73,7 +72,6 @@ def prepare(
     settings: SpineSettings,
     *,
     allocation: Allocation | None = None,
-    columns: Columns | None = None,
     states: Sequence[int] = (),
     marginals: Sequence[str] = (),
     extra: str | None = None,
@@ -90,7 +88,7 @@ def prepare(
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Refused(f"{out} exists and is not empty")
-    blocks, notes = read_geography(geography, settings, columns, states, extra)
+    blocks, notes = read_geography(geography, settings, states, extra)
     codes, first = np.unique(blocks.state, return_index=True)
     allocation = allocation or allocation_for(settings)
     if tuple(allocation.levels) != settings.levels or allocation.definition != settings.definition:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
-from tasks.inputs.blocks.columns import Columns
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.inputs.files import why
@@ -108,48 +107,26 @@ def read_blocks(source: Path, *, populated: bool = True) -> Blocks:
 def _read_file(path: str, populated: bool) -> Blocks:
     """Return the blocks of one table, in its order."""
     file = recognize(path)
-    if populated and file.columns.population is None:
+    if populated and "POP" not in file.columns:
         raise Refused(
-            f"{file} has no column {file.format.population}: persons cannot be made without the blocks' populations, "
+            f"{file} has no column POP: persons cannot be made without the blocks' populations, "
             "which P.L. 94-171 files (??2020.pl.zip) have"
         )
-    table, names = read_rows(file, text=True)
-    called = _by_grf_name(names)
+    table = read_rows(file, text=True)
     columns = {}
-    for grf, width in GRF_COLUMNS.items():
-        name = called[grf]
-        if name is not None:
+    for name, width in GRF_COLUMNS.items():
+        if name in table.column_names:
             values = table[name].to_pandas()
-            values = values if grf in BLOCK_COLUMNS else values.replace("", "9" * width)
-            _refuse(str(file), name, values, f"[0-9A-Z]{{{width}}}")
-            columns[grf] = values.to_numpy().astype(f"S{width}")
-        elif grf in ("PLACEFP", "AIANNHCE"):
-            columns[grf] = np.full(len(table), b"9" * width)
-    if names.population is None:
+            values = values if name in BLOCK_COLUMNS else values.replace("", "9" * width)
+            _refuse(str(file), file.columns.get(name, name), values, f"[0-9A-Z]{{{width}}}")
+            columns[name] = values.to_numpy().astype(f"S{width}")
+        elif name in ("PLACEFP", "AIANNHCE"):
+            columns[name] = np.full(len(table), b"9" * width)
+    if "POP" not in file.columns:
         return Blocks(columns, np.full(len(table), -1))
-    persons = table[names.population].to_pandas()
-    _refuse(str(file), str(names.population), persons, "[0-9]{1,9}")
+    persons = table["POP"].to_pandas()
+    _refuse(str(file), file.columns["POP"], persons, "[0-9]{1,9}")
     return Blocks(columns, persons.astype(np.int64).to_numpy())
-
-
-def _by_grf_name(names: Columns) -> dict[str, str | None]:
-    """Return what a table calls each column of GRF-C."""
-    unified, secondary, elementary = names.sd or (None, None, None)
-    return {
-        "TABBLKST": names.state,
-        "TABBLKCOU": names.county,
-        "TABTRACTCE": names.tract,
-        "TABBLK": names.block,
-        "PLACEFP": names.place,
-        "AIANNHCE": names.aiannh,
-        "TABBLKGRPCE": names.block_group,
-        "COUSUBFP": names.cousub,
-        "SDUNILEA": unified,
-        "SDSECLEA": secondary,
-        "SDELMLEA": elementary,
-        "COUSUBFS": names.cousub_status,
-        "PLACEFS": names.place_status,
-    }
 
 
 def _refuse(path: str, column: str, values: pd.Series, valid: str) -> None:

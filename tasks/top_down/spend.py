@@ -18,6 +18,16 @@ def planned_spend(design: Design, *, nation: bool) -> Spend:
     return compose(design.definition, {product: design.cost(product, nation) for product in design.products})
 
 
+def planned_spends(design: Design) -> dict[str, Spend]:
+    """Return what a run spends, with the US level and without it where that depends on the states of the data."""
+    if design.nation is not None or design.jurisdiction == "pr":
+        return {design.jurisdiction.upper(): planned_spend(design, nation=bool(design.nation))}
+    return {
+        "US, all states": planned_spend(design, nation=True),
+        "US, fewer states": planned_spend(design, nation=False),
+    }
+
+
 def compose(definition: Definition, costs: Mapping[ProductName, Fraction]) -> Spend:
     """Compose the products: two mechanisms on two tables, so a record of each replaced costs their sum.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from forked_commands import ForkedCommands
 
-from flows.commands.run import SPINE, STAGES
+from flows.commands.systems import DETAILED_DHCA
 from flows.execution.fork_server import start_fork_server
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # sched.h, sys/mount.h
@@ -32,8 +32,8 @@ def fork_server() -> None:
         "hypothesis.strategies",
         "flows.execution.settings",
         "tasks.population_groups.coterminous",
-        *STAGES,
-        *SPINE,
+        *DETAILED_DHCA.modules[""],
+        *DETAILED_DHCA.modules["spine"],
     )
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from e2e_runs import reconfigure
 
-from tasks.detailed_dhca.accuracy.report import STATEMENT
+from flows.commands.accuracy import STATEMENT
+from tasks.detailed_dhca.accuracy.report import STATEMENT as ON_PAGE
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
@@ -46,7 +47,7 @@ def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home
             assert len(table)
             assert table["NOT_PRIVATE"].all()
         page = (place / "accuracy.html").read_text()
-        assert page.count(STATEMENT) == 2
+        assert page.count(ON_PAGE) == 2
         assert page.count('<svg class="dots"') == 1
         assert not any(word in page for word in ("<script", "<link", 'src="', "@import"))  # one file, offline
         assert {row["WORKLOAD"] for row in region["levels"]} >= {"Total", "Sex x Age(4)"}

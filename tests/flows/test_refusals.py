@@ -524,13 +524,6 @@ def test_a_deployment_releases_to_no_url() -> None:
         DetailedDhcaSettings(params="p", data="d", out="s3://b/{run}", jurisdiction="us")
 
 
-@pytest.mark.parametrize("text", ['{"block": 7}', '{"block": null}', "[1]", "null"])
-def test_a_column_mapping_that_is_none_is_refused(tmp_path: Path, refused: Refuse, out: Path, text: str) -> None:
-    columns = tmp_path / "columns.json"
-    columns.write_text(text)
-    refused(f"refused: {columns}", "spine", "nowhere.csv", out, "--columns", columns)
-
-
 def test_a_ledger_with_a_total_that_passes_every_float_is_shown(tmp_path: Path, das: Das) -> None:
     path = tmp_path / "ledger.sqlite"
     Ledger(path).open_account(Account("huge", "zcdp", Fraction(10) ** 400))

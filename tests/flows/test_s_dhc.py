@@ -37,7 +37,7 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     assert das("sdhc", "validate", *inputs)[0] == 0
     code, out, _ = das("sdhc", "run", config, data, tmp_path / "out", "--estimates", "--json")
     facts = json.loads(out)
-    assert (code, facts["state"], facts["states"], facts["mark"]) == (0, "released", ["09", "44"], "SYNTHETIC")
+    assert (code, facts["state"], facts["region"], facts["mark"]) == (0, "released", "us", "SYNTHETIC")
     release = Path(facts["release"])
     assert release == tmp_path / "out/us"
     code, out, err = das("check", release, "--json")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.run import SPINE, STAGES
 from flows.commands.runner import Outcome, interrupted, left
+from flows.commands.systems import DETAILED_DHCA
 from flows.execution.cluster import ClusterSettings, OneCluster, open_cluster
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from tasks.lifecycle.errors import Failed
@@ -26,16 +26,16 @@ def test_the_fork_server_has_imported_the_stages_and_has_no_thread_but_its_own()
     program = (
         "import multiprocessing, os\n"
         "from multiprocessing import forkserver\n"
-        "from flows.commands.run import SPINE, STAGES\n"
+        "from flows.commands.systems import DETAILED_DHCA\n"
         "from flows.execution.fork_server import METHOD, start_fork_server\n"
-        "start_fork_server(*STAGES, *SPINE)\n"
+        "start_fork_server(*sum(DETAILED_DHCA.modules.values(), ()))\n"
         "with multiprocessing.get_context(METHOD).Pool(1) as pool:\n"
         "    print(*pool.apply(eval, (\"sorted(__import__('sys').modules)\",)))\n"
         "print(len(os.listdir(f'/proc/{forkserver._forkserver._forkserver_pid}/task')))\n"
     )
     facts = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     modules, threads = facts.stdout.splitlines()
-    assert {*STAGES, *SPINE, "distributed.nanny", "pyarrow"} <= set(modules.split())
+    assert {*sum(DETAILED_DHCA.modules.values(), ()), "distributed.nanny", "pyarrow"} <= set(modules.split())
     assert "prefect" not in modules.split()
     assert int(threads) == 1, "a process with threads must not be forked"
 

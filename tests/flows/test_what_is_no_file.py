@@ -37,7 +37,6 @@ INPUTS = {
     "geography": ("spine EX/x EX/out", "x"),
     "archive": ("spine EX/x.zip EX/out", "x.zip"),
     "compressed": ("spine EX/x.csv.gz EX/out", "x.csv.gz"),
-    "columns": ("spine EX/data/GRF-C.txt EX/out --columns EX/x", "x"),
     "allocation": ("spine EX/data/GRF-C.txt EX/out --allocation EX/x", "x"),
     "extra": ("spine EX/data/GRF-C.txt EX/out --extra EX/x", "x"),
     "blocks": ("synth EX/x EX/params EX/out", "x"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -13,8 +11,9 @@ import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
+from flows.commands.runner import planned_runs
+from flows.commands.systems import TOP_DOWN
 from flows.commands.tda.declared import DeclarationOption, measure_declared_errors
-from flows.commands.tda.options import INPUTS
 from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err, labelled
@@ -23,11 +22,6 @@ from tasks.lifecycle.new_folder import check_empty, new_folder
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from privacy.accounting.journal import MarkName
-    from tasks.pages.text_table import TextTable
-    from tasks.top_down.accuracy.errors import Measured
-    from tasks.top_down.choices import Estimator as EstimatorName
-    from tasks.top_down.published.replicates.compare import Compared
 
 # Enumerations, because an option that is repeated takes no literal.
 Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
@@ -37,7 +31,7 @@ Estimator = StrEnum("Estimator", ["topdown", "gls"])
 @with_options
 def accuracy(
     context: typer.Context,
-    chosen: Annotated[Chosen, Settings(TopDownSettings, (*INPUTS, "rounding"))],
+    chosen: Annotated[Chosen, Settings(TopDownSettings, (*TOP_DOWN.inputs, "rounding"))],
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go.")],
     spine: Annotated[
         list[Kind] | None, typer.Option(help="Only this spine; may be repeated.", show_default="all")
@@ -77,54 +71,26 @@ def accuracy(
         measure_declared_errors(context, options, chosen["data"], declaration, place, seeds)
         return
 
-    check_empty(place)
-    kinds, estimators = _tried(spine, estimator, replicates)
-    if replicates:
-        _check_replicates(replicates, kinds, estimators, seeds)
-    measured = _measure(options, chosen | {"out": str(place)}, kinds, estimators, seeds, replicates)
-    facts, tables = _write(place, measured, kinds, estimators, {"Data": chosen["data"], "Seeds": str(seeds)})
-    report(facts, tables, Format.table, as_json=options.as_json)
-
-
-def _tried(
-    spine: list[Kind] | None, estimator: list[Estimator] | None, replicates: Path | None
-) -> tuple[tuple[str, ...], tuple[EstimatorName, ...]]:
-    """Return the spines and estimators to measure: those that were typed, else all, or one for replicates."""
-    from tasks.top_down.run_plan import ESTIMATORS, SPINES
-
-    kinds = dict.fromkeys(kind.value for kind in spine or ()) or (["optimized"] if replicates else SPINES)
-    names = {name.value for name in estimator or ()} or ({"topdown"} if replicates else {*ESTIMATORS})
-    return tuple(kinds), tuple(name for name in ESTIMATORS if name in names)
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """The errors of each spine; of the data its mark and its states; the comparison with replicates, if asked for."""
-
-    by_spine: dict[str, Measured]
-    mark: MarkName
-    states: str
-    compared: Compared | None
-
-
-def _measure(
-    options: ExactOptions,
-    chosen: Chosen,
-    kinds: Sequence[str],
-    estimators: Sequence[EstimatorName],
-    seeds: int,
-    replicates: Path | None,
-) -> _Measured:
     from flows.execution.repetitions import count_marked
-    from flows.execution.settings import new_run_id
     from tasks.inputs.names import name_of_state, title_of_states
-    from tasks.top_down.accuracy.errors import drop, measure_errors
+    from tasks.pages.words import TRUTH
+    from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
+    from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs
     from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
+    from tasks.top_down.published.replicates.report import write_comparison
+    from tasks.top_down.run_plan import ESTIMATORS, SPINES
 
-    base, by_spine, compared = new_run_id("tda-accuracy"), {}, None
+    check_empty(place)
+    kinds = tuple(dict.fromkeys(kind.value for kind in spine or ()) or (["optimized"] if replicates else SPINES))
+    names = {name.value for name in estimator or ()} or ({"topdown"} if replicates else {*ESTIMATORS})
+    estimators = tuple(name for name in ESTIMATORS if name in names)
+    if replicates:
+        _check_replicates(replicates, kinds, estimators, seeds)
+    base, measured, compared = TopDownSettings.new_id("accuracy"), {}, None
     for kind in kinds:
-        settings = options.new_settings(TopDownSettings, f"{base}-{kind}", chosen | {"spine": kind})
+        changes = {"out": str(place), "spine": kind}
+        (settings,) = planned_runs(options, TopDownSettings, f"{base}-{kind}", chosen | changes)
         run = settings.directory
         with options.leaving_nothing(run, f"{kind} spine") as workers:
             mark = count_marked(settings, workers)["validate"].mark
@@ -133,40 +99,23 @@ def _measure(
                 read = read_replicates(run, workers, replicates)
                 err.print(f"{len(read)} replicates: {replicates}", soft_wrap=True)
             keep = partial(keep_runs, run, workers) if replicates else drop
-            by_spine[kind] = measure_errors(run, workers, range(seeds), estimators, keep)
+            measured[kind] = measure_errors(run, workers, range(seeds), estimators, keep)
             compared = compare_runs(run, workers) if replicates else None
-    return _Measured(by_spine, mark, states, compared)
-
-
-def _write(
-    place: Path,
-    measured: _Measured,
-    kinds: Sequence[str],
-    estimators: Sequence[EstimatorName],
-    about: dict[str, str],
-) -> tuple[dict[str, Any], Sequence[TextTable]]:
-    """Write the reports; return what --json prints and what the terminal shows."""
-    from tasks.pages.words import TRUTH
-    from tasks.top_down.accuracy.errors import averaged, covered, targeted
-    from tasks.top_down.accuracy.report import write_report
-    from tasks.top_down.published.replicates.report import write_comparison
-
-    by_spine, compared, truth = measured.by_spine, measured.compared, TRUTH[measured.mark]
-    errors = averaged({kind: found.errors for kind, found in by_spine.items()})
-    coverage = covered({kind: found.coverage for kind, found in by_spine.items()})
-    target = targeted({kind: found.target for kind, found in by_spine.items()})
+    errors = averaged({kind: found.errors for kind, found in measured.items()})
+    coverage = covered({kind: found.coverage for kind, found in measured.items()})
+    target = targeted({kind: found.target for kind, found in measured.items()})
+    about = {"truth": TRUTH[mark], "States": states, "Data": chosen["data"], "Seeds": str(seeds)}
     with new_folder(place, 0o700) as folder:
         shown = write_comparison(folder, compared) if compared else None
-        of_run = {"truth": truth, "States": measured.states, **about}
-        tables = write_report(folder, errors, coverage, kinds, estimators, of_run, target, shown)
-    err.print(labelled("NOT PRIVATE:", f"{truth}."))
-    facts = {"NOT_PRIVATE": True, "report": place / "error.html"}
+        tables = write_report(folder, errors, coverage, kinds, estimators, about, target, shown)
+    err.print(labelled("NOT PRIVATE:", f"{TRUTH[mark]}."))
+    facts: dict[str, Any] = {"NOT_PRIVATE": True, "report": place / "error.html"}
     facts |= {"errors": _records(errors), "coverage": _records(coverage), "target": _records(target)}
     if compared and shown:
         facts |= {"differs": compared.differs, "verdict_in_words": compared.sentence, "incomplete": compared.incomplete}
         facts |= {name: _records(getattr(compared, name)) for name in ("table", "verdict")}
         tables = [shown["table"], shown["verdict"]]
-    return facts, tables
+    report(facts, tables, Format.table, as_json=options.as_json)
 
 
 def _check_replicates(replicates: Path, kinds: tuple[str, ...], estimators: tuple[str, ...], seeds: int) -> None:

@@ -1,4 +1,4 @@
-"""`das tda explain`, and `das tda run`, `validate` and `truth` with `--declaration`."""
+"""`das tda explain`, and `das tda accuracy` and `das tda estimate` of a declaration."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import Chosen, check_needed, option_of
-from flows.commands.options import RunOptions
+from flows.commands.fields import option_of
 from flows.commands.resume import given, refuse
-from flows.commands.runner import FlowCommand, summary_lines
-from flows.execution.systems import SYSTEMS
-from flows.execution.top_down_settings import DeclaredSettings
+from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Json, err, show
 
 if TYPE_CHECKING:
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
 
     from tasks.top_down.declared.explain import Explanation
 
+StateOption = Annotated[list[int] | None, option_of(TopDownSettings, "states")]
 DeclarationOption = Annotated[str | None, option_of(DeclaredSettings, "declaration")]
 OTHERS = "it is of the redistricting data; a declaration says it in its file"
 ESTIMATOR = "it is of the redistricting data; estimates of a declaration are those of the TopDown Algorithm"
@@ -94,7 +92,6 @@ def refuse_others(context: typer.Context, *more: str) -> None:
     Raises typer.BadParameter.
     """
     from flows.commands.fields import options_of
-    from flows.execution.top_down_settings import TopDownSettings
 
     names = {name for name, _, _ in options_of(TopDownSettings)} | {*more}
     options = {option.name for option in context.command.params if option.param_type_name == "option"}
@@ -102,73 +99,12 @@ def refuse_others(context: typer.Context, *more: str) -> None:
     refuse(context, given(context).keys() & names & options, OTHERS)
 
 
-def is_declared(options: RunOptions, declaration: str | None) -> bool:
-    """Return whether a run is of a declaration: a new one with the option, or the one that is resumed."""
-    from flows.execution.settings import load_settings, run_directory
-
-    if options.resume is None:
-        return declaration is not None
-    settings = load_settings(run_directory(options.home, options.resume))
-    return settings is not None and settings.SYSTEM == DeclaredSettings.SYSTEM
-
-
-def run_declared(
-    context: typer.Context, options: RunOptions, chosen: Mapping[str, Any], declaration: str | None
-) -> None:
-    """Run or resume a declaration."""
-    if options.resume is None:
-        refuse_others(context)
-    typed = {name: chosen[name] for name in ("data", "out") if name in chosen}
-    COMMAND.run(context, options, typed | {"declaration": declaration})
-
-
-def _new_runs(options: RunOptions, chosen: Chosen) -> list[DeclaredSettings]:
-    from flows.execution.settings import new_run_id
-    from flows.reports.curator import spend_table
-    from tasks.top_down.declared.public_tables import read_declared
-    from tasks.top_down.declared.spend import planned_spend
-
-    check_needed(DeclaredSettings, chosen)
-    settings = options.new_settings(DeclaredSettings, options.run_id or new_run_id("tda"), chosen)
-    _, declared = read_declared(settings.declaration, settings.directory)
-    err.print(spend_table({declared.declaration.form.name: planned_spend(declared.declaration)}))
-    return [settings]
-
-
-def validate_declared(context: typer.Context, options: Any, data: str, declaration: str) -> None:
-    """Check a declaration and every record against it."""
-    from flows.commands.findings import show_validation
-    from flows.commands.inputs import validate_alone
-    from flows.execution.settings import new_run_id, run_directory
-    from tasks.top_down.declared.public_tables import read_declared
-    from tasks.top_down.declared.tabulate import tabulate
-
-    refuse_others(context)
-    settings = DeclaredSettings.new(data=data, declaration=declaration, out=".")
-    public, _ = read_declared(settings.declaration)
-    run = run_directory(options.home, new_run_id("tda-validate"))
-    _, findings, reports = validate_alone(options, run, "Validating", tabulate, settings.data, public)
-    show_validation(findings, reports, as_json=options.as_json)
-
-
-def truth_settings(
-    context: typer.Context, options: Any, chosen: Mapping[str, Any], declaration: str
-) -> DeclaredSettings:
-    """Return the settings of the truth of a declaration."""
-    from flows.execution.settings import new_run_id
-
-    refuse_others(context)
-    typed = {name: chosen[name] for name in ("data", "out")} | {"declaration": declaration}
-    settings: DeclaredSettings = options.new_settings(DeclaredSettings, new_run_id("tda-truth"), typed)
-    return settings
-
-
 def measure_declared_errors(
     context: typer.Context, options: Any, data: str, declaration: str, place: Path, seeds: int
 ) -> None:
     """Report the errors of a declaration's counts on marked data."""
+    from flows.commands.runner import planned_runs
     from flows.execution.repetitions import count_marked
-    from flows.execution.settings import new_run_id
     from flows.reports.formats import Format, report
     from flows.reports.terminal import labelled
     from tasks.lifecycle.new_folder import check_empty, new_folder
@@ -178,7 +114,7 @@ def measure_declared_errors(
     refuse_others(context, "replicates")
     check_empty(place)
     typed = {"data": data, "declaration": declaration, "out": str(place)}
-    settings = options.new_settings(DeclaredSettings, new_run_id("tda-accuracy"), typed)
+    (settings,) = planned_runs(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
     with options.leaving_nothing(settings.directory, "Errors") as workers:
         tabulated = count_marked(settings, workers)["tabulate"]
         errors, words = measure_errors(settings.directory, workers, range(seeds))
@@ -189,34 +125,3 @@ def measure_declared_errors(
     rows = errors.astype(object).where(errors.notna(), None).to_dict("records")
     facts = {"NOT_PRIVATE": True, "report": place / "error.html", "errors": rows}
     report(facts, tables[:1], Format.table, as_json=options.as_json)
-
-
-def estimate_declared(options: Any, release: Path, out: Path, declaration: str | None) -> None:
-    """Estimate from the measurements of a declaration's release."""
-    from flows.commands.tda.published import write_published
-    from tasks.top_down.declared.estimate import PublishedDeclaration, write_estimate
-    from tasks.top_down.declared.measurements import read_measurements
-
-    published = PublishedDeclaration(read_measurements(release, declaration))
-    (place,) = write_published(options, "Estimate", [published], out, write_estimate)
-    facts = {"release": place, "report": place / "report.html"}
-    show(facts, lambda: str(place), as_json=options.as_json)
-
-
-def _details(_settings: DeclaredSettings, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: manifest[name] for name in ("geounits", "failed") if name in manifest}
-
-
-def _summary(runs: list[dict[str, Any]]) -> str:
-    (facts,) = runs
-    lines = summary_lines("TOP DOWN", facts)
-    if geounits := facts.get("geounits"):
-        lines.append("   " + ", ".join(f"{number:,} {level}" for level, number in geounits.items()))
-    if failed := facts.get("failed"):
-        lines.append(f"   {len(failed)} parents were not solved by the first method: see manifest.json")
-    if facts.get("release"):
-        lines.append(f"   report   {facts['release']}/report.html")
-    return "\n".join(lines)
-
-
-COMMAND = FlowCommand(SYSTEMS["declared"], _new_runs, _details, lambda facts: facts[0], _summary)

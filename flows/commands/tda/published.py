@@ -1,27 +1,38 @@
-"""What the commands on published noisy measurements share: options of the Bureau's files, and a place to work in."""
+"""`das tda inventory`, `import` and `estimate`: published noisy measurements, read without records and secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
+from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.findings import show_findings_of
 from flows.commands.options import WorkOptions
-from flows.commands.tda.options import StateOption
-from flows.reports.terminal import interruptible
+from flows.commands.tda.declared import DeclarationOption, StateOption, refuse_others
+from flows.execution.top_down_settings import TopDownSettings
+from flows.reports.terminal import Json, interruptible, show
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
 if TYPE_CHECKING:
+    from tasks.inputs.findings import Finding
     from tasks.lifecycle.workers import Workers
     from tasks.top_down.published.estimate import Readable, S
     from tasks.top_down.published.nmf.source import Request
 
+CHANGES = ("estimator", "rounding", "microdata", "out")
+AS_RELEASED = "that of the release; else as the 2020 program"
+Files = Annotated[
+    Path, typer.Argument(metavar="NMF", help="The Census Bureau's noisy measurement files, as downloaded.")
+]
 Totals = Annotated[
     str | None,
     typer.Option(help="Of the Bureau's files: declared population, state,pop.", show_default="April 1, 2020"),
@@ -56,6 +67,147 @@ class FileOptions:
             raise Refused("--check-spine names the geography: leave out --geography, or name the same")
         geography = self.geography or self.check_spine
         return Request(self.totals, geography, self.check_spine is not None)
+
+
+def inventory(
+    files: Files,
+    states: StateOption = None,
+    as_json: Json = False,
+) -> None:
+    """Show which noisy measurement files of the Census Bureau are there, and their columns; no data is read.
+
+    **Example:** `das tda inventory nmf/`
+    """
+    from flows.reports.curator import findings_data
+    from tasks.inputs.findings import gather, has_errors
+    from tasks.top_down.published.nmf.inventory import described, is_published_files, take_inventory
+    from tasks.top_down.published.places import NO_FILES
+
+    if not is_published_files(files):
+        raise Refused(f"{files}: {NO_FILES}")
+    found, faults = take_inventory(files, tuple(states or ()))
+    rows, findings = described(found), gather(faults.findings())
+    show(
+        {"files": rows, "findings": findings_data(findings)}, lambda: _inventory_tables(rows, findings), as_json=as_json
+    )
+    if has_errors(findings):
+        raise Refused("the published files do not pass")
+
+
+def _inventory_tables(rows: list[dict[str, Any]], findings: list[Finding]) -> RenderableType:
+    """Return the inventory as a table, the schemas once each, and the findings."""
+    from flows.reports.curator import findings_table
+    from tasks.top_down.release.nmf_layout import LEVELS
+    from tasks.top_down.run_plan import US
+
+    table = Table("data", "product", "level", title="Published noisy measurements: files and rows")
+    for head in ("DPQuery files", "rows", "Constraint files", "rows"):
+        table.add_column(head, justify="right")
+    table.add_column("State=")
+    order, schemas = [US, *LEVELS], dict.fromkeys(schema for row in rows for schema in row["schemas"])
+    keys = dict.fromkeys((row["jurisdiction"], row["product"], row["level"]) for row in rows)
+    for key in sorted(keys, key=lambda key: (key[0] != "us", key[1], order.index(key[2]))):
+        of = {row["rows of"]: row for row in rows if (row["jurisdiction"], row["product"], row["level"]) == key}
+        kinds = [of.get(kind, {"files": 0, "rows": 0}) for kind in ("DPQuery", "Constraint")]
+        states = sorted({state for row in of.values() for state in row["states"]})
+        shown = ", ".join(states[:6]) + (f" ... ({len(states)})" if len(states) > 6 else "")
+        table.add_row(*key, *(f"{kind[head]:,}" for kind in kinds for head in ("files", "rows")), shown)
+    return Group(table, *(Text(f"columns: {schema}") for schema in schemas), findings_table(findings))
+
+
+@with_options
+def import_(
+    files: Files,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the measurements go, as DIR/us, DIR/pr.")],
+    states: StateOption = None,
+    totals: Totals = None,
+    geography: Geography = None,
+    *,
+    options: WorkOptions,
+) -> None:
+    """Read published noisy measurement files once, and keep them in das-flows' own layout for repeated use.
+
+    `das tda estimate DIR/us` estimates from what is kept, without reading and validating the files again. Blocks stay
+    where they were measured.
+
+    **Example:** `das tda import nmf/ ri-measurements/ --only-state 44`
+    """
+    from tasks.top_down.published.nmf.source import Request
+    from tasks.top_down.published.places import find_published
+    from tasks.top_down.release.measurements import write_own_layout
+
+    published = find_published(files, Request(totals, geography, as_measured=True), states or ())
+    places = write_published(options, "Import", published, folder, write_own_layout)
+    show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)
+
+
+@with_options
+def estimate(
+    context: typer.Context,
+    measurements: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MEASUREMENTS",
+            help="A release's folder measurements/, or the release; or the Census Bureau's noisy measurement files.",
+        ),
+    ],
+    changes: Annotated[Chosen, Settings(TopDownSettings, CHANGES, default=AS_RELEASED)],
+    count: Annotated[
+        Literal["pl94"] | None,
+        typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="24 counts"),
+    ] = None,
+    free: Annotated[
+        bool,
+        typer.Option(
+            "--free", help="With gls, leave declared totals and blocks' zeros unused: for das tda compare-gls."
+        ),
+    ] = False,
+    declaration: DeclarationOption = None,
+    *,
+    files: FileOptions,
+    options: WorkOptions,
+) -> None:
+    """Estimate from published noisy measurements: no records, no secret, no account.
+
+    With the estimator of a release its histograms, microdata and margins are made again, byte by byte; with another,
+    those that it makes of the same measurements. Nothing is measured, so nothing is spent.
+
+    The Census Bureau's noisy measurement files of the 2020 redistricting product are read as they are downloaded
+    (docs/published.md); a fault in them is a finding, and nothing is released.
+
+    Of a declaration's release, --declaration FILE names one with other passes or histograms, all else equal.
+
+    **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
+    """
+    from tasks.top_down.declared.measurements import release_of
+    from tasks.top_down.published.estimate import write_estimate
+    from tasks.top_down.published.places import find_published
+
+    if (declared := release_of(measurements)) is not None:
+        refuse_others(context, "count", "free", *(field.name for field in fields(FileOptions)))
+        _estimate_declared(options, declared, Path(changes["out"]), declaration)
+        return
+    if declaration is not None:
+        raise Refused(f"{measurements} holds no measurements of a declaration")
+    if (count or free) and changes.get("estimator") != "gls":
+        raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
+    release = Path(changes.pop("out"))
+    changes |= ({"pl94": True} if count else {}) | ({"free": True} if free else {})
+    published = find_published(measurements, files.request, files.states or ())
+    places = write_published(options, "Estimate", published, release, write_estimate, changes)
+    named = [{"release": place, "report": place / "report.html"} for place in places]
+    show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)
+
+
+def _estimate_declared(options: WorkOptions, release: Path, out: Path, declaration: str | None) -> None:
+    """Estimate from the measurements of a declaration's release."""
+    from tasks.top_down.declared.estimate import PublishedDeclaration, write_estimate
+    from tasks.top_down.declared.measurements import read_measurements
+
+    published = PublishedDeclaration(read_measurements(release, declaration))
+    (place,) = write_published(options, "Estimate", [published], out, write_estimate)
+    facts = {"release": place, "report": place / "report.html"}
+    show(facts, lambda: str(place), as_json=options.as_json)
 
 
 def write_published(

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from spine.geography import BadGeography
+from tasks.inputs.block_codes import BLOCK_COLUMNS
+from tasks.inputs.blocks.columns import DISTRICTS
 from tasks.inputs.files import locate, open_file
 from tasks.lifecycle.errors import Refused
 
@@ -25,12 +27,10 @@ LAYERS = {
     PLACES: ("PLACEFP", "PLACEFP"),
     "_AIANNH": ("AIANNHCE", "AIANNHCE"),
     "_MCD": ("COUSUBFP", "COUSUBFP"),
-    "_SDUNI": ("DISTRICT", "SDUNI"),
-    "_SDSEC": ("DISTRICT", "SDSEC"),
-    "_SDELM": ("DISTRICT", "SDELM"),
+    **{layer: ("DISTRICT", name) for layer, name in zip(("_SDUNI", "_SDSEC", "_SDELM"), DISTRICTS, strict=True)},
 }
 _LAYER = re.compile(rf"(BlockAssign_ST\d\d_[A-Z]{{2}})({'|'.join(LAYERS)})(?=\.txt(\.gz)?(::|$))")
-_PARTS = {"STATE": slice(0, 2), "COUNTY": slice(2, 5), "TRACT": slice(5, 11), "BLOCK": slice(11, 15)}
+_PARTS = dict(zip(BLOCK_COLUMNS, (slice(0, 2), slice(2, 5), slice(5, 11), slice(11, 15)), strict=True))
 
 
 def is_layer(path: str) -> bool:

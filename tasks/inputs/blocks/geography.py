@@ -27,36 +27,31 @@ from spine.geography import (
     gq_pattern,
 )
 from spine.settings import SpineSettings
-from tasks.inputs.block_codes import BLOCK_WIDTHS
-from tasks.inputs.blocks.columns import Columns
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
+from tasks.inputs.blocks.columns import DISTRICTS
 from tasks.inputs.blocks.extra import with_extra
 from tasks.inputs.blocks.files import block_files
-from tasks.inputs.blocks.pl94 import with_group_quarters
+from tasks.inputs.blocks.pl94 import GQ_TYPES, with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize
 from tasks.inputs.files import why
 from tasks.lifecycle.errors import Refused
-
-_WIDTHS = dict(zip(("state", "county", "tract", "block"), BLOCK_WIDTHS, strict=True))
 
 
 def read_geography(
     source: str | Path,
     settings: SpineSettings,
-    columns: Columns | None = None,
     states: Sequence[int] = (),
     extra: str | None = None,
 ) -> tuple[Geography, list[str]]:
     """Return the blocks that `settings` cover, and notes on what was left out or is not known.
 
     source: a block table (docs/spec/files.md#block-tables) or a directory of them, plain or compressed, local or an
-    fsspec URL. columns: an explicit mapping; without it the header decides. states: only these, if any are named.
-    extra: a table of prims and living quarters by block (`tasks.inputs.blocks.extra`).
+    fsspec URL. states: only these, if any are named. extra: a table of prims and living quarters by block
+    (`tasks.inputs.blocks.extra`).
     Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
     """
     try:
-        parts = [
-            _read_file(path, settings, columns, prims_given=extra is not None) for path in block_files(str(source))
-        ]
+        parts = [_read_file(path, settings, prims_given=extra is not None) for path in block_files(str(source))]
         geography = checked(concatenate(parts))
         if extra is not None:
             geography = with_extra(geography, extra)
@@ -67,61 +62,61 @@ def read_geography(
     return _covered(geography, settings, states, str(source))
 
 
-def _read_file(path: str, settings: SpineSettings, columns: Columns | None, *, prims_given: bool) -> Geography:
-    file = recognize(path, columns)
-    lacking = [name for name in needed(file.format, settings, prims_given=prims_given) if name not in file.names]
+def _read_file(path: str, settings: SpineSettings, *, prims_given: bool) -> Geography:
+    file = recognize(path)
+    statuses = {"COUSUBFS", "PLACEFS"} if file.headless else set()
+    lacking = [name for name in needed(settings, prims_given=prims_given) if name not in {*file.columns, *statuses}]
     if lacking:
         raise Refused(
             f"{file}: the settings {settings.product} need the column(s) {', '.join(lacking)}; "
             "P.L. 94-171 files (??2020.pl.zip) have all"
         )
-    table, file_columns = read_rows(file)
-    if file_columns.positions:
-        table, file_columns = with_group_quarters(path, table, file_columns)
-    return _geography(table, file_columns, settings)
+    table = read_rows(file)
+    return _geography(with_group_quarters(path, table) if file.headless else table, settings)
 
 
-def needed(columns: Columns, settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
-    """Return the columns that a spine with these settings requires (GQ types are not among them).
+def needed(settings: SpineSettings, *, prims_given: bool = False) -> list[str]:
+    """Return the columns, by GRF-C's names, that a spine with these settings requires (GQ types are not among them).
 
     prims_given: whether there is a prim crosswalk next to the table.
     """
-    names: list[str | None] = [columns.place]
+    names = ["PLACEFP"]
     if settings.jurisdiction == "us":
-        names += [columns.cousub, columns.aiannh]
+        names += ["COUSUBFP", "AIANNHCE"]
     if "sd" in settings.entities:
-        names += columns.sd
-    if "Prim" in settings.levels and settings.jurisdiction == "us" and columns.prim is None and not prims_given:
-        names += [columns.cousub_status, columns.place_status]
-    return [name for name in names if name is not None]
+        names += DISTRICTS[:1]  # most states have unified school districts alone
+    if "Prim" in settings.levels and settings.jurisdiction == "us" and not prims_given:
+        names += ["COUSUBFS", "PLACEFS"]
+    return names
 
 
-def _geography(table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:
-    parts = {what: _integers(table, getattr(columns, what), -1) for what in _WIDTHS}
-    for what, width in _WIDTHS.items():
-        bad = np.flatnonzero((parts[what] < 0) | (parts[what] >= 10**width))
+def _geography(table: pa.Table, settings: SpineSettings) -> Geography:
+    parts = {name: _integers(table, name, -1) for name in BLOCK_COLUMNS}
+    for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
+        bad = np.flatnonzero((parts[name] < 0) | (parts[name] >= 10**width))
         if len(bad):
-            codes = ", ".join(f"{k} {v[bad[0]]}" for k, v in parts.items())
+            words = zip(("state", "county", "tract", "block"), parts.values(), strict=True)
+            codes = ", ".join(f"{word} {values[bad[0]]}" for word, values in words)
             raise BadGeography(f"row {bad[0] + 1} names no block ({codes.replace('-1', 'blank')})")
-    geocode = geocode16(parts["state"], parts["county"], parts["tract"], parts["block"])
-    if columns.geoid:
-        short = geocode // 10**5 * 10**4 + parts["block"]
-        _same(geocode, _integers(table, columns.geoid, -1), short, "outside its tract")
-    if columns.block_group:
-        _same(geocode, _integers(table, columns.block_group, -1), parts["block"] // 1000, "outside its block group")
-    place = _code(table, columns.place, NO_PLACE, geocode)
-    cousub = _code(table, columns.cousub, NO_COUSUB, geocode)
+    geocode = geocode16(*parts.values())
+    block = parts[BLOCK_COLUMNS[-1]]
+    if "GEOID" in table.column_names:
+        _same(geocode, _integers(table, "GEOID", -1), geocode // 10**5 * 10**4 + block, "outside its tract")
+    if "TABBLKGRPCE" in table.column_names:
+        _same(geocode, _integers(table, "TABBLKGRPCE", -1), block // 1000, "outside its block group")
     geography = Geography(
         geocode=geocode,
-        place=place.astype(np.int32),
-        cousub=cousub.astype(np.int32),
-        aiannh=_code(table, columns.aiannh, NO_AIANNH, geocode).astype(np.int16),
-        school_district=_school_district(table, columns, geocode),
-        gq=_gq(table, columns),
-        universe=_universe(table, columns),
-        population=_integers(table, columns.population, 0).astype(np.int32) if columns.population else None,
+        place=_code(table, "PLACEFP", NO_PLACE, geocode).astype(np.int32),
+        cousub=_code(table, "COUSUBFP", NO_COUSUB, geocode).astype(np.int32),
+        aiannh=_code(table, "AIANNHCE", NO_AIANNH, geocode).astype(np.int16),
+        school_district=_school_district(table, geocode),
+        gq=gq_pattern([_integers(table, name, 0) > 0 for name in GQ_TYPES])
+        if GQ_TYPES[0] in table.column_names
+        else None,
+        universe=_universe(table),
+        population=_integers(table, "POP", 0).astype(np.int32) if "POP" in table.column_names else None,
     )
-    return _with_prims(geography, table, columns, settings)
+    return _with_prims(geography, table, settings)
 
 
 def _same(geocode: IntArray, given: IntArray, expected: IntArray, what: str) -> None:
@@ -130,8 +125,8 @@ def _same(geocode: IntArray, given: IntArray, expected: IntArray, what: str) -> 
         raise BadGeography(f"block {geoid15(int(geocode[wrong[0]]))} lies {what}, but the table has {given[wrong[0]]}")
 
 
-def _code(table: pa.Table, name: str | None, none: int, geocode: IntArray) -> IntArray:
-    if name is None:
+def _code(table: pa.Table, name: str, none: int, geocode: IntArray) -> IntArray:
+    if name not in table.column_names:
         return np.full(len(geocode), none, np.int64)
     code = _integers(table, name, none)
     bad = np.flatnonzero((code < 0) | (code > none))
@@ -145,41 +140,40 @@ def _integers(table: pa.Table, name: str, none: int) -> IntArray:
     return cast(IntArray, column.to_numpy().astype(np.int64, copy=False))
 
 
-def _school_district(table: pa.Table, columns: Columns, geocode: IntArray) -> IntArray | None:
-    if not columns.sd:
+def _school_district(table: pa.Table, geocode: IntArray) -> IntArray | None:
+    if not set(DISTRICTS) & set(table.column_names):
         return None
     code = np.zeros(len(geocode), np.int64)
-    for name in columns.sd:
+    for name in DISTRICTS:
         code = code * 10**5 + _code(table, name, 99999, geocode)
     assert code.max(initial=0) <= NO_SCHOOL_DISTRICT
     return code
 
 
-def _gq(table: pa.Table, columns: Columns) -> Any:
-    if not columns.gq:
+def _gq(table: pa.Table) -> Any:
+    if not set(GQ_TYPES) <= set(table.column_names):
         return None
-    return gq_pattern([_integers(table, name, 0) > 0 for name in columns.gq])
+    return gq_pattern([_integers(table, name, 0) > 0 for name in GQ_TYPES])
 
 
-def _universe(table: pa.Table, columns: Columns) -> Any:
-    if not columns.universe:
+def _universe(table: pa.Table) -> Any:
+    """Return which blocks hold a living quarter, where the table has units: 0 where all live in group quarters."""
+    if "HU" not in table.column_names:
         return None
-    return np.logical_or.reduce([_integers(table, name, 0) > 0 for name in columns.universe])
+    return (_integers(table, "HU", 0) > 0) | (_integers(table, "POP", 0) > 0)
 
 
-def _with_prims(geography: Geography, table: pa.Table, columns: Columns, settings: SpineSettings) -> Geography:
+def _with_prims(geography: Geography, table: pa.Table, settings: SpineSettings) -> Geography:
     if "Prim" not in settings.levels:
         return geography
-    if columns.prim:
-        return replace(geography, prim=_integers(table, columns.prim, -1))
-    status = [_letters(table, name) for name in (columns.cousub_status, columns.place_status)]
-    if settings.jurisdiction == "us" and None in (columns.cousub_status, columns.place_status):
+    status = [_letters(table, name) for name in ("COUSUBFS", "PLACEFS")]
+    if settings.jurisdiction == "us" and any(each is None for each in status):
         return geography  # the prims are in a table of their own
     return replace(geography, prim=prims(geography, *status))
 
 
-def _letters(table: pa.Table, name: str | None) -> IntArray | None:
-    if name is None:
+def _letters(table: pa.Table, name: str) -> IntArray | None:
+    if name not in table.column_names:
         return None
     letters = pc.fill_null(table[name], "").to_pylist()
     return np.array([ord(letter[0]) if letter else 0 for letter in letters])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,13 @@ import pyarrow.csv
 
 from spine.geography import IntArray
 from spine.redistricting import HHGQ, PERSON_TABLES, UNIT_TABLES
-from tasks.inputs.blocks.columns import PL94_FIELDS, Columns
+from tasks.inputs.block_codes import BLOCK_COLUMNS
+from tasks.inputs.blocks.columns import PL94_FIELDS
 from tasks.inputs.files import locate, open_file, why
 from tasks.lifecycle.errors import Refused
 
-BLOCK, PLACE, COUSUB = "750", "160", "060"
+BLOCK = "750"  # the summary level of a block
+ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
 _IDENTITY = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
 _TABLES = PERSON_TABLES | UNIT_TABLES
 SEGMENTS = {  # cells by segment, in order
@@ -49,16 +50,17 @@ def has_all_segments(path: str) -> bool:
     return all(segment != path and files.isfile(name) for segment in segments for files, name in [locate(segment)])
 
 
-def block_rows(table: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
+def block_rows(table: pa.Table) -> pa.Table:
     """Return a geographic header's block rows, joined with the statuses of their place and county subdivision."""
     blocks = table.filter(pc.equal(table["SUMLEV"], BLOCK))
+    state, county = BLOCK_COLUMNS[:2]
     for summary, keys, name in (
-        (PLACE, ["STATE", "PLACE"], "PLACE_STATUS"),
-        (COUSUB, ["STATE", "COUNTY", "COUSUB"], "COUSUB_STATUS"),
+        ("160", [state, "PLACEFP"], "PLACEFS"),
+        ("060", [state, county, "COUSUBFP"], "COUSUBFS"),
     ):
         status = _status(table.filter(pc.equal(table["SUMLEV"], summary)), keys, blocks)
         blocks = blocks.append_column(name, pa.array(status, pa.string()))
-    return blocks, replace(columns, place_status="PLACE_STATUS", cousub_status="COUSUB_STATUS")
+    return blocks
 
 
 def _status(rows: pa.Table, keys: list[str], blocks: pa.Table) -> Any:
@@ -66,7 +68,7 @@ def _status(rows: pa.Table, keys: list[str], blocks: pa.Table) -> Any:
     return blocks.select(keys).to_pandas().merge(known, how="left", on=keys)["FUNCSTAT"].fillna("").to_numpy(object)
 
 
-def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[pa.Table, Columns]:
+def with_group_quarters(path: str, blocks: pa.Table) -> pa.Table:
     """Join block rows with the residents of group quarters, if segment 3 is there.
 
     Facilities are not published here: a type counts as present where it has residents, which is the same set of blocks
@@ -74,7 +76,7 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
     """
     segment = segment_3(path)
     if segment is None:
-        return blocks, columns
+        return blocks
     import pandas as pd
 
     names = (*_IDENTITY, *SEGMENTS[3])
@@ -83,7 +85,7 @@ def with_group_quarters(path: str, blocks: pa.Table, columns: Columns) -> tuple[
     joined = wanted.merge(table, how="left", on="LOGRECNO").fillna(0).astype(np.int64)
     for name in GQ_TYPES:
         blocks = blocks.append_column(name, pa.array(joined[name].to_numpy()))
-    return blocks, replace(columns, gq=GQ_TYPES)
+    return blocks
 
 
 def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArray]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,56 +12,69 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from spine.geography import BadGeography
+from tasks.inputs.block_codes import BLOCK_COLUMNS
 from tasks.inputs.blocks import assignment
-from tasks.inputs.blocks.columns import GRFC, PL94, Columns, by_name
-from tasks.inputs.blocks.pl94 import block_rows, is_geographic_header
+from tasks.inputs.blocks.columns import NAMES, PL94_FIELDS, PL94_NAMES
+from tasks.inputs.blocks.pl94 import ROW_COLUMNS, block_rows, is_geographic_header
 from tasks.inputs.files import open_file
 from tasks.inputs.tables import HEADER_BYTES
 from tasks.lifecycle.errors import Refused
 
-ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
+LETTERS = {"COUSUBFS", "PLACEFS", "SUMLEV", "FUNCSTAT"}
 
 
 @dataclass(frozen=True)
 class BlockFile:
     """A block table that is not read yet.
 
-    names: of all its columns, in order. format: the columns that its format may have. columns: those it has.
+    names: of all its columns, in order. columns: what it calls each column of GRF-C that it has. headless: whether the
+    names are not in the file.
     """
 
     path: str
     names: tuple[str, ...]
-    format: Columns
-    columns: Columns
+    columns: Mapping[str, str]
+    delimiter: str = "|"
+    headless: bool = False
 
     def __str__(self) -> str:
         """Return the name of the file for error messages."""
         member, _, archive = self.path.partition("::")
         return f"{member.removeprefix('zip://')} in {archive}" if archive else self.path
 
+    @property
+    def read_options(self) -> pyarrow.csv.ReadOptions:
+        """How the file is read."""
+        return pyarrow.csv.ReadOptions(
+            column_names=list(self.names) if self.headless else None, encoding="latin1" if self.headless else "utf8"
+        )
 
-def recognize(path: str, columns: Columns | None = None) -> BlockFile:
-    """Return the table at a path. columns: an explicit mapping; without it the file's name and header decide.
+    @property
+    def parse_options(self) -> pyarrow.csv.ParseOptions:
+        """How its lines are parsed."""
+        return pyarrow.csv.ParseOptions(delimiter=self.delimiter, quote_char='"' if self.delimiter == "," else False)
+
+
+def recognize(path: str) -> BlockFile:
+    """Return the table at a path, by the file's name and header.
 
     Raises Refused where the columns that name a block are missing.
     """
     if is_geographic_header(path):
-        names, known = list(PL94.positions), PL94
-    elif assignment.is_layer(path):
-        names = assignment.header(path)
-        known = by_name(names)
-    else:
-        names, delimiter = _header(path)
-        grfc = {GRFC.state, GRFC.block} <= set(names)
-        known = replace(GRFC, delimiter=delimiter) if grfc else by_name(names, delimiter)
-    known = columns or known
-    file = BlockFile(path, tuple(names), known, known.within(names))
-    for name in (known.state, known.county, known.tract, known.block):
-        if name not in names:
-            raise Refused(
-                f"{file} has no column {name}, so it is not a block table: GRF-C, P.L. 94-171, block assignment files "
-                "or a CSV with STATE, COUNTY, TRACT and BLOCK; das spine --columns maps other names"
-            )
+        return BlockFile(path, PL94_FIELDS, PL94_NAMES, headless=True)
+    names, delimiter = (assignment.header(path), "|") if assignment.is_layer(path) else _header(path)
+    is_grf_c = {BLOCK_COLUMNS[0], BLOCK_COLUMNS[-1]} <= set(names)
+    columns = {}
+    for column, known in NAMES.items():
+        own = [column] * (column != "GEOID") if is_grf_c else known
+        if name := next((name for name in own if name in names), None):
+            columns[column] = name
+    file = BlockFile(path, tuple(names), columns, delimiter)
+    if missing := [NAMES[column][0] for column in BLOCK_COLUMNS if column not in columns]:
+        raise Refused(
+            f"{file} has no column {missing[0]}, so it is not a block table: GRF-C, P.L. 94-171, block assignment "
+            "files or a CSV with STATE, COUNTY, TRACT and BLOCK"
+        )
     return file
 
 
@@ -72,8 +86,8 @@ def _header(path: str) -> tuple[list[str], str]:
     return [name.strip('"') for name in line.split(delimiter)], delimiter
 
 
-def read_rows(file: BlockFile, *, text: bool = False) -> tuple[pa.Table, Columns]:
-    """Return the named columns of a table's blocks, and what they are called; codes as integers, or as `text`.
+def read_rows(file: BlockFile, *, text: bool = False) -> pa.Table:
+    """Return the columns of a table's blocks, under the names of GRF-C; codes as integers, or as `text`.
 
     A blank is null among integers. Of P.L. 94-171 the blocks' rows, with the statuses of their place and subdivision.
 
@@ -81,60 +95,50 @@ def read_rows(file: BlockFile, *, text: bool = False) -> tuple[pa.Table, Columns
     """
     if assignment.is_layer(file.path):
         table = assignment.read_assignment(file.path)
-        return (table if text else _integers(table, file.columns)), file.columns
+        return table if text else _integers(table)
     table = _read(file, text=text)
-    return block_rows(table, file.columns) if file.columns.positions else (table, file.columns)
+    return block_rows(table) if file.headless else table
 
 
 def _read(file: BlockFile, *, text: bool) -> pa.Table:
-    columns = file.columns
-    names = list(dict.fromkeys([*columns.named(), *(ROW_COLUMNS if columns.positions else ())]))
-    letters = {columns.cousub_status, columns.place_status, "SUMLEV", "FUNCSTAT"}
+    names = dict(file.columns) | ({name: name for name in ROW_COLUMNS} if file.headless else {})
+    types = {
+        name: pa.string() if text or column in LETTERS else pa.int64() if column == "GEOID" else pa.int32()
+        for column, name in names.items()
+    }
     try:
         with open_file(file.path, compression="infer") as opened:
-            return pyarrow.csv.read_csv(
+            table = pyarrow.csv.read_csv(
                 opened,
-                read_options=pyarrow.csv.ReadOptions(
-                    column_names=list(columns.positions) or None, encoding="latin1" if columns.positions else "utf8"
-                ),
-                parse_options=pyarrow.csv.ParseOptions(
-                    delimiter=columns.delimiter, quote_char='"' if columns.delimiter == "," else False
-                ),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    include_columns=names,
-                    column_types={
-                        name: pa.string() if text or name in letters else _integer(name, columns) for name in names
-                    },
-                ),
+                read_options=file.read_options,
+                parse_options=file.parse_options,
+                convert_options=pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
             )
+        return table.rename_columns(list(names))
     except pa.ArrowInvalid as error:
         if text:
             raise BadGeography(f"not a table: {error}") from error
-        _name_bad_value(_read(file, text=True), columns, letters)
+        _name_bad_value(_read(file, text=True), names)
         raise BadGeography(str(error)) from error
 
 
-def _integer(name: str, columns: Columns) -> pa.DataType:
-    return pa.int64() if name in (columns.geoid, columns.prim) else pa.int32()
-
-
-def _integers(table: pa.Table, columns: Columns) -> pa.Table:
+def _integers(table: pa.Table) -> pa.Table:
     """Return a table of text with its blanks null and the rest as integers."""
-    _name_bad_value(table, columns, set())
+    _name_bad_value(table, {})
     arrays = [pc.if_else(pc.equal(column, ""), None, column).cast(pa.int32()) for column in table.columns]
     return pa.table(arrays, names=table.column_names)
 
 
-def _name_bad_value(table: pa.Table, columns: Columns, text: set[str | None]) -> None:
-    for name in table.column_names:
-        if name in text:
+def _name_bad_value(table: pa.Table, names: Mapping[str, str]) -> None:
+    """Raise BadGeography for the first value that is no number; names: what the file calls the columns."""
+    for column in table.column_names:
+        if column in LETTERS:
             continue
-        column: Any = table[name]
-        wrong = pc.invert(pc.match_substring_regex(column, r"^\s*-?[0-9]*\s*$"))
+        values: Any = table[column]
+        wrong = pc.invert(pc.match_substring_regex(values, r"^\s*-?[0-9]*\s*$"))
         rows = np.flatnonzero(wrong.to_numpy())
         if len(rows):
-            row = table.slice(int(rows[0]), 1)
-            block = "".join(
-                str(row[c][0].as_py()) for c in (columns.state, columns.county, columns.tract, columns.block)
-            )
-            raise BadGeography(f"block {block} has {name} '{column[int(rows[0])].as_py()}', which is not a number")
+            row = int(rows[0])
+            block = "".join(str(table[part][row].as_py()) for part in BLOCK_COLUMNS)
+            name = names.get(column, column)
+            raise BadGeography(f"block {block} has {name} '{values[row].as_py()}', which is not a number")

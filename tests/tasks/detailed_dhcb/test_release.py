@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import BLOCKS
 from dhcb_inputs import BUDGETS, HouseholdInputs, configuration, households, release, released, stage_here, truth_here
+from flows.reports.household_losses import households_of_configuration, households_of_release
 
 from flows.execution.systems import SYSTEMS
-from flows.reports.household_losses import households_of_configuration, households_of_release
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb import estimates as estimating
 from tasks.detailed_dhcb.published import HouseholdTypes

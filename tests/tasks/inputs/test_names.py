@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.inputs.blocks.columns import PL94
-from tasks.inputs.names import CODE_LISTS, HEADER_LEVELS, NAMES, names_of_2020, write_names
+from tasks.inputs.blocks.columns import PL94_FIELDS
+from tasks.inputs.names import HEADER_LEVELS, NAMES, names_of_2020, write_names
 from tasks.inputs.points import POINTS, points_in
 from tasks.inputs.region_files import DIGITS, GAZETTEERS
 from tasks.inputs.regions import Region
@@ -34,10 +34,10 @@ def test_the_counties_are_those_of_2020():
 
 
 def header_row(**values: str) -> str:
-    return "|".join(values.get(name, "") for name in PL94.positions)
+    return "|".join(values.get(name, "") for name in PL94_FIELDS)
 
 
-def test_names_come_from_headers_gazetteers_and_lists(tmp_path):
+def test_names_come_from_headers_and_gazetteers(tmp_path):
     rows = [
         header_row(SUMLEV="050", GEOCOMP="00", GEOCODE="01001", NAME="Autauga County"),
         header_row(SUMLEV="160", GEOCOMP="00", GEOCODE="0100500", NAME="Añasco"),
@@ -56,7 +56,6 @@ def test_names_come_from_headers_gazetteers_and_lists(tmp_path):
         "2025_Gaz_place_national.txt": "USPS|GEOID|GEOIDFQ|ANSICODE|NAME|ALAND\nAL|0100124|160|1|Abbeville city|1\n",
         "2020_Gaz_tracts_national.txt": "USPS\tGEOID\tALAND\nAL\t01001020100\t9\n",
         "2025_Gaz_aiannhrt_national.txt": "GEOID|GEOIDFQ|ANSICODE|NAME\n2430T|1|1|Navajo Trust Land\n",
-        "national_county2020.txt": "STATE|STATEFP|COUNTYFP|COUNTYNS|COUNTYNAME\nRI|44|007|1|Providence County\n",
         "person-records.txt": "GEOID|NAME\n0100124|no file of names\n",
     }
     (tmp_path / "gazetteers").mkdir()
@@ -68,7 +67,6 @@ def test_names_come_from_headers_gazetteers_and_lists(tmp_path):
         Region("COUSUB", "0900104720"): "Bethel town",
         Region("AIANNH", "2430"): "Navajo Nation Reservation",
         Region("PLACE", "0100124"): "Abbeville city",
-        Region("COUNTY", "44007"): "Providence County",
     }
     assert NAMES.in_geography(str(tmp_path / "gazetteers/2020_Gaz_tracts_national.txt")) == {}
     expected = {
@@ -102,18 +100,9 @@ def test_every_layout_gives_the_names_that_were_written(names):
             for (kind, code), name in names.items()
         ]
         Path(one, "rigeo2020.pl").write_text("\n".join(rows))
-        lists = {kind: (codes, name) for kind, codes, name in CODE_LISTS}
         for number, ((kind, code), name) in enumerate(names.items()):
             header, row = ["USPS", "GEOID", "NAME", "ALAND  "], ["RI", code, name, "1"]
             path = Path(two, f"202{number}_Gaz_{FILE_OF[kind]}_national.txt")
-            if kind in lists and number % 2:
-                codes, of_name = lists[kind]
-                widths = {"STATEFP": 2, "COUNTYFP": 3, "AIANNHCE": 4}
-                parts, rest = [], code
-                for column in codes:
-                    parts, rest = [*parts, rest[: widths.get(column, 5)]], rest[widths.get(column, 5) :]
-                header, row = ["STATE", *codes, of_name], ["RI", *parts, name]
-                path = Path(two, f"st44_ri_{number}.txt")
             between = "|\t"[number % 4 == 0]
             path.write_text("".join(between.join(line) + "\n" for line in (header, row)))
         in_puerto_rico = lambda kind, code: code[:2] == "72" and kind not in ("AIANNH", "COUSUB")  # noqa: E731

@@ -13,7 +13,7 @@ from tasks.bottom_up.domain import read_domain
 from tasks.detailed_dhca.configuration import parse_configuration
 from tasks.detailed_dhca.level_budgets import read_settings
 from tasks.inputs.marks import read_mark
-from tasks.inputs.spine_options import read_allocation, read_columns
+from tasks.inputs.spine_options import read_allocation
 from tasks.lifecycle.errors import Refused
 from tasks.s_dhc.configuration import read_configuration
 from tasks.synth.params import read_config
@@ -24,7 +24,6 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "domain.json": read_domain,
     "manifest.json": read_settings,
     "phsafe.json": read_configuration,
-    "columns.json": lambda path: read_columns(str(path)),
     "allocation.json": lambda path: read_allocation(str(path), None, settings_for("pl94-persons")),
 }
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,6 @@ from dhca_inputs import HERE
 from e2e_runs import das_process, digest, directory, go, prepared
 
 from tasks.inputs.files import digest_file, exists, identity, open_file, read_bytes, read_lines, why
-from tasks.inputs.object_storage import S3
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 
@@ -91,11 +91,11 @@ def test_what_a_store_answers_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Forbidding) as server:
         Thread(target=server.serve_forever).start()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-        S3.clear_instance_cache()
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
         with pytest.raises(OSError, match="its store answers") as refused:
             read_bytes(f"s3://{BUCKET}/data")
         server.shutdown()
-    S3.clear_instance_cache()
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
     assert "AWS Error ACCESS_DENIED" in why(refused.value)
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(Refused, match="AZURE_STORAGE_ACCOUNT_NAME is not set"):

@@ -25,8 +25,9 @@ from s_dhc_households import (
     write_configuration,
 )
 
-from flows.execution.runner import GATE, InProcess, release_truth
+from flows.execution.runner import InProcess, release_truth
 from flows.execution.s_dhc_settings import SDhcSettings
+from flows.execution.settings import GATE
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret

@@ -14,7 +14,7 @@ from spine_cases import blocks_table, write_grfc
 
 from spine.settings import settings_for
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.spine_options import read_allocation, read_columns, read_settings
+from tasks.inputs.spine_options import read_allocation, read_settings
 from tasks.lifecycle.errors import Refused
 from tasks.spine.optimize import spine_columns_missing
 
@@ -44,12 +44,10 @@ def test_three_formats_give_one_geography(tmp_path: Path) -> None:
     geo_files(folder, table, "55", "wi")
     everything = settings_for("pl94-persons", occupied_only=False)
     pl94 = read_geography(folder, everything)[0]
-    names = {"TABBLKST": "ST", "TABBLKCOU": "COU", "TABTRACTCE": "TR", "TABBLK": "BLK", "COUSUBFP": "MCD"}
+    names = {"TABBLKST": "STATE", "TABBLKCOU": "COUNTY", "TABTRACTCE": "TRACT", "TABBLK": "BLOCK"}
     csv = tmp_path / "blocks.csv.gz"
     csv.write_bytes(gzip.compress(table.rename(columns=names).to_csv(index=False).encode()))
-    mapping = {"state": "ST", "county": "COU", "tract": "TR", "block": "BLK", "cousub": "MCD", "place": "PLACEFP"}
-    (tmp_path / "columns.json").write_text(json.dumps({**mapping, "aiannh": "AIANNHCE"}))
-    from_csv = read_geography(csv, PERSONS, read_columns(str(tmp_path / "columns.json")))[0]
+    from_csv = read_geography(csv, PERSONS)[0]
     for other in (pl94, from_csv):
         for column in ("geocode", "place", "cousub", "aiannh"):
             assert (getattr(grfc, column) == getattr(other, column)).all(), column
@@ -172,8 +170,6 @@ def test_columns_that_a_grfc_lacks() -> None:
     assert spine_columns_missing(plain, settings_for("pl94-persons", "pr")) == []
     assert spine_columns_missing([*plain, "COUSUBFP"], DHC) == [
         "SDUNILEA",
-        "SDSECLEA",
-        "SDELMLEA",
         "COUSUBFS",
         "PLACEFS",
     ]

@@ -14,7 +14,6 @@ import pytest
 from e2e_runs import digest
 from top_down_inputs import HERE, begin, country, design, finish, read, settings_with
 
-from flows.commands.tda.run import planned_spends
 from flows.execution.runner import release_truth
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
@@ -26,6 +25,7 @@ from tasks.top_down.measure.measuring import Measured
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import SPINES, Design, Estimator, check_allocation
 from tasks.top_down.source import Source
+from tasks.top_down.spend import planned_spends
 
 MATRIX = [
     ("us", "optimized", "zcdp", ("23", "46"), False, "topdown"),

@@ -1,4 +1,4 @@
-"""`das bottom-up noise` and `curve`: what the noise of an epsilon does to counts and their sums, in closed form."""
+"""`das bottom-up example`, `noise` and `curve`: a table to try; what noise does to counts and sums, in closed form."""
 
 from __future__ import annotations
 
@@ -10,13 +10,32 @@ from typing import Annotated, Any
 import typer
 
 from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, refusing
+from flows.reports.terminal import Json, refusing, show
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable
 
 Epsilons = Annotated[list[str] | None, typer.Option("--epsilon", help="A budget, exact; may be repeated.")]
 STANDARD = ("0.01", "0.05", "0.1", "0.25", "0.5", "1", "2", "4", "8")  # the slides'
 LARGEST_COUNT = 10**15  # whole as a float
+
+
+def example(
+    folder: Annotated[Path, typer.Argument(help="Where the files go; a new or empty folder.")],
+    rows: Annotated[int, typer.Option(min=1, help="Records of the table.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the synthetic table.")] = 1960,
+    as_json: Json = False,
+) -> None:
+    """Make a synthetic table of counties by sex by group quarters by age, with its domain and published state totals.
+
+    **Example:** `das bottom-up example example/ --rows 100000`, then
+    `das bottom-up run example/table.parquet example/domain.json out/ --epsilon 1 --calibrate example/totals.csv`
+    """
+    from tasks.bottom_up.example import make_example
+
+    check_empty(folder)
+    made = make_example(folder, rows, seed=seed)
+    show(vars(made), lambda: "\n".join(f"{name}: {path}" for name, path in vars(made).items()), as_json=as_json)
 
 
 def noise(

@@ -1,16 +1,53 @@
-"""`das tda public`: inputs of the TopDown Algorithm made of published microdata."""
+"""`das tda synth` and `das tda public`: inputs of the TopDown Algorithm, made up or made of published microdata."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from flows.commands.marking import confirm_mark
-from flows.commands.tda.options import StateOption
+from flows.commands.fields import option_of
+from flows.commands.synth import confirm_mark, prepare_kernels
+from flows.commands.tda.declared import StateOption
+from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.terminal import Json, counting, show
+from tasks.lifecycle.errors import Refused
+
+
+def synth(
+    geography: Annotated[str, typer.Argument(help="Block tables, as das spine reads them.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The folder to make.")],
+    jurisdiction: Annotated[Literal["us", "pr"], option_of(TopDownSettings, "jurisdiction")] = "us",
+    only_state: StateOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
+    text: Annotated[bool, typer.Option("--text", help="Records as text; by default Parquet.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make synthetic input: persons and units on the blocks of a real geography, as `das synth --for tda` does.
+
+    Populations are those of the block table where it has them, else drawn; races follow the bundled example's list.
+    DATA is marked synthetic: runs on it charge nothing.
+
+    **Example:** `das tda synth ri2020.pl.zip ri/`
+    """
+    prepare_kernels()
+    from tasks.synth.synthesize import synthesize_top_down
+
+    with counting("persons", quiet=as_json) as progress:
+        made = synthesize_top_down(
+            Path(geography),
+            data,
+            seed=seed,
+            jurisdiction=jurisdiction,
+            states=only_state or (),
+            form="text" if text else "parquet",
+            progress=progress,
+        )
+    units = made.counts["units"]
+    lines = f"{made.persons:,} persons, {units:,} units on {made.blocks:,} blocks of states {', '.join(made.states)}"
+    show(asdict(made) | {"data": data}, lambda: f"{lines}\nnext: das tda run {data} out/", as_json=as_json)
 
 
 def public(
@@ -39,7 +76,6 @@ def public(
 
     **Example:** `das tda public 2020_ppmf_person_44.csv 2020_ppmf_unit_44.csv ri-public/ --yes`
     """
-    from tasks.lifecycle.errors import Refused
     from tasks.top_down.published.microdata.make_inputs import make_inputs
 
     if len(words) < 2:

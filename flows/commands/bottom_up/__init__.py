@@ -1,1 +1,0 @@
-"""`das bottom-up`: the two-tailed geometric mechanism on a histogram of all factors; marginals by addition."""

@@ -1,1 +1,0 @@
-"""`das ddhcb`: the Detailed DHC-B, households by type and tenure."""
