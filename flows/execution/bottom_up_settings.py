@@ -46,7 +46,7 @@ class BottomUpSettings(RunSettings):
     totals: Annotated[Location | None, Option("--calibrate", typed=Path)] = Field(
         default=None, description="Published totals to calibrate to (CSV)."
     )
-    calibration: Annotated[Literal["additive", "ratio", "nonnegative"], Option("--method")] = Field(
+    calibration: Annotated[Literal["additive", "nonnegative"], Option("--method")] = Field(
         default="additive", description="How to calibrate."
     )
     tolerance: Annotated[Exact, Option()] = Field(

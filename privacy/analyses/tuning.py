@@ -1,29 +1,30 @@
-"""SafeTEx: margins of error, population sizes and privacy loss as functions of the parameters of SafeTab-P.
+"""SafeTEx: margins of error, population sizes, suppression and privacy loss by the parameters of SafeTab-P.
 
-Source: SafeTab-P, sections 6.1 to 6.3. Everything follows from public parameters; no count of persons enters.
+Source: SafeTab-P, sections 6.1 to 6.3; 5.3.2: a total n + X is published iff it exceeds the threshold T (eq. 12,
+`privacy.noise.margins`). Everything follows from public parameters; no count of persons enters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
-from typing import TypeVar
+from math import ceil, exp, expm1, sqrt
+
+import numpy as np
 
 from privacy.accounting.composition import LevelBudget, query_budgets, spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.stability import IterationCounts, stability
 from privacy.estimation.estimator import make_estimator
 from privacy.estimation.pooling import Answers
-from privacy.noise.laws import Definition, Law, law
+from privacy.noise.laws import Definition, DiscreteGaussian, Law, law
 from privacy.noise.margins import margin_of_error
 
 CELLS = {"total": 1, "age4": 8, "age9": 18, "age23": 46}
 """A statistic -> its sex-by-age cells, as many counts as are measured."""
 
 LARGEST_MULTIPLICITY = 8
-Name = TypeVar("Name")
 
 
 def multiplicity_stability(race_codes: int) -> int:
@@ -95,37 +96,36 @@ def sizes_for_margin(margin: int, target: int) -> dict[str, int | None]:
     return dict.fromkeys(CELLS, 0 if margin <= target else None)
 
 
-@dataclass(frozen=True)
-class Switch:
-    """What adding or removing a person costs with a level on and with it off: as budget, and as epsilon at a delta."""
-
-    on: Fraction
-    off: Fraction
-    epsilon_on: float
-    epsilon_off: float
-
-
 def loss(definition: Definition, budgets: Sequence[Fraction], delta: Fraction) -> tuple[Fraction, float]:
     """Return the sum of budgets, and the epsilon that it means at delta (for pure DP itself, at delta 0)."""
     total = spend(definition, budgets).charged
     return total, epsilon(total, delta) if definition == "zcdp" else float(total)
 
 
-def switches(
-    definition: Definition, budgets: Mapping[Name, Fraction], on: Collection[Name], delta: Fraction
-) -> dict[Name, Switch]:
-    """Return for each level the privacy loss of the release with it and without it, the others staying as they are."""
-    switched = {}
-    for name in budgets:
-        without = [budget for other, budget in budgets.items() if other in on and other != name]
-        off, epsilon_off = loss(definition, without, delta)
-        spent, epsilon_on = loss(definition, [*without, budgets[name]], delta)
-        switched[name] = Switch(spent, off, epsilon_on, epsilon_off)
-    return switched
+def suppression_probability(noise: Law, threshold: int, size: int) -> float:
+    """Return P(n + X <= T) for a group of true size n (Figure 1); exact, to the digits of a float."""
+    return float(noise.cdf(threshold - size))
 
 
-def trade_off(
-    definition: Definition, stability: int, gamma: Fraction, budgets: Sequence[Fraction]
-) -> list[tuple[Fraction, LevelMargins]]:
-    """Return the margins of a level over its budget: the trade-off curve."""
-    return [(budget, margins(level_laws(definition, LevelBudget(budget, stability), gamma))) for budget in budgets]
+def published_bias(noise: Law, threshold: int, size: int) -> float:
+    """Return E[X | n + X > T] in counts (Figure 2), of the exact discrete law; to 1e-12 of it.
+
+    Terms of X beyond T - n that cancel in pairs are left out, so all that is added is positive.
+    """
+    beyond = threshold - size
+    from_here = max(beyond, -beyond - 1)
+    mean = _mean_beyond(noise, from_here)
+    if beyond >= 0:
+        return mean
+    return mean * float(noise.cdf(-from_here - 1)) / float(noise.cdf(-beyond - 1))
+
+
+def _mean_beyond(noise: Law, k: int) -> float:
+    """Return E[X | X > k], k >= 0."""
+    if isinstance(noise, DiscreteGaussian):
+        variance = float(noise.sigma_squared)
+        steps = np.arange(int(9 * sqrt(variance)) + 2)  # exp(-81/2) of the first term is left out
+        weights = np.exp(-steps * (steps + 2 * (k + 1)) / (2 * variance))
+        return float(k + 1 + (steps * weights).sum() / weights.sum())
+    rate = 1 / float(noise.scale)
+    return k + 1 - exp(-rate) / expm1(-rate)

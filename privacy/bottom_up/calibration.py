@@ -25,25 +25,14 @@ from privacy.noise.margins import margin_of_error
 FALSE_ALARM = Fraction(1, 100)  # the chance that any of the totals that agree with the data is taken for inconsistent
 
 Counts = NDArray[np.int64]
-Case = Literal["calibrated", "calibrated additively", "unpublished", "inconsistent"]
-Method = Literal["additive", "ratio", "nonnegative"]
+Case = Literal["calibrated", "unpublished", "inconsistent"]
+Method = Literal["additive", "nonnegative"]
 
 
 def additive(noisy: Counts, total: int) -> Counts:
     """Return c_i = n_i + (T - R)/n, R the sum of the noisy counts: each cell's error variance falls to v (1 - 1/n)."""
     share, rest = divmod(total - int(noisy.sum()), len(noisy))
     return noisy + share + (np.arange(len(noisy)) < rest)
-
-
-def ratio(noisy: Counts, total: int) -> Counts:
-    """Return c_i = n_i T / R. Raises ValueError where R <= 0 or T < 0, or where a count would be too large."""
-    noisy_sum = int(noisy.sum())
-    if noisy_sum <= 0 or total < 0:
-        raise ValueError("ratio calibration needs a positive noisy sum and a total of at least 0")
-    scaled = noisy.astype(object) * total  # exact: products may pass 2^63
-    if abs(scaled // noisy_sum).max() >= 1 << 62:
-        raise ValueError("ratio calibration would give counts beyond 2^62")
-    return _whole(scaled // noisy_sum, scaled % noisy_sum, total)
 
 
 def nonnegative(noisy: Counts, total: int) -> Counts:
@@ -59,22 +48,12 @@ def nonnegative(noisy: Counts, total: int) -> Counts:
     j = max(int(np.flatnonzero(falling * kept > excess).max(initial=0)) + 1, 1)
     above = noisy.astype(object) * j - excess[j - 1]
     above = np.where(above > 0, above, 0)
-    return _whole(above // j, above % j, total)
-
-
-METHODS: dict[Method, Callable[[Counts, int], Counts]] = {
-    "additive": additive,
-    "ratio": ratio,
-    "nonnegative": nonnegative,
-}
-
-
-def _whole(floors: NDArray[np.object_], remainders: NDArray[np.object_], total: int) -> Counts:
-    """Hand what the floors leave of the total to the largest remainders, ties to the earlier cell."""
-    counts = floors.astype(np.int64)
-    first = np.argsort(-remainders, kind="stable")[: total - int(counts.sum())]
-    counts[first] += 1
+    counts: Counts = (above // j).astype(np.int64)  # the rest goes to the largest remainders, ties to the earlier cell
+    counts[np.argsort(-(above % j), kind="stable")[: total - int(counts.sum())]] += 1
     return counts
+
+
+METHODS: dict[Method, Callable[[Counts, int], Counts]] = {"additive": additive, "nonnegative": nonnegative}
 
 
 def agree(
@@ -113,7 +92,6 @@ class Calibrated:
     reported: NDArray[np.bool_]
     """False for the cells of groups that are dropped."""
     cases: dict[int, Case]
-    """`calibrated additively`: the method asked for cannot serve a noisy sum that is not positive."""
 
 
 def calibrate(
@@ -130,7 +108,6 @@ def calibrate(
     published: {group: total}; groups that are not in it are unpublished and left as they are.
     consistent: {group: bool}; of the published groups: whether the total agrees with the data (`agree`). Groups for
     which it does not are not reported.
-    method: additive (default), ratio or nonnegative.
     """
     counts, reported = noisy.copy(), np.ones(len(noisy), dtype=np.bool_)
     order = np.argsort(group, kind="stable")
@@ -142,15 +119,8 @@ def calibrate(
         if number not in published:
             cases[number] = "unpublished"
         elif consistent[number]:
-            counts[cells], cases[number] = _met(noisy[cells], published[number], method)
+            counts[cells], cases[number] = METHODS[method](noisy[cells], published[number]), "calibrated"
         else:
             cases[number] = "inconsistent"
             reported[cells] = False
     return Calibrated(counts, reported, cases)
-
-
-def _met(noisy: Counts, total: int, method: Method) -> tuple[Counts, Case]:
-    try:
-        return METHODS[method](noisy, total), "calibrated"
-    except ValueError:  # a noisy value decides, so this reveals nothing new; the run must not stop: its noise is spent
-        return additive(noisy, total), "calibrated additively"

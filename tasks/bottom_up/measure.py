@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -90,17 +89,13 @@ def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
     """Return the exact counts of cells start ... stop - 1 over all partitions, in steps; confidential."""
     tabulated = load_object(run / TABULATED, Tabulated)
     counts = np.zeros(stop - start, np.int64)
-    for cell, steps in _partitions(run, tabulated.partitions):
-        first, last = np.searchsorted(cell, (start, stop))
-        counts[cell[first:last] - start] += steps[first:last]  # a cell occurs once in a partition
-    return counts
-
-
-def _partitions(run: RunDirectory, partitions: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    for number in range(partitions):
+    for number in range(tabulated.partitions):
         folder = run / f"counts/{number:05d}"
         if folder.exists():  # a partition without a row has none
-            yield open_array(folder, "cell"), open_array(folder, "steps")
+            cell, steps = open_array(folder, "cell"), open_array(folder, "steps")
+            first, last = np.searchsorted(cell, (start, stop))
+            counts[cell[first:last] - start] += steps[first:last]  # a cell occurs once in a partition
+    return counts
 
 
 def _noise(run: RunDirectory, design: Design, start: int, stop: int) -> NDArray[np.int64]:
@@ -128,23 +123,10 @@ def _calibrate(run: RunDirectory) -> None:
     if design.totals is not None:
         grouping = design.totals.grouping
         group = np.where(reported, grouping.of(np.arange(len(noisy))), -1)
-        consistent = _consistent(run, design, design.totals, noisy, group)
-        done = calibrate(noisy, group, design.totals.published, consistent, design.calibration)
+        published, tolerance = design.totals.published, design.tolerance / design.domain.grid
+        consistent = agree(noisy, group, published, design.mechanism.law, tolerance)
+        done = calibrate(noisy, group, published, consistent, design.calibration)
         noisy, reported = done.counts, reported & done.reported
         cases = [{**grouping.label(number), "case": case} for number, case in done.cases.items()]
     save_object(run / CASES, cases)
     save_arrays(run / FINAL, {"count": noisy, "reported": reported})
-
-
-def _consistent(
-    run: RunDirectory, design: Design, totals: Totals, noisy: NDArray[np.int64], group: NDArray[np.int64]
-) -> dict[int, bool]:
-    """Return which published totals agree with the data: by the noisy counts alone, exactly only for synthetic data."""
-    tabulated = load_object(run / TABULATED, Tabulated)
-    within = design.tolerance / design.domain.grid
-    if not tabulated.mark:
-        return agree(noisy, group, totals.published, design.mechanism.law, within)
-    exact = np.zeros(totals.grouping.groups, np.int64)
-    for cell, steps in _partitions(run, tabulated.partitions):
-        np.add.at(exact, totals.grouping.of(cell), steps)
-    return {number: abs(int(exact[number]) - total) <= within for number, total in totals.published.items()}

@@ -44,7 +44,6 @@ STATEMENTS_BOTTOM_UP = {
     "noisy_test": "Whether a published total agrees was judged on the noisy counts alone, by the margin of their sum's "
     "noise and the tolerance, so it is post-processing. Were all totals those of the data, any would be dropped with "
     f"probability {FALSE_ALARM} at most.",
-    "exact_test": "Whether a published total agrees was tested against the marked data itself.",
 }
 
 
@@ -155,7 +154,7 @@ def _manifest(run: RunDirectory, design: Design) -> dict[str, Any]:
     mechanism, domain = design.mechanism, design.domain
     statements = ["guarantee", "margins"] + ["clipping"] * design.clip
     if design.totals is not None:
-        statements += ["calibration", "exact_test" if tabulated.mark else "noisy_test"]
+        statements += ["calibration", "noisy_test"]
     return {
         "release": "Bottom-up histogram by the two-tailed geometric mechanism",
         "run": run.id,

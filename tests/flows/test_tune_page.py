@@ -10,11 +10,17 @@ import pytest
 
 from flows.reports.tuning.page import page
 from flows.reports.tuning.plan import BudgetPlan, first_plan
+from flows.reports.tuning.solve import read_question, solve
 from flows.reports.tuning.tuning import answers
 from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
-from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
-from privacy.analyses.tuning import level_laws, margins, sizes_for_relative_error
+from privacy.analyses.tuning import (
+    level_laws,
+    margins,
+    published_bias,
+    sizes_for_relative_error,
+    suppression_probability,
+)
 from privacy.noise.margins import suppression_threshold
 from tasks.population_groups.levels import named_level
 
@@ -157,8 +163,7 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
           const plan = {definition: one.definition, gamma: one.gamma, chance: one.chance, target: 0.1, relative: true};
           const told = levelAnswers(plan, one);
           const points = [0, 0.5, 1, 1.5, 2].map((part) => Math.floor(part * told.threshold)).map((n) => [
-            n, suppressionProbability(told.noise, told.threshold, n), publishedBias(told.noise, told.threshold, n),
-            told.noise.sigma ? continuousBias(told.noise.sigma, told.threshold, n) : null]);
+            n, suppressionProbability(told.noise, told.threshold, n), publishedBias(told.noise, told.threshold, n)]);
           return {margins: told.margins, sizes: told.sizes, threshold: told.threshold, points,
                   epsilon: epsilonOf(one.budget, 1e-10)};
         })""",
@@ -180,13 +185,27 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
         assert result["sizes"] == sizes_for_relative_error(of_level.cell, tenth) | alone
         threshold = suppression_threshold(noise, Fraction(str(case["chance"])))
         assert result["threshold"] == threshold
-        for size, suppressed, bias, continuous in result["points"]:
+        for size, suppressed, bias in result["points"]:
             assert suppressed == pytest.approx(suppression_probability(noise, threshold, size), rel=1e-11)
             assert bias == pytest.approx(published_bias(noise, threshold, size), rel=1e-11)
-            if continuous is not None:
-                sigma = float(noise.sigma_squared) ** 0.5
-                assert continuous == pytest.approx(continuous_bias(sigma, threshold, size), rel=1e-11)
         assert result["epsilon"] == pytest.approx(epsilon(level.budget, Fraction(1, 10**10)), rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("cells", "within", "kind", "question"),
+    [
+        ("1", "10", "share", "count of 500 in a county within 10%"),
+        ("46", "20", "counts", "County, Detailed: total of 23 ages <= 20"),
+    ],
+)
+def test_a_question_has_the_answer_of_the_command(fresh, cells, within, kind, question):
+    for name, value in (("asked", cells), ("within", within), ("within-kind", kind), ("asked-level", "county-2")):
+        slide(fresh, by_id(fresh, name), value)
+    solved = solve(first_plan(None, None, None, None), read_question(question))
+    assert f"rho {solved['budget'].rstrip('0')} for a margin of {solved['target']};" in by_id(fresh, "answer").text
+    by_id(fresh, "take").click()
+    row = fresh.find_element("css selector", 'tr[data-level="county-2"] input[type=number]')
+    assert row.get_attribute("value") == solved["budget"].rstrip("0")
 
 
 def test_charts_have_named_axes_with_units_in_the_colours_of_the_page(fresh):

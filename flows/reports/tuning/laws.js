@@ -108,23 +108,6 @@ function publishedBias(noise, threshold, size) {
   return over >= 0 ? mean : (mean * beyond(noise, from)) / beyond(noise, over);
 }
 
-// Eq. (13), for the continuous law: the ratio of density and tail, as a continued fraction where the tail is thin
-function continuousBias(sigma, threshold, size) {
-  return sigma * millsInverse((threshold - size) / sigma);
-}
-function millsInverse(u) {
-  if (u < -38) return 0;
-  if (u > 3) {
-    let fraction = 0;
-    for (let k = 60; k > 0; k--) fraction = k / (u + fraction);
-    return u + fraction;
-  }
-  const density = Math.exp((-u * u) / 2) / Math.sqrt(2 * Math.PI);
-  let term = u, sum = u; // Phi(u) - 1/2 over the density
-  for (let k = 3; Math.abs(term) > 1e-17 * Math.abs(sum) && k < 1001; k += 2) sum += term *= (u * u) / k;
-  return density / (0.5 - density * sum);
-}
-
 const stabilityOf = (raceCodes) => Math.max(2, raceCodes) + 1;
 
 // The epsilon of rho-zCDP at delta, by the optimal conversion

@@ -34,7 +34,7 @@ function addRows() {
       if (valid) change(() => setBudget(level, +number.value), number);
     });
     $("levels").append(row);
-    $("shown").append(new Option(level.name, level.slug));
+    for (const id of ["shown", "asked-level"]) $(id).append(new Option(level.name, level.slug));
   }
 }
 
@@ -75,7 +75,40 @@ function listen() {
     state.relative = $("relative").value === "yes";
     state.target = state.relative ? 0.1 : 10;
   }));
+  for (const id of ["asked", "asked-level", "within", "within-kind", "size"]) $(id).addEventListener("input", answer);
+  $("take").addEventListener("click", () => change(() => setBudget(...answer())));
   for (const id of ["shown", "fractions"]) $(id).addEventListener("input", () => draw());
+}
+
+// The least budget of a level, to six digits, with which a sum of cells has a margin of at most `wanted` counts
+function leastBudget(stability, cells, wanted) {
+  const share = 1 - state.gamma, sigma = (wanted + 0.5) / 1.96;
+  const guess = state.definition === "zcdp" ? (stability * cells) / (2 * sigma ** 2) : (stability * Math.sqrt(2 * cells)) / sigma;
+  const meets = (budget) => marginOfError(law(state.definition, budget * share, stability), cells) <= wanted;
+  let [low, high] = [guess / share / 4, (4 * guess) / share];
+  while (high / low > 1 + 1e-8) {
+    const middle = Math.sqrt(low * high);
+    [low, high] = meets(middle) ? [low, middle] : [middle, high];
+  }
+  const unit = 10 ** (Math.floor(Math.log10(high)) - 5);
+  return +(Math.ceil(high / unit - 1e-6) * unit).toPrecision(6);
+}
+
+function answer() {
+  const level = state.levels.find((one) => one.slug === $("asked-level").value), within = +$("within").value;
+  const wanted = Math.floor($("within-kind").value === "counts" ? within : (within * $("size").value) / 100);
+  $("size").hidden = $("within-kind").value === "counts";
+  const stability = answersFor(level).stability, cells = +$("asked").value;
+  $("take").disabled = !(wanted >= 1 && wanted <= 1e6);
+  if ($("take").disabled) { $("answer").textContent = "choose a margin of 1 to 1,000,000 counts"; return null; }
+  const budget = leastBudget(stability, cells, wanted);
+  const others = state.levels.filter((other) => other.on && other !== level).map(budgetOf);
+  const spent = loss(plan(), [...others, budget]);
+  const { threshold } = levelAnswers(plan(), { budget, stability });
+  $("answer").textContent = `${unit()} ${budget} for a margin of ${wanted.toLocaleString("en-US")}; the release then spends `
+    + `${unit()} ${figure(spent.budget, 7)}, epsilon ${upTo3(spent.epsilon)}`
+    + (level.suppressible ? `, and totals up to ${threshold.toLocaleString("en-US")} are suppressed` : "");
+  return [level, budget];
 }
 
 function draw(typedIn) {
@@ -106,6 +139,7 @@ function draw(typedIn) {
   const found = new Map(state.levels.map((level) => [level, answersFor(level)]));
   for (const level of state.levels) drawRow(level, found.get(level), show);
   drawCharts(found);
+  answer();
 }
 
 function drawRow(level, found, show) {
@@ -147,9 +181,6 @@ function drawSuppression(noise, threshold) {
   ], marks);
   const exact = over((n) => publishedBias(noise, threshold, n) / part);
   const series = [{ name: "E[X | n + X > T], exact", colour: "a", points: exact }];
-  if (noise.sigma)
-    series.push({ name: "eq. (13), continuous", colour: "b", dash: "5 4",
-      points: over((n) => continuousBias(noise.sigma, threshold, n) / part) });
   lines($("chart-bias"), x, { label: `bias (${counts})`, low: 0, high: 1.05 * exact[0][1] }, series, marks);
 }
 
@@ -186,6 +217,6 @@ function drawSizes(found) {
 }
 
 addRows();
-$("shown").value = (state.levels.find((level) => level.suppressible) ?? state.levels[0]).slug;
+$("shown").value = $("asked-level").value = (state.levels.find((level) => level.suppressible) ?? state.levels[0]).slug;
 listen();
 draw();

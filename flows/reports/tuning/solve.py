@@ -14,7 +14,6 @@ from flows.reports.tuning.plan import BudgetPlan
 from flows.reports.tuning.tables import MARGINS
 from privacy.accounting.composition import LevelBudget, rounded_up
 from privacy.analyses.margin_budgets import least
-from privacy.analyses.suppression import suppression_probability
 from privacy.analyses.tuning import CELLS, level_laws, loss, multiplicity_stability
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
@@ -28,7 +27,7 @@ LARGEST_MARGIN = 10**6
 QUESTIONS = "'County, Detailed: total of 23 ages <= 20', 'count of 500 within 10%' or 'total of a county within 20'"
 REGIONS = {"town": "Place", "city": "Place", "tribal area": "AIANNH", "counties": "County", "country": "Nation"}
 STATISTICS = {"count": "count", "total": "count", "group": "count"}  # in the asker's words: one count of step 2
-PUBLISHED = 0.95  # the chance with which a group of the size in the answer is published
+PUBLISHED = Fraction(19, 20)  # the chance with which a group of the size in the answer is published
 
 
 @dataclass(frozen=True)
@@ -127,20 +126,14 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
             "count": margin_of_error(found["stage_2"]),
             "total_at_age23": margin_of_error(found["stage_2"], 46),
         },
-        **({"suppressed_up_to": (last := suppression_threshold(found["stage_2"], plan.chance))} if below else {}),
-        **({"published_from": _published_from(found["stage_2"], last)} if below else {}),
+        **(_published(found["stage_2"], plan.chance) if below else {}),
     }
 
 
-def _published_from(noise: Law, threshold: int) -> int:
-    """Return the least size of a group, of a total alone, that is published with the chance PUBLISHED."""
-    low, high = threshold, threshold + margin_of_error(noise) + 1  # suppressed with chance 1/2 at least; 1/40 at most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle) if suppression_probability(noise, threshold, middle) <= 1 - PUBLISHED else (middle, high)
-        )
-    return high
+def _published(noise: Law, chance: Fraction) -> dict[str, int]:
+    """Return the noisy total up to which a total alone is suppressed, and from which size it is published as a rule."""
+    threshold = suppression_threshold(noise, chance)
+    return {"suppressed_up_to": threshold, "published_from": threshold + 1 - noise.quantile(1 - PUBLISHED)}
 
 
 def _query(statistic: str) -> tuple[str, int]:

@@ -88,19 +88,15 @@ def _suppression(measured: Iterable[Mapping[str, Any]]) -> list[TextTable]:
         name, threshold = level["level"], str(level["threshold"])
         points = level["suppression"]
         chances.append([name, threshold, *(f"{point['suppressed']:.6f}" for point in points)])
-        figures = [f"{point['bias']:.3f}" for point in points]
-        if "bias_by_eq_13" in points[0]:
-            figures += [f"{point['bias_by_eq_13']:.3f}" for point in points]
-        biases.append([name, threshold, *figures])
+        biases.append([name, threshold, *(f"{point['bias']:.3f}" for point in points)])
     if not chances:
         return []
     columns = [f"n = {at}" for at in AT]
-    printed = [f"eq. (13), {column}" for column in columns] if len(biases[0]) > 2 + len(AT) else []
     note = "Groups below the state with a total alone; n is the true size, T the threshold of eq. (12)."
-    lean = "In counts: E[X | n + X > T], exact; for the Gaussian also by the paper's continuous formula."
+    lean = "In counts: E[X | n + X > T], exact; the paper's eq. (13) is that of continuous noise."
     return [
         TextTable("Probability of suppression (Figure 1)", ["level", "T", *columns], chances, [note]),
-        TextTable("Bias of a published total (Figure 2)", ["level", "T", *columns, *printed], biases, [lean]),
+        TextTable("Bias of a published total (Figure 2)", ["level", "T", *columns], biases, [lean]),
     ]
 
 

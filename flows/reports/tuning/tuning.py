@@ -9,18 +9,18 @@ from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
 from privacy.accounting.composition import LevelBudget, spend
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
-from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import (
     LevelMargins,
     estimate_margins,
     level_laws,
+    loss,
     margins,
+    published_bias,
     sizes_for_margin,
     sizes_for_relative_error,
-    switches,
-    trade_off,
+    suppression_probability,
 )
-from privacy.noise.laws import UNITS, DiscreteGaussian
+from privacy.noise.laws import UNITS
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
 from tasks.population_groups.levels import Level
@@ -34,25 +34,28 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
     with refusing():
         budgets = plan.levels
         on = [level for level in budgets if level not in plan.off]
-        switched = switches(plan.definition, budgets, on, plan.delta)
         spent = spend(plan.definition, [budgets[level] for level in on]).as_json(plan.delta)
         levels = []
         for level, budget in budgets.items():
-            switch = switched[level]
+            others = [budgets[other] for other in on if other != level]
+            (with_it, epsilon_with), (without_it, epsilon_without) = (
+                loss(plan.definition, spending, plan.delta) for spending in ([*others, budget], others)
+            )
             levels.append(
                 {
                     "level": level.name,
                     "on": level in on,
                     "budget": str(budget),
                     **_level(plan, level, plan.level_budget(level)),
-                    "with_it": {"budget": str(switch.on), "epsilon": switch.epsilon_on},
-                    "without_it": {"budget": str(switch.off), "epsilon": switch.epsilon_off},
+                    "with_it": {"budget": str(with_it), "epsilon": epsilon_with},
+                    "without_it": {"budget": str(without_it), "epsilon": epsilon_without},
                 }
             )
         curves = {
             stability: [
-                {"budget": str(budget), "margins": _margins(margins_there)}
-                for budget, margins_there in trade_off(plan.definition, stability, plan.gamma, CURVE)
+                {"budget": str(budget), "margins": _margins(margins(level_laws(plan.definition, level, plan.gamma)))}
+                for budget in CURVE
+                for level in [LevelBudget(budget, stability)]
             ]
             for stability in sorted({plan.stability(level) for level in budgets})
         }
@@ -92,13 +95,14 @@ def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
         answer["least_budget_for_target"] = float(need)
     noise, threshold = laws["stage_2"], suppression_threshold(laws["stage_2"], plan.chance)
-    suppression = []
-    for size in [round(part * threshold) for part in FRACTIONS]:
-        bias = {"size": size, "suppressed": suppression_probability(noise, threshold, size)}
-        bias["bias"] = published_bias(noise, threshold, size)
-        if isinstance(noise, DiscreteGaussian):
-            bias["bias_by_eq_13"] = continuous_bias(float(noise.sigma_squared) ** 0.5, threshold, size)
-        suppression.append(bias)
+    suppression = [
+        {
+            "size": size,
+            "suppressed": suppression_probability(noise, threshold, size),
+            "bias": published_bias(noise, threshold, size),
+        }
+        for size in (round(part * threshold) for part in FRACTIONS)
+    ]
     return answer | {
         "sizes": sizes,
         "suppressible": not level.nation_or_state,

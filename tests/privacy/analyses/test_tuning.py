@@ -5,20 +5,20 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
-from privacy.analyses.suppression import continuous_bias, published_bias, suppression_probability
 from privacy.analyses.tuning import (
     CELLS,
     level_laws,
     loss,
     margins,
     multiplicity_stability,
+    published_bias,
     sizes_for_margin,
     sizes_for_relative_error,
-    switches,
-    trade_off,
+    suppression_probability,
 )
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric, law
 from privacy.noise.margins import margin_of_error, suppression_threshold
@@ -41,11 +41,11 @@ def test_suppression_and_bias_over_true_size(rho):
         size = round(half * threshold / 2)
         assert suppression_probability(noise, threshold, size) == pytest.approx(float(chance), abs=6e-7)
         assert published_bias(noise, threshold, size) / threshold == pytest.approx(float(bias), abs=6e-6)
-        if printed:
+        if printed:  # eq. (13), of continuous noise: sigma phi(u) / (1 - Phi(u)) at u = (T - n) / sigma
             sigma = float(noise.sigma_squared) ** 0.5
-            assert continuous_bias(sigma, threshold, size) / threshold == pytest.approx(
-                float(printed[half]), abs=1.1e-5
-            )
+            u = (threshold - size) / sigma
+            continuous = sigma * norm.pdf(u) / norm.sf(u)
+            assert continuous / threshold == pytest.approx(float(printed[half]), abs=1.1e-5)
 
 
 @pytest.mark.parametrize("threshold", [-4, 0, 7])
@@ -123,23 +123,12 @@ def test_sizes_for_a_target_in_counts():
             function(11, target)
 
 
-def test_levels_switched_on_and_off():
-    budgets = {"nation": Fraction(2), "county": Fraction(1, 4), "tract": Fraction(1, 8)}
-    delta = Fraction(1, 10**10)
-    by_level = switches("zcdp", budgets, {"nation", "county"}, delta)
-    assert {name: (effect.on, effect.off) for name, effect in by_level.items()} == {
-        "nation": (Fraction(9, 4), Fraction(1, 4)),
-        "county": (Fraction(9, 4), Fraction(2)),
-        "tract": (Fraction(19, 8), Fraction(9, 4)),
-    }
-    assert by_level["county"].epsilon_off == epsilon(Fraction(2), delta)
-    assert by_level["tract"].epsilon_on == epsilon(Fraction(19, 8), delta)
-    assert loss("puredp", list(budgets.values()), delta) == (Fraction(19, 8), 2.375)
+def test_the_loss_of_budgets():
+    budgets, delta = [Fraction(2), Fraction(1, 4), Fraction(1, 8)], Fraction(1, 10**10)
+    assert loss("puredp", budgets, delta) == (Fraction(19, 8), 2.375)
+    assert loss("zcdp", budgets, delta) == (Fraction(19, 8), epsilon(Fraction(19, 8), delta))
 
 
-def test_the_trade_off_falls_and_passes_through_a_level():
-    budgets = [Fraction("0.01"), Fraction("0.159"), Fraction(1)]
-    curve = trade_off("zcdp", 9, GAMMA, budgets)
-    assert [budget for budget, _ in curve] == budgets
-    assert [computed.cell for _, computed in curve] == [44, 11, 4]
-    assert curve[1][1] == margins(level_laws("zcdp", LevelBudget(Fraction("0.159"), 9), GAMMA))
+def test_margins_over_budgets():
+    curve = [margins(level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA)).cell for rho in ("0.01", "0.159", "1")]
+    assert curve == [44, 11, 4]

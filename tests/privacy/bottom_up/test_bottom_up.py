@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2
 from sums_of_draws import fourth_moment, variance
 
 from privacy.analyses.accuracy_curve import expected
-from privacy.bottom_up.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative, ratio
+from privacy.bottom_up.calibration import FALSE_ALARM, METHODS, additive, agree, calibrate, nonnegative
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp, sampled_epsilon
 from privacy.noise.laws import TwoSidedGeometric
@@ -198,10 +198,6 @@ NOISY = st.lists(st.integers(-50, 2000), min_size=1, max_size=8).map(np.array)
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(NOISY, st.integers(0, 10**12), st.sampled_from(sorted(METHODS)))
 def test_calibrated_counts_are_integers_that_sum_to_the_total(noisy, total, method):
-    if method == "ratio" and noisy.sum() <= 0:
-        with pytest.raises(ValueError, match="positive noisy sum"):
-            ratio(noisy, total)
-        return
     counts = METHODS[method](noisy, total)
     assert (counts.dtype, int(counts.sum())) == (np.int64, total)
     if method == "nonnegative":
@@ -222,8 +218,6 @@ def test_nonnegative_is_the_projection_on_the_simplex_to_rounding(noisy, total):
 def test_calibration_examples():
     assert additive(np.array([5, 0, 3]), 10).tolist() == [6, 1, 3]
     assert additive(np.array([5, 0, 3]), 6).tolist() == [5, -1, 2]
-    assert ratio(np.array([5, 0, 3]), 16).tolist() == [10, 0, 6]
-    assert ratio(np.array([1, 1, 1]), 4).tolist() == [2, 1, 1]
     assert nonnegative(np.array([5, -4, 3]), 6).tolist() == [4, 0, 2]
     assert nonnegative(np.array([-4, -9]), 0).tolist() == [0, 0]
     with pytest.raises(ValueError, match="cannot sum to"):
@@ -278,11 +272,6 @@ def test_true_totals_are_taken_for_wrong_as_seldom_as_said():
         assert agree(noise[row], group, published, law) == {g: abs(int(sums[row, g])) <= margin for g in range(5)}
     share = (np.abs(sums) > margin).any(axis=1).mean()
     assert FALSE_ALARM / 3 < share < 0.0125
-
-
-def test_a_ratio_that_cannot_be_is_met_additively_and_said():
-    done = calibrate(np.array([-5, 1]), np.array([0, 0]), {0: 4}, {0: True}, "ratio")
-    assert (done.counts.tolist(), done.cases) == ([-1, 5], {0: "calibrated additively"})
 
 
 # Accuracy curve.
