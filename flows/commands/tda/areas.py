@@ -81,9 +81,11 @@ def areas(
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
     from tasks.inputs.blocks.area_file import read_areas
+    from tasks.inputs.points import points_in
     from tasks.top_down.published.nmf.source import Request
     from tasks.top_down.published.places import find_published
     from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
+    from tasks.top_down.user_areas.hearing import tract_points
     from tasks.top_down.user_areas.published import published_counts
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
 
@@ -102,9 +104,10 @@ def areas(
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
-    written = write_files(out.resolve(), found, counts) if out is not None else []
+    sketch = tract_points(file, points_in(shown)) if out is not None and found.plan and shown else None
+    written = write_files(out.resolve(), found, counts, sketch) if out is not None else []
     data = as_data(found, counts) | ({"files": list(map(str, written))} if written else {})
-    report(data, terminal_tables(found, counts), form, as_json=options.as_json)
+    report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)
     if written and not options.as_json:
         typer.echo("\n".join(map(str, written)))
 

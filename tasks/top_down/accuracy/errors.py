@@ -101,39 +101,39 @@ def _summed_over_states(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataF
     return found
 
 
+def _of_spines(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the tables of all spines as one, with the column spine."""
+    return pd.concat([table.assign(spine=kind) for kind, table in tables.items()], ignore_index=True)
+
+
 def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the shares within the margins over all seeds, by product, level, quantity, cut, spine and estimator.
 
     coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
     of errors over standard errors, 1 where standard errors are right. error: the mean standard error.
     """
-    rows = []
-    for kind, table in tables.items():
-        sums = table.groupby(["product", "level", "quantity", "cut", "estimator"], as_index=False, sort=False)[
-            list(COVERAGE)
-        ].sum()
-        sums = sums[sums["n"] > 0]
-        n = sums["n"]
-        shares = {
-            "coverage": sums["released"] / n,
-            "square": sums["released_squares"] / n,
-            "unbiased_coverage": sums["unbiased"] / n,
-            "unbiased_square": sums["unbiased_squares"] / n,
-            "error": sums["width"] / n,
-        }
-        rows.append(sums[["product", "level", "quantity", "cut", "estimator", "n"]].assign(**shares, spine=kind))
-    return pd.concat(rows, ignore_index=True)
+    keys = ["product", "level", "quantity", "cut", "estimator", "spine"]
+    sums = _of_spines(tables).groupby(keys, as_index=False, sort=False)[list(COVERAGE)].sum()
+    sums = sums[sums["n"] > 0]
+    n = sums["n"]
+    return sums[[*keys[:5], "n"]].assign(
+        coverage=sums["released"] / n,
+        square=sums["released_squares"] / n,
+        unbiased_coverage=sums["unbiased"] / n,
+        unbiased_square=sums["unbiased_squares"] / n,
+        error=sums["width"] / n,
+        spine=sums["spine"],
+    )
 
 
 def targeted(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the share of areas that meet the redistricting target over all seeds, by level, spine and estimator."""
-    rows = []
-    for kind, table in tables.items():
-        sums = table.groupby(["level", "estimator"], as_index=False, sort=False)[[*TARGET]].sum()
-        seeds = max(table["seed"].nunique(), 1)
-        sums = sums[sums["areas"] > 0].assign(spine=kind)
-        rows.append(sums.assign(share=100 * sums["met"] / sums["areas"], areas=sums["areas"] // seeds))
-    return pd.concat(rows, ignore_index=True)[["level", "spine", "estimator", "areas", "share"]]
+    table = _of_spines(tables)
+    sums = table.groupby(["level", "spine", "estimator"], as_index=False, sort=False)[[*TARGET]].sum()
+    sums = sums[sums["areas"] > 0]
+    seeds = max(table["seed"].nunique(), 1)
+    sums = sums.assign(share=100 * sums["met"] / sums["areas"], areas=sums["areas"] // seeds)
+    return sums[["level", "spine", "estimator", "areas", "share"]]
 
 
 def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -144,24 +144,21 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     that was not run, or is 0. mape, within_5_percent, within_5, outliers: as `Closeness.shares`, of all counts of all
     seeds.
     """
-    rows = []
-    for kind, table in tables.items():
-        sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
-        by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, square=sums.rmse**2)
-        noise = ["seed", "product", "level", "quantity", "size"]
-        program = by_seed[by_seed["estimator"] == "topdown"].set_index(noise)["mae"].replace(0.0, np.nan)
-        by_seed["ratio"] = by_seed["mae"] / program.reindex(pd.MultiIndex.from_frame(by_seed[noise])).to_numpy()
-        keys = ["product", "level", "quantity", "size", "estimator"]
-        groups = by_seed.groupby(keys, sort=False)
-        totals = groups[["n", *Closeness._fields]].sum()
-        shares = Closeness(*(totals[name] for name in Closeness._fields)).shares(totals["n"])
-        spread = groups[["mae", "ratio"]].std(ddof=1)
-        means = groups[["mae", "bias", "square", "ratio"]].mean()
-        means = means.assign(
-            rmse=np.sqrt(means["square"]), n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"], **shares
-        )
-        rows.append(means.reset_index().assign(spine=kind))
-    found = pd.concat(rows, ignore_index=True)
+    table = _of_spines(tables)
+    sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
+    by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, square=sums.rmse**2)
+    keys = ["product", "level", "quantity", "size", "spine"]
+    noise = ["seed", *keys]
+    program = by_seed[by_seed["estimator"] == "topdown"].set_index(noise)["mae"].replace(0.0, np.nan)
+    by_seed["ratio"] = by_seed["mae"] / program.reindex(pd.MultiIndex.from_frame(by_seed[noise])).to_numpy()
+    groups = by_seed.groupby([*keys, "estimator"], sort=False)
+    totals = groups[["n", *Closeness._fields]].sum()
+    shares = Closeness(*(totals[name] for name in Closeness._fields)).shares(totals["n"])
+    spread = groups[["mae", "ratio"]].std(ddof=1)
+    means = groups[["mae", "bias", "square", "ratio"]].mean()
+    found = means.assign(
+        rmse=np.sqrt(means["square"]), n=groups["n"].max(), sd=spread["mae"], ratio_sd=spread["ratio"], **shares
+    ).reset_index()
     ends = (*SIZES[1:], None)
     names = {ALL: "all"} | {
         at: str(first) if end == first + 1 else f"{first} and more" if end is None else f"{first} to {end - 1}"
@@ -169,4 +166,4 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     }
     found["size"] = found["size"].map(names)
     figures = ["n", "mae", "sd", "bias", "rmse", "ratio", "ratio_sd", *SHARES]
-    return found[["product", "level", "quantity", "size", "spine", "estimator", *figures]]
+    return found[[*keys, "estimator", *figures]]

@@ -1,8 +1,8 @@
-"""What a hearing asks of a districting plan: is its range within a limit? The answer in words, and one picture."""
+"""What a hearing asks of a districting plan: is its range within a limit? The answer in words, and two pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal
 
@@ -10,12 +10,18 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from spine.geography import FloatArray
+from tasks.inputs.block_codes import TRACT_UNIT
+from tasks.inputs.blocks.area_file import AreaFile
+from tasks.inputs.points import Point
+from tasks.inputs.regions import Region
 from tasks.pages.charts import BLUE, INK, ORANGE, picture
 from tasks.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Bounds, Deviations
 from tasks.top_down.user_areas.intervals import Z95
 
 Verdict = Literal["yes", "no", "not known"]
+FEW = 20  # districts that are all named on the sketch
 WITHIN = 0.1  # the range, as a share of the ideal, that courts have let pass for state plans without a further reason
 
 
@@ -53,7 +59,10 @@ def answer(plan: Deviations, within: float) -> list[str]:
     share = bounds.published / plan.ideal
     within_it = "within" if share <= within else "above"
     said.insert(0, f"The published range of this plan is {_percent(share)}, {within_it} the limit of {limit}.")
-    return said
+    return [
+        *said,
+        "Published totals are usually nearer to the count than estimates are; but their errors are not known.",
+    ]
 
 
 def _percent(share: float, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -98,4 +107,35 @@ def deviation_chart(names: Sequence[str], plan: Deviations, within: float) -> Fi
         f"deviation from the ideal, per cent; shaded: ± {50 * within:g}, which keeps the range within {100 * within:g}"
     )
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=8)
+    return figure
+
+
+def tract_points(file: AreaFile, points: Mapping[Region, Point]) -> tuple[FloatArray, FloatArray] | None:
+    """Return points of an area file's tracts, and of each area the mean of its blocks' tracts, (n, 2) degrees.
+
+    Longitude comes first. None where an area has no tract with a point.
+    """
+    tracts, number = np.unique(file.code // TRACT_UNIT, return_inverse=True)
+    regions = [Region("PR-TRACT" if code // 10**9 == 72 else "TRACT", f"{code:011d}") for code in tracts.tolist()]
+    there = np.array([region in points for region in regions])
+    degrees = np.array([points[region][::-1] for region in regions if region in points]).reshape(-1, 2)
+    blocks = np.zeros((len(file.names), len(tracts)))
+    np.add.at(blocks, (file.area, number), 1)
+    blocks = blocks[:, there]
+    return (degrees, blocks @ degrees / blocks.sum(axis=1, keepdims=True)) if blocks.any(axis=1).all() else None
+
+
+@picture
+def sketch_map(names: Sequence[str], plan: Deviations, within: float, tracts: FloatArray, middle: FloatArray) -> Figure:
+    """Draw each district at its middle among the points of the tracts, named and in a colour outside the band."""
+    figure, axis = plt.subplots(figsize=(5, 6))
+    share = (plan.deviation if plan.published is None else plan.published) / plan.ideal
+    axis.plot(*tracts.T, ".", color=INK, alpha=0.25, markersize=2)
+    axis.plot(*middle.T, "o", color=INK, markersize=3)
+    for chosen, color in ((share > within / 2, ORANGE), (share < -within / 2, BLUE)):
+        axis.plot(*middle[chosen].T, "o", color=color, markersize=6)
+    for at in np.flatnonzero((np.abs(share) > within / 2) | (len(names) <= FEW)).tolist():
+        axis.annotate(names[at][:12], middle[at], (4, 0), textcoords="offset points", va="center", fontsize=7)
+    axis.set_aspect(1 / np.cos(np.radians(middle[:, 1].mean())))
+    axis.axis("off")
     return figure

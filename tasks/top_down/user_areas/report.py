@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import floor, log10
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from spine.geography import FloatArray
 from tasks.inputs.blocks.area_file import UNASSIGNED
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.datapackage import write_package
@@ -22,9 +23,10 @@ from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.description import DESCRIPTION
 from tasks.top_down.user_areas.deviations import LEVEL
-from tasks.top_down.user_areas.hearing import answer, census_verdict, deviation_chart, verdict_table
+from tasks.top_down.user_areas.hearing import answer, census_verdict, deviation_chart, sketch_map, verdict_table
 from tasks.top_down.user_areas.intervals import Z95
 
+Sketch: TypeAlias = tuple[FloatArray, FloatArray]
 SHORT = ("total", "voting age")  # counts that are shown of many areas
 FEW = 12  # areas of which the page shows every count
 BOUNDS = (
@@ -38,8 +40,10 @@ RATIOS = (
 )
 
 
-def write_files(out: Path, areas: AreaEstimates, counts: Sequence[str] = ()) -> list[Path]:
-    """Write the folder OUT, whole or not at all, of these counts or all; return its files."""
+def write_files(
+    out: Path, areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None = None
+) -> list[Path]:
+    """Write the folder OUT, whole or not at all, of these counts or all; return its files. sketch: as for `page`."""
     with new_folder(out) as folder:
         rows = areas.rows(counts)
         (folder / "areas.csv").write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
@@ -49,7 +53,7 @@ def write_files(out: Path, areas: AreaEstimates, counts: Sequence[str] = ()) -> 
         if "persons" in areas.estimated and areas.estimated["persons"].covariances.values.ndim == 3:
             between = as_csv(("area", "other", *SHORT), _covariances(areas))
             (folder / "covariances.csv").write_text(between, "utf-8")
-        (folder / "areas.html").write_text(page(areas, counts))
+        (folder / "areas.html").write_text(page(areas, counts, sketch))
         write_package(folder, DESCRIPTION, {"release": "Estimates of areas"}, [path.name for path in folder.iterdir()])
         names = [path.name for path in folder.iterdir()]
     return [out / name for name in sorted(names)]
@@ -199,20 +203,21 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"
 
 
-def terminal_tables(areas: AreaEstimates, counts: Sequence[str]) -> list[TextTable]:
-    """Return the tables that a terminal shows: every count of a single area, of several the main or the chosen ones."""
+def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | None) -> list[TextTable]:
+    """Return the tables that a terminal shows: of a plan the answer, and the counts that were chosen; else all counts
+    of a single area, and of several the main ones.
+    """
     several = len(areas.names) > 1 + (areas.names[-1] == UNASSIGNED)
     main = SHORT if several and "persons" in areas.estimated else ()
+    place = "Districts, counts and how to read them" if areas.plan else "All counts"
+    rest = [f"{place}: {out / 'areas.html' if out else 'name a folder OUT, or --json'}."]
+    notes = [*(f"note: {note}" for note in areas.notes), *areas.banners]
     table = counts_table(areas, f"Areas, from {areas.source}", counts or main)
-    notes = [*(f"note: {note}" for note in areas.notes), *areas.banners, *areas.reading]
-    if main and not counts:
-        notes.insert(0, "The counts of each area are in OUT, or by --count and --json.")
-    table = replace(table, notes=notes)
-    if areas.plan is None:
-        return [table]
-    bounds, _ = plan_tables(areas)
-    shown_tables = [bounds, table] if counts else [replace(bounds, notes=[*bounds.notes, *notes])]
-    return [verdict_table(areas.plan, areas.within), *shown_tables]
+    if areas.plan:
+        verdict = verdict_table(areas.plan, areas.within)
+        verdict = replace(verdict, notes=[*verdict.notes, *notes, *rest])
+        return [verdict, table] if counts else [verdict]
+    return [replace(table, notes=[*rest[: bool(main and not counts)], *notes, *areas.reading])]
 
 
 def _with_minus(table: TextTable) -> TextTable:
@@ -221,8 +226,8 @@ def _with_minus(table: TextTable) -> TextTable:
     return replace(table, rows=rows)
 
 
-def page(areas: AreaEstimates, counts: Sequence[str] = ()) -> str:
-    """Return areas.html."""
+def page(areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None = None) -> str:
+    """Return areas.html; sketch: points of tracts and of a plan's districts, for a map (`tract_points`)."""
     several, chosen = len(areas.names) > FEW, counts or areas.counts
     main = [name for name in chosen if name in SHORT] if several else []
     groups = [(name, _with_minus(counts_table(areas, name, [name]))) for name in main or chosen]
@@ -236,15 +241,20 @@ def page(areas: AreaEstimates, counts: Sequence[str] = ()) -> str:
         where=title_of_states([*map(name_of_state, areas.states)]),
         groups=groups,
         plan=list(map(_with_minus, plan_tables(areas))),
-        **_hearing(areas),
+        **_hearing(areas, sketch),
         shares=shares_table(areas) if areas.shares else None,
         several=several,
     )
 
 
-def _hearing(areas: AreaEstimates) -> dict[str, Any]:
+def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
     """Return what a page of a plan opens with."""
     if (plan := areas.plan) is None:
         return {}
-    chart = deviation_chart(areas.names, plan, areas.within)
-    return {"answer": answer(plan, areas.within), "ideal": round(plan.ideal, 1), "chart": chart}
+    return {
+        "answer": answer(plan, areas.within),
+        "ideal": round(plan.ideal, 1),
+        "chart": deviation_chart(areas.names, plan, areas.within),
+        "map": sketch and sketch_map(areas.names, plan, areas.within, *sketch),
+        "band": f"{50 * areas.within:g} %",
+    }

@@ -6,6 +6,7 @@ Both are held against one dense solution of the measurement files (`dense_gls`),
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -183,7 +184,8 @@ def test_what_the_command_prints_and_refuses(
     path = next(copy.glob("us/Tract/**/*.csv"))
     good = path.read_text()
     for change, message in {
-        good.replace("std_dev", "error"): "no column std_dev",
+        good.replace("std_dev", "error"): "not one column std_dev",
+        good.replace("query_description", "estimate"): "not one column estimate",
         good.replace("|P0010001|", "|P0010002|"): "is there twice",
         good.replace("56", "57"): "a geocode that is not its folder's",
         "\n".join(good.splitlines()[:2]).rsplit("|", 2)[0] + "|nan|x\n": "a value of std_dev that is no number",
@@ -220,6 +222,16 @@ def _not_a_number(path: Path) -> None:
     pq.write_table(pa.Table.from_pandas(frame.assign(estimate=np.nan)), path)
 
 
+def _column_twice(path: Path) -> None:
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("estimate", table["estimate"]), path)
+
+
+def _twice(path: Path) -> None:
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table, table.slice(0, 400)]), path)
+
+
 def _other_bytes(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"P0010001", b"\xff\xfe\x00", 1))
 
@@ -228,7 +240,7 @@ def _ragged(path: Path) -> None:
     path.write_text(path.read_text() + "56|P0010001|1|1|a|b|c|d\n")
 
 
-@pytest.mark.parametrize("damage", [_no_parquet, _folder, _without_a_column, _not_a_number])
+@pytest.mark.parametrize("damage", [_no_parquet, _folder, _without_a_column, _not_a_number, _twice, _column_twice])
 def test_damaged_margins_are_refused_by_name(
     release: Path, product: Product, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -240,7 +252,11 @@ def test_damaged_margins_are_refused_by_name(
         compare_with_bureau(copy, product.folder)
 
 
-@pytest.mark.parametrize("damage", [_other_bytes, _ragged, _folder])
+def _surrogates(path: Path) -> None:
+    path.rename(path.parent / os.fsdecode(b"\xff.csv"))
+
+
+@pytest.mark.parametrize("damage", [_other_bytes, _ragged, _folder, _surrogates])
 def test_damaged_estimates_are_refused_by_name_or_noted(
     release: Path, product: Product, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -251,8 +267,15 @@ def test_damaged_estimates_are_refused_by_name_or_noted(
     if damage is _folder:
         assert "lack 298 cells of 1 geounits" in compare_with_bureau(release, copy).notes[0]
     else:
-        with pytest.raises(Refused, match=path.name):
+        with pytest.raises(Refused, match="no text" if damage is _surrogates else path.name):
             compare_with_bureau(release, copy)
+
+
+def test_a_column_that_others_do_not_have_changes_nothing(release: Path, product: Product, tmp_path: Path) -> None:
+    shutil.copytree(product.folder, copy := tmp_path / "gls")
+    path = next(copy.glob("us/Tract/**/*.csv"))
+    path.write_text(path.read_text().replace("query_description", "folder"))
+    assert compare_with_bureau(release, copy).verdict == compare_with_bureau(release, product.folder).verdict
 
 
 def test_a_hostile_manifest_and_other_places_are_refused(release: Path, product: Product, tmp_path: Path) -> None:

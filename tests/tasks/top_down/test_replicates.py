@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import HERE
 from public_microdata import ppmf, write
@@ -21,7 +23,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.top_down.accuracy.entities import LEVELS
 from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import write_report
-from tasks.top_down.published.microdata.make_inputs import make_inputs
+from tasks.top_down.published.microdata.make_inputs import COUNTS, make_inputs
 from tasks.top_down.published.replicates.compare import Compared, compare_runs
 from tasks.top_down.published.replicates.read_replicates import keep_runs, keep_truth, read_replicates
 from tasks.top_down.published.replicates.report import write_comparison
@@ -135,13 +137,17 @@ def test_replicates_that_cannot_be_compared_are_refused(tmp_path: Path, data: Pa
             ({"COUNT": "many"}, "the last two of whole numbers"),
             ({"ITERATION": "1.5"}, "the last two of whole numbers"),
             ({"ITERATION": "12345"}, "ITERATION 12345 is not 0 to 9999"),
+            ({"COUNT": "-1"}, "COUNT -1 is not 0 to 1,000,000,000"),
+            ({"COUNT": "99999999999999999999"}, "the last two of whole numbers"),
+            ({"COUNT.1": "1"}, "once each"),
             ({"COUNT": "7"}, "P0010001 of 1400000US\\d+ is there with two counts in iteration 1"),
         )
     ):
         (folder := tmp_path / f"counts{number}").mkdir()
         in_counts(folder, data, 1)
         table = pd.read_csv(folder / "counts.csv", dtype=str)
-        pd.concat([table, table.head(1).assign(**change)]).to_csv(folder / "counts.csv", index=False)
+        changed = pd.concat([table, table.head(1).assign(**change)]).rename(columns={"COUNT.1": "COUNT"})
+        changed.to_csv(folder / "counts.csv", index=False)
         with pytest.raises(Refused, match=words):
             read_replicates(run, HERE, folder / "counts.csv")
     of_others = ({"GEO": "1400000US01001020100"}, "iteration 2 has no count of an area in state 46")
@@ -157,6 +163,37 @@ def test_replicates_that_cannot_be_compared_are_refused(tmp_path: Path, data: Pa
             read_replicates(run, HERE, folder / "counts.csv")
     another = country(tmp_path / "another", ("23",))
     refused("replicate 1: no record of", (1, 0), (2, 0), other=another)
+
+
+HOSTILE: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "a cell that is none": lambda table: _with(table, "cell", [9999, *table["cell"].to_pylist()[1:]]),
+    "a negative count": lambda table: _with(table, "count", [-1, *table["count"].to_pylist()[1:]]),
+    "a missing block": lambda table: _with(table, "cell", [None, *table["cell"].to_pylist()[1:]]),
+    "text": lambda table: table.set_column(0, "block", table["block"].cast(pa.string())),
+    "lists": lambda table: table.set_column(2, "count", pa.array([[1]] * len(table))),
+    "a column twice": lambda table: table.append_column("cell", table["cell"]),
+    "no column": lambda table: table.drop_columns(["cell"]),
+}
+
+
+def _with(table: pa.Table, name: str, values: list[int | None]) -> pa.Table:
+    at = table.column_names.index(name)
+    return table.set_column(at, name, pa.array(values, table.schema.field(name).type))
+
+
+@pytest.mark.parametrize("fault", [*HOSTILE, "cut", "empty"])
+def test_converted_replicates_that_were_tampered_with_are_refused(tmp_path: Path, data: Path, fault: str) -> None:
+    run, source = begin(tmp_path, data), tmp_path / "replicates"
+    source.mkdir()
+    for number in (1, 2):
+        converted(source, data, number)
+    path = source / "2" / COUNTS["persons"]
+    if fault in HOSTILE:
+        pq.write_table(HOSTILE[fault](pq.read_table(path)), path)
+    else:
+        path.write_bytes(path.read_bytes()[:500] if fault == "cut" else b"")
+    with pytest.raises(Refused, match=r"replicate 2: .* not of das tda public --histograms"):
+        read_replicates(run, HERE, source)
 
 
 def test_counts_that_no_level_tests_give_no_verdict(tmp_path: Path, data: Path) -> None:

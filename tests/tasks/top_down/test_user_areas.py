@@ -30,6 +30,7 @@ from spine.top_down import PERSONS, NoisyAnswers, exact_answers, query_group, re
 from spine.top_down.queries import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
+from tasks.inputs.regions import Region
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import FORMAT
@@ -44,7 +45,7 @@ from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
 from tasks.top_down.user_areas.deviations import DRAWS, Bounds, Deviations, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
-from tasks.top_down.user_areas.hearing import answer, census_verdict, verdict_table
+from tasks.top_down.user_areas.hearing import answer, census_verdict, tract_points, verdict_table
 from tasks.top_down.user_areas.intervals import Z95, interval
 from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
 from tasks.top_down.user_areas.published import published_counts
@@ -458,12 +459,7 @@ def test_the_command_answers_from_what_is_kept(
     options = ("--state", home, "--totals", noisy / "states.csv")
     assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 0
     shown = capsys.readouterr().out
-    for words in (
-        "not a Census Bureau product",
-        "persons whom the census missed",
-        "not to the published figure",
-        "range",
-    ):
+    for words in ("not a Census Bureau product", "range", "Districts, counts and how to read them"):
         assert words in " ".join(shown.split())
     rows = list(csv.DictReader((tmp_path / "out/areas.csv").read_text().splitlines()))
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--json") == 0
@@ -589,7 +585,7 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
     bounds = Bounds("range", 4.3, 6.0, 3.0, low, high)
     plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
     assert census_verdict(plan, within) == verdict
-    published, census = answer(plan, within)
+    published, census, _ = answer(plan, within)
     assert published == "The published range of this plan is 4.3 %, within the limit of 10 %."
     assert ("not known" in census) == (verdict == "not known")
     assert f"{high:g} %" in census
@@ -611,6 +607,24 @@ def test_the_bounds_of_a_hearing_are_rounded_outwards(low: float, high: float, b
     plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (Bounds("range", 4.3, 6.0, 3.0, low, high),))
     assert between in answer(plan, 0.1)[1]
     assert between.removeprefix("between ").replace(" and ", " to ") in verdict_table(plan, 0.1).rows[1]
+
+
+def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: KeptState, tmp_path: Path) -> None:
+    codes = np.sort(tree.codes("persons"))
+    file = AreaFile(codes, np.arange(len(codes)) * 2 // len(codes), ("first", "<second>"), ())
+    tracts, number = np.unique(codes // 10**4, return_inverse=True)
+    points = {Region("TRACT", f"{code:011d}"): (41.0 + at, -107.0 - at) for at, code in enumerate(tracts.tolist())}
+    sketch = tract_points(file, points)
+    assert sketch is not None
+    assert sketch[0].tolist() == [[-107.0 - at, 41.0 + at] for at in range(len(tracts))]
+    np.testing.assert_allclose(sketch[1][:, 1], [41 + number[file.area == at].mean() for at in (0, 1)])
+    assert tract_points(file, {}) is None
+    write_files(tmp_path / "with", estimate_file([tree], file, "", None), sketch=sketch)
+    write_files(tmp_path / "without", estimate_file([tree], file, "", None))
+    pages = [(tmp_path / name / "areas.html").read_text() for name in ("with", "without")]
+    assert ["A sketch: each district" in page for page in pages] == [True, False]
+    assert "&lt;second&gt;" in pages[0]
+    assert "<second>" not in pages[0]
 
 
 def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, PLACES
 from tasks.top_down.published.least_squares.read_estimates import WIDTHS, find_product, list_files, load_estimates
-from tasks.top_down.published.moved_blocks import MOVED
 from tasks.top_down.run_plan import US
 
 APART = 4  # standard errors, of both together, beyond which two estimates of one count do not agree
@@ -121,7 +120,6 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
             notes += _join(database, level)
         if not database.execute("SELECT count(*) FROM cells").fetchall()[0][0]:
             raise Refused(f"{place}: no cell of the states {', '.join(states)} is in both")
-        notes += _moved(database)
         database.execute(_scored(free))
         by_query = _summed(database, "query")
         by_table = _summed(database, "table_name")
@@ -143,6 +141,9 @@ def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, s
     for state in [US] if level == US else states:
         path = path_in(release, f"{MARGINS}/persons/{folder}/{state}.parquet")
         try:
+            columns = database.execute(f"SELECT name FROM parquet_schema({quoted(path)})").fetchall()
+            if len(set(columns)) < len(columns):
+                raise Refused(f"{path}: a column is there twice")
             database.execute(
                 "INSERT INTO ours SELECT geounit, count, estimate, standard_error "
                 f"FROM {parquet(path)} WHERE count IN ({names})"
@@ -152,6 +153,9 @@ def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, s
         wrong = "NOT coalesce(isfinite(estimate) AND isfinite(standard_error) AND standard_error >= 0, false)"
         if database.execute(f"SELECT 1 FROM ours WHERE {wrong} OR geocode IS NULL LIMIT 1").fetchone():
             raise Refused(f"{path}: a margin without its geocode, estimate or standard error")
+        twice = "SELECT geocode, query FROM ours GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
+        if found := database.execute(twice).fetchone():
+            raise Refused(f"{path}: {found[1]} of {found[0]} is there twice")
 
 
 def _join(database: duckdb.DuckDBPyConnection, level: str) -> Iterator[str]:
@@ -169,17 +173,6 @@ def _join(database: duckdb.DuckDBPyConnection, level: str) -> Iterator[str]:
         cells, geounits, first = found[0]
         if cells:
             yield f"{level}: {whose} {cells:,} cells of {geounits:,} geounits, the first {first}"
-
-
-def _moved(database: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Yield a note where a tract has a block of water whose residents the published tables count elsewhere."""
-    tracts = {f"{block:015d}"[: WIDTHS["Tract"]] for pair in MOVED.items() for block in pair}
-    here = {code for (code,) in database.execute("SELECT DISTINCT geocode FROM cells WHERE level = 'Tract'").fetchall()}
-    if found := sorted(tracts & here):
-        yield (
-            f"Tract: {', '.join(found)} lost or got a block of water at tabulation: ours and the Bureau's estimates "
-            "are of the blocks as measured, the published tables are not"
-        )
 
 
 def _scored(free: bool) -> str:

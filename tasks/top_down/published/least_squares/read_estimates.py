@@ -53,6 +53,8 @@ def list_files(product: Path, level: str, states: Iterable[str]) -> Files:
         for folder, _, names in os.walk(top):
             for name in names:
                 path = os.path.join(folder, name)
+                if not path.isascii() and path != path.encode(errors="replace").decode():
+                    raise Refused(f"{path!a}: the name of a file that is no text")
                 if name.endswith(".csv") and os.path.isfile(path) and not os.path.islink(path):
                     files[path] = "".join(NAMED.findall(os.path.relpath(folder, product / level)))
     return files
@@ -72,7 +74,8 @@ def load_estimates(database: duckdb.DuckDBPyConnection, name: str, level: str, f
     read += "hive_partitioning = false, union_by_name = true)"
     try:
         database.execute(
-            f"CREATE OR REPLACE TABLE {name} AS SELECT filename, folder, coalesce(geocode, '') AS geocode, query, "
+            f"CREATE OR REPLACE TABLE {name} AS "
+            "SELECT filename, files.folder, coalesce(geocode, '') AS geocode, query, "
             f"TRY_CAST(estimate AS DOUBLE) AS estimate, TRY_CAST(std_dev AS DOUBLE) AS std_dev {read} "
             "JOIN files USING (filename)",
             {"files": [*files]},
@@ -80,7 +83,7 @@ def load_estimates(database: duckdb.DuckDBPyConnection, name: str, level: str, f
     except duckdb.Error as error:
         for path in files:
             try:
-                database.execute(f"SELECT count(COLUMNS(*)) {read}", {"files": [path]})
+                database.execute(f"SELECT count(COLUMNS(*)) {read}", {"files": [path]}).fetchall()
             except duckdb.Error as fault:
                 raise Refused(f"{path} is no such table: {reason_of(fault)}") from None
         raise Refused(f"the Bureau's estimates, level {level}: {reason_of(error)}") from None
@@ -114,5 +117,5 @@ def _check_header(path: str) -> None:
             columns = file.readline(LARGEST_HEADER).decode("utf-8", "replace").strip().split("|")
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from None
-    if missing := [column for column in COLUMNS if column not in columns]:
-        raise Refused(f"{path}: no column {missing[0]}; its first line is {ascii('|'.join(columns))[:120]}")
+    if missing := [column for column in COLUMNS if columns.count(column) != 1]:
+        raise Refused(f"{path}: not one column {missing[0]}; its first line is {ascii('|'.join(columns))[:120]}")

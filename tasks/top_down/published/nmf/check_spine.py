@@ -19,7 +19,7 @@ Compared = dict[str, tuple[int, int]]  # by county: blocks with the same geocode
 
 def check_spine(source: NmfSource, workers: Workers) -> dict[ProductName, Compared]:
     """Return by product and county how many blocks have the geocode that das-flows gives them, and of how many."""
-    inventory = source.inventory
+    inventory = source.opened.inventory
     pairs = [(product, state) for product in inventory.products for state in inventory.states]
     found: dict[ProductName, Compared] = {product: {} for product in inventory.products}
     for (product, _), compared in zip(pairs, workers.map("check spine", source, compare_geocodes, pairs), strict=True):

@@ -38,7 +38,7 @@ NEEDED: dict[RowKind, tuple[str, ...]] = {
 }
 _TEXT = ("text", r"(dictionary<values=)?(large_)?(string|binary)\b.*")  # Spark writes text as bytes, if told so
 _NUMBER = ("a number", r"u?int\d+|double|float|halffloat|decimal.*")
-_LISTS = ("lists of whole numbers", rf"(large_|fixed_size_)?list<[^:]+: ({_NUMBER[1]})( not null)?>(\[\d+\])?")
+_LISTS = ("lists of whole numbers", r"(large_|fixed_size_)?list<[^:]+: u?int\d+( not null)?>(\[\d+\])?")
 TYPES = {  # what a column holds, and pyarrow's names of the types that do
     **dict.fromkeys(("geocode", "query_name"), _TEXT),
     **dict.fromkeys(("variance", "plb"), _NUMBER),
@@ -204,54 +204,45 @@ def _parts(
         elif not states or int(state[1:]) in states:
             folders.append((state, path))
     for state, path in folders:
-        for file in _files(path, str(path.relative_to(base)), faults):
-            if file.name.startswith(("_", ".")) or file.suffix == ".crc":
-                continue
-            name = str(file.relative_to(base))
-            if (footer := _footer(file, name, faults)) is None:
-                continue
-            part = Part(file, name, data_set.jurisdiction, data_set.product, level, kind, state, *footer)
-            _check_columns(part, faults)
-            yield part
+        try:
+            files = sorted(path.iterdir())
+        except OSError as error:
+            faults.add(str(path.relative_to(base)), f"cannot be read: {why(error)}")
+            continue
+        for file in files:
+            if not file.name.startswith(("_", ".")) and file.suffix != ".crc":
+                found = _read_footer(file, str(file.relative_to(base)), data_set, level, kind, state, faults)
+                yield from [found] if found else []
 
 
-def _files(folder: Path, name: str, faults: Faults) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError as error:
-        faults.add(name, f"cannot be read: {why(error)}")
-        return []
-
-
-def _footer(file: Path, name: str, faults: Faults) -> tuple[int, dict[str, str], str, str] | None:
-    """Return rows, columns, and both texts of a file's footer; None where it is no Parquet."""
+def _read_footer(
+    file: Path, name: str, data_set: DataSet, level: str, kind: RowKind, state: str, faults: Faults
+) -> Part | None:
+    """Return a part by its file's footer; None where it is no Parquet."""
     try:
         locate_file(str(file))  # refuses a pipe, which reading would never end
         metadata = pq.read_metadata(file)
         columns = {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
-        written = metadata.metadata or {}
-        footer, order = (written.get(key.encode(), b"").decode("utf-8", "replace") for key in (FOOTER, ORDER))
-        return metadata.num_rows, columns, footer, order
     except OSError as error:
         faults.add(name, f"cannot be read: {why(error)}")
+        return None
     except (pa.ArrowException, Refused):
         faults.add(name, "is not a Parquet file, or it is damaged")
-    return None
-
-
-def _check_columns(part: Part, faults: Faults) -> None:
-    if missing := [name for name in NEEDED[part.kind] if name not in part.columns]:
-        faults.add(part.name, f"has no column {', '.join(missing)}")
-    for name in sorted({*NEEDED[part.kind], "plb"} & set(part.columns)):
-        what, pattern = TYPES[name]
-        if not re.fullmatch(pattern, held := part.columns[name]):
-            faults.add(part.name, f"the column {name} holds {held[:60]}, not {what}")
-    if {"relgq", "age", "sex"} & set(part.columns):
-        faults.add(part.name, DHC)
-    elif more := sorted(set(part.columns) - KNOWN - AXES[part.product]):
+        return None
+    if missing := [column for column in NEEDED[kind] if column not in columns]:
+        faults.add(name, f"has no column {', '.join(missing)}")
+    for column in sorted({*NEEDED[kind], "plb"} & set(columns)):
+        what, pattern = TYPES[column]
+        if not re.fullmatch(pattern, held := columns[column]):
+            faults.add(name, f"the column {column} holds {held[:60]}, not {what}")
+    if {"relgq", "age", "sex"} & set(columns):
+        faults.add(name, DHC)
+    elif more := sorted(set(columns) - KNOWN - AXES[data_set.product]):
         faults.note("", f"columns that are not read: {', '.join(more)}")
-    if part.kind == "DPQuery" and "sign" in part.columns:
-        faults.note("", "DPQuery files have the column sign, which is not read")
+    written = metadata.metadata or {}
+    footer, order = (written.get(key.encode(), b"").decode("utf-8", "replace") for key in (FOOTER, ORDER))
+    where = file, name, data_set.jurisdiction, data_set.product, level, kind, state
+    return Part(*where, metadata.num_rows, columns, footer, order)
 
 
 def _check_levels(inventory: Inventory, states: tuple[int, ...], faults: Faults) -> None:

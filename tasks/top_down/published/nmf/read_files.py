@@ -30,10 +30,9 @@ from tasks.top_down.published.nmf.read_state import OF_2010, StateRead, geounits
 from tasks.top_down.published.nmf.shares import Kinds, Shares, find_shares
 from tasks.top_down.published.nmf.source import (
     GEOGRAPHY,
-    INVENTORY,
-    REQUEST,
-    TOTALS,
+    OPENED,
     NmfSource,
+    Opened,
     Request,
     level_codes,
     measured_total,
@@ -119,7 +118,7 @@ def read_files(
 
 
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
-    """Save the declared populations; return them by state code, and their source."""
+    """Save what is read, with the declared populations; return these by state code, and their source."""
     states = reading.inventory.states
     totals, declared_by, faults = declared_totals(reading.request.totals, reading.inventory.written_by)
     missing = [state for state in states if int(state) not in totals]
@@ -129,15 +128,13 @@ def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
             Finding(declared_by, f"no declared population of state {', '.join(missing)}" if states else "no state"),
         ]
     reading.add(faults)
-    save_object(reading.source / TOTALS, totals)
+    save_object(reading.source / OPENED, Opened(reading.inventory, reading.request, totals))
     return totals, declared_by
 
 
 def _read_states(reading: Reading) -> list[StateRead]:
     """Save the blocks and geounits of every state."""
     source, workers, inventory, request, *_ = reading
-    save_object(source / INVENTORY, inventory)
-    save_object(source / REQUEST, request)
     if request.geography:
         _save_geography(source, request.geography, reading.jurisdiction, inventory.states)
     read = workers.map("read geounits", source, read_state, [(state,) for state in inventory.states])

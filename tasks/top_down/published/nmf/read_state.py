@@ -18,7 +18,7 @@ from tasks.top_down.published.moved_blocks import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import Geounits, read_geounits
 from tasks.top_down.published.nmf.inventory import Inventory
-from tasks.top_down.published.nmf.source import GEOGRAPHY, TOTALS, NmfSource, Request
+from tasks.top_down.published.nmf.source import GEOGRAPHY, NmfSource, Request
 from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.source import Blocks
@@ -40,7 +40,7 @@ class StateRead(NamedTuple):
 
 def read_state(source: NmfSource, state: str) -> StateRead:
     """Save the blocks of a state and, for each product, its geounits; return what is wrong with them."""
-    inventory, request = source.inventory, source.request
+    inventory, request, totals = source.opened
     faults = Faults()
     read = {product: read_geounits(inventory, product, state, faults) for product in inventory.products}
     found = {product: geounits for product, geounits in read.items() if geounits is not None}
@@ -50,7 +50,6 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     first = found[inventory.products[0]]
     public = np.sort(first.public)
     quarters = first.quarters[np.argsort(first.public)]
-    totals = load_object(source / TOTALS, dict[int, int])
     _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
     tabulated = as_tabulated(public) if _is_moved(request, inventory, first) else public
     order = np.lexsort((public, tabulated))  # of the run's blocks: by the codes of the tables

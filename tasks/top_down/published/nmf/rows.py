@@ -75,7 +75,10 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
     for name in sorted({names[n] for n in np.unique(asked[query < 0]).tolist()}):
         what = f"the query {name[:60]!r} is unknown" + (f"; {DHC}" if _DHC_WORDS.search(name) else "")
         drop(what, np.array([known == name for known in names])[asked])
-    values = _whole_numbers(batch["value"], drop)
+    values = batch["value"]
+    flat, missing = values.flatten(), pc.is_null(values).to_numpy(zero_copy_only=False)
+    missing[pc.list_parent_indices(values).filter(pc.is_null(flat)).to_numpy()] = True
+    drop("a value that is missing", missing)
     widths = np.array([prod(shape) for shape in shapes.values()] or [0], np.int64)
     lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
     drop("a value of another length than its query", lengths != widths[query])
@@ -105,29 +108,6 @@ def _evaluate(values: Codes, test: Callable[[bytes], Any]) -> BoolArray:
 def _number(name: str, suffix: str, known: list[str]) -> int:
     query = name.removesuffix(suffix)
     return known.index(query) if name.endswith(suffix) and query in known else -1
-
-
-def _whole_numbers(values: Any, drop: Callable[[str, BoolArray], None]) -> Any:
-    """Return lists of 64-bit integers; a row that holds something else is dropped, and its fractions are cut off."""
-    flat, row = values.flatten(), pc.list_parent_indices(values).to_numpy(zero_copy_only=False)
-    bad = np.zeros(len(values), bool)
-    if flat.null_count or values.null_count:
-        bad[row[pc.is_null(flat).to_numpy(zero_copy_only=False)]] = True
-        bad |= pc.is_null(values).to_numpy(zero_copy_only=False)
-        drop("a value that is missing", bad.copy())
-    if pa.types.is_integer(flat.type):
-        return values
-    numbers = _floats(flat)
-    with np.errstate(invalid="ignore"):
-        fraction = ~(np.abs(numbers) < 2**53) | (numbers != np.round(numbers))
-    bad[:] = False
-    bad[row[fraction]] = True
-    drop("a value that is no whole number", bad)
-    offsets = np.concatenate(
-        [[0], np.cumsum(pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False))]
-    )
-    whole = np.where(fraction, 0, numbers).astype(np.int64)
-    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(whole))
 
 
 def _floats(column: Any) -> FloatArray:

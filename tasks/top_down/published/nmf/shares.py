@@ -8,13 +8,12 @@ design, and gamma is a ratio to them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
-from scipy.optimize import brentq
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.allocations import Allocation
@@ -28,7 +27,6 @@ from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 CLOSE, ONE_RATIO = 1e-5, 1e-4
 GRID = 1 << 30  # of shares that are ratios
-WIDE = 1.3  # from this variance on it equals sigma^2 in single precision
 
 
 @dataclass(frozen=True)
@@ -51,23 +49,34 @@ class Shares:
 
 def find_shares(product: ProductName, jurisdiction: Jurisdiction, kinds: list[Kinds], faults: Faults) -> Shares | None:
     """Return the shares; None where variances are those of no share."""
+    levels = [level for level in (US, *LEVELS) if any(part.level == level for part in kinds)]
+    frequent = {level: _most_frequent(kinds, level) for level in levels}
     design = allocation(SCHEMAS[product].name, jurisdiction)
-    expected = {level: _expected(design, level) for level in {part.level for part in kinds}}
-    known = {
-        (part.level, kind.variances): _match(kind.variances, expected[part.level], product)
-        for part in kinds
-        for kind in part.kinds
-    }
-    if _fits(kinds, known):
-        queries = {level: set(design.queries[level]) for level in expected}
+    expected = {level: _expected(design, level) for level in levels}
+    known = _fits(kinds, lambda level, variances: _match(variances, expected[level], product))
+    if known:
+        queries = {level: set(design.queries[level]) for level in levels}
     else:
         faults.note(product, "their budgets are no known design: shares are ratios of variances")
-        queries = {level: _asked(_most_frequent(kinds, level), product) for level in expected}
+        queries = {level: {*_weights(frequent[level], product)} for level in levels}
     if not _complete(product, kinds, queries, faults):
         return None
-    if _fits(kinds, known):
-        return _known(design, kinds, known, faults)
-    return _ratios(product, kinds, queries, faults)
+    if not known:
+        design = _design_of({level: _weights(frequent[level], product) for level in levels}, product)
+    found: dict[str, dict[Variances, Fraction]] = {level: {} for level in levels}
+    sound = True
+    for part in kinds:
+        for kind in part.kinds:
+            if known:
+                share = _match(kind.variances, expected[part.level], product)
+            else:
+                share = _ratio(kind.variances, frequent[part.level], design.levels[part.level], product)
+            if share is None:
+                faults.add(part.place, "variances of no single share", [kind.geocode])
+                sound = False
+            else:
+                found[part.level][kind.variances] = share
+    return Shares(design, known, found) if sound else None
 
 
 def _expected(design: Allocation, level: str) -> dict[Fraction, dict[str, float]]:
@@ -92,7 +101,7 @@ def _match(
     return None
 
 
-def _fits(kinds: list[Kinds], known: Mapping[tuple[str, Variances], Fraction | None]) -> bool:
+def _fits(kinds: list[Kinds], match: Callable[[str, Variances], Fraction | None]) -> bool:
     """Return whether on most levels at least half of the geounits have variances of the known design.
 
     Where they have not on a few levels, these are at fault.
@@ -100,7 +109,7 @@ def _fits(kinds: list[Kinds], known: Mapping[tuple[str, Variances], Fraction | N
     fitting: Counter[str] = Counter()
     for part in kinds:
         for kind in part.kinds:
-            fitting[part.level] += kind.geounits * (1 if known[part.level, kind.variances] is not None else -1)
+            fitting[part.level] += kind.geounits * (1 if match(part.level, kind.variances) is not None else -1)
     return 2 * sum(count >= 0 for count in fitting.values()) > len(fitting)
 
 
@@ -113,16 +122,12 @@ def _most_frequent(kinds: list[Kinds], level: str) -> Variances:
     return max(found, key=lambda variances: (found[variances], variances), default=())
 
 
-def _asked(variances: Variances, product: ProductName) -> set[str]:
-    return {query for query, variance in zip(QUERIES[product], variances, strict=False) if variance}
-
-
 def _complete(product: ProductName, kinds: list[Kinds], queries: Mapping[str, set[str]], faults: Faults) -> bool:
     """Find geounits that lack a query of their level, or have one that it does not ask."""
     complete = True
     for part in kinds:
         for kind in part.kinds:
-            asked = _asked(kind.variances, product)
+            asked = {*_weights(kind.variances, product)}
             for rule, wrong in (
                 ("a measured geounit lacks the query", queries[part.level] - asked),
                 ("a geounit has the query, and its level does not ask it:", asked - queries[part.level]),
@@ -133,62 +138,28 @@ def _complete(product: ProductName, kinds: list[Kinds], queries: Mapping[str, se
     return complete
 
 
-def _known(
-    design: Allocation,
-    kinds: list[Kinds],
-    known: Mapping[tuple[str, Variances], Fraction | None],
-    faults: Faults,
-) -> Shares | None:
-    strange = [(part, kind) for part in kinds for kind in part.kinds if known[part.level, kind.variances] is None]
-    for part, kind in strange:
-        faults.add(part.place, "variances of no single share", [kind.geocode])
-    of: dict[str, dict[Variances, Fraction]] = {}
-    for (level, variances), share in known.items():
-        if share is not None:
-            of.setdefault(level, {})[variances] = share
-    return None if strange else Shares(design, True, of)
-
-
-def _ratios(product: ProductName, kinds: list[Kinds], queries: Mapping[str, set[str]], faults: Faults) -> Shares | None:
-    """Return shares as ratios to the most frequent variances of each level."""
-    levels = [level for level in (US, *LEVELS) if level in queries]
-    weights = {level: _weights(_most_frequent(kinds, level), product) for level in levels}
+def _design_of(weights: Mapping[str, Mapping[str, float]], product: ProductName) -> Allocation:
+    """Return the budgets that levels and queries have by the weights of their most frequent variances."""
     budget = sum(sum(of.values()) for of in weights.values())
-    parts = {level: max(1, round(sum(weights[level].values()) / budget * GRID)) for level in levels}
+    parts = {level: max(1, round(sum(of.values()) / budget * GRID)) for level, of in weights.items()}
     parts[max(parts, key=lambda level: parts[level])] += GRID - sum(parts.values())
-    of: dict[str, dict[Variances, Fraction]] = {level: {} for level in levels}
-    sound = True
-    for part in kinds:
-        for kind in part.kinds:
-            own = _weights(kind.variances, product)
-            ratios = np.array([own[query] / weight for query, weight in weights[part.level].items()])
-            if np.ptp(ratios) > ONE_RATIO * ratios.min():
-                faults.add(part.place, "variances of no single share", [kind.geocode])
-                sound = False
-            of[part.level][kind.variances] = Fraction(max(1, round(float(ratios.mean()) * parts[part.level])), GRID)
-    alphas = {level: _alphas(weights[level] or dict.fromkeys(QUERIES[product], 1.0)) for level in levels}
     shares = {level: Fraction(part, GRID) for level, part in parts.items()}
-    source = "ratios of the published variances"
-    return Shares(Allocation("zcdp", Fraction(budget), shares, alphas, source), False, of) if sound else None
+    alphas = {level: _alphas(of or dict.fromkeys(QUERIES[product], 1.0)) for level, of in weights.items()}
+    return Allocation("zcdp", Fraction(budget), shares, alphas, "ratios of the published variances")
+
+
+def _ratio(variances: Variances, frequent: Variances, share: Fraction, product: ProductName) -> Fraction | None:
+    """Return the share by the ratio to a level's most frequent variances; None where that differs between queries."""
+    own, usual = _weights(variances, product), _weights(frequent, product)
+    ratios = np.array([own[query] / weight for query, weight in usual.items()])
+    if np.ptp(ratios) > ONE_RATIO * ratios.min():
+        return None
+    return Fraction(max(1, round(float(ratios.mean()) * share * GRID)), GRID)
 
 
 def _weights(variances: Iterable[float], product: ProductName) -> dict[str, float]:
-    """Return 1 / sigma^2 by query."""
-    return {query: 1 / _sigma_squared(v) for query, v in zip(QUERIES[product], variances, strict=False) if v}
-
-
-def _sigma_squared(variance: float) -> float:
-    """Return the parameter of the discrete Gaussian with a variance."""
-    if variance >= WIDE:
-        return variance
-    squares = np.arange(-40, 41) ** 2
-
-    def excess(sigma_squared: float) -> float:
-        weight = np.exp(-squares / (2 * sigma_squared))
-        return float((squares * weight).sum() / weight.sum()) - variance
-
-    found: float = brentq(excess, 0.01, 2 * WIDE, xtol=1e-12)
-    return found
+    """Return 1 / sigma^2 by query, of wide noise, where the variance is sigma^2."""
+    return {query: 1 / variance for query, variance in zip(QUERIES[product], variances, strict=False) if variance}
 
 
 def _alphas(weights: Mapping[str, float]) -> dict[str, Fraction]:

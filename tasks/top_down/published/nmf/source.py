@@ -1,7 +1,7 @@
 """The Census Bureau's noisy measurement files as a source: every answer is validated and mapped, in spine order.
 
 ```
-prepared/inventory, request, totals, geography/SS               what is read, and with what
+prepared/opened, geography/SS                what is read, and with what
 noisy/PRODUCT/SS/published/LEVEL/variances  (kinds, queries) distinct rows of variances, 0 for a query without answer
 noisy/PRODUCT/SS/published/LEVEL/kind       (geounits,) which of them each geounit has; -1: no answer
 ```
@@ -28,8 +28,7 @@ from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, 
 from tasks.top_down.run_plan import US, ProductName
 
 Variances: TypeAlias = tuple[float, ...]  # by query, 0 for none
-INVENTORY, REQUEST = "prepared/inventory", "prepared/request"
-TOTALS, GEOGRAPHY = "prepared/totals", "prepared/geography"
+OPENED, GEOGRAPHY = "prepared/opened", "prepared/geography"
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,14 @@ class Request:
     as_measured: bool = False
 
 
+class Opened(NamedTuple):
+    """The files that are read, and with what. totals: declared population by state code."""
+
+    inventory: Inventory
+    request: Request
+    totals: dict[int, int]
+
+
 class SameVariances(NamedTuple):
     """Geounits with the same variances. geocode: of the first."""
 
@@ -60,14 +67,9 @@ class NmfSource(PublishedSource):
     """Noisy measurement files of a jurisdiction."""
 
     @property
-    def inventory(self) -> Inventory:
-        """Load which files are read."""
-        return load_object(self / INVENTORY, Inventory)
-
-    @property
-    def request(self) -> Request:
-        """Load what the user asked for."""
-        return load_object(self / REQUEST, Request)
+    def opened(self) -> Opened:
+        """Load what is read, and with what."""
+        return load_object(self / OPENED, Opened)
 
     def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
         """Return all queries of a product, which a level may lack."""
@@ -80,7 +82,7 @@ class NmfSource(PublishedSource):
         new_answers(folder, len(codes), at)
         variances = np.zeros((len(codes), len(at)), np.float32)
         order = np.argsort(codes)
-        for part in self.inventory.of(product, level, "DPQuery", state):
+        for part in self.opened.inventory.of(product, level, "DPQuery", state):
             for rows in read_rows(part, shapes(product), faults):
                 _scatter(rows, part.name, codes, order, at, folder, variances, most, faults)
         distinct, first, row, number = np.unique(

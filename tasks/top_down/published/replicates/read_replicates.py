@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spine.geography import FloatArray, IntArray
@@ -32,9 +33,11 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import WIDTHS, entities
 from tasks.top_down.estimate.estimates import load_estimates
 from tasks.top_down.input.histograms import BLOCKS
-from tasks.top_down.published.microdata.make_inputs import COUNTS
+from tasks.top_down.published.microdata.make_inputs import COUNTS, ENTRIES
+from tasks.top_down.published.microdata.read_microdata import CELLS as CELLS_OF
 from tasks.top_down.published.microdata.read_microdata import VACANT, read_microdata
 from tasks.top_down.published.moved_blocks import into_universe
+from tasks.top_down.published.source import LARGEST_NATION
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import SCHEMAS, ProductName
@@ -148,7 +151,7 @@ def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> Non
     microdata = None if converted else read_microdata(sources, scratch, [int(s) for s in run.validated.states])
     for product, state in run.product_states:
         if microdata is None:
-            entries = _read_converted(folder / COUNTS[product], int(state))
+            entries = _read_converted(folder / COUNTS[product], product, int(state))
         else:
             entries = microdata.counts(product, int(state))
         block, cell, count = entries
@@ -174,13 +177,20 @@ def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> Non
     remove(scratch)
 
 
-def _read_converted(path: Path, state: int) -> tuple[IntArray, IntArray, IntArray]:
+def _read_converted(path: Path, product: ProductName, state: int) -> tuple[IntArray, IntArray, IntArray]:
     """Read a state's counts of `das tda public --histograms`."""
+    damaged = Refused(f"{path} cannot be read: it is damaged, or not of das tda public --histograms")
     try:
+        if pq.read_schema(path) != ENTRIES:
+            raise damaged
         table = pq.read_table(path, filters=[("block", ">=", state * 10**13), ("block", "<", (state + 1) * 10**13)])
-        block, cell, count = (table[name].to_numpy().astype(np.int64) for name in ("block", "cell", "count"))
-    except (OSError, ValueError, KeyError):
-        raise Refused(f"{path} cannot be read: it is damaged, or not of das tda public --histograms") from None
+    except (OSError, pa.ArrowException):
+        raise damaged from None
+    if any(column.null_count for column in table.columns):
+        raise damaged
+    block, cell, count = (table[name].to_numpy().astype(np.int64) for name in ENTRIES.names)
+    if (cell < 0).any() or (cell >= CELLS_OF[product]).any() or (count < 0).any():
+        raise damaged
     return block, cell, count
 
 
@@ -188,13 +198,17 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
     """Keep the counts of a CSV of counts; return the numbers of its replicates."""
     try:
         with open_file(str(source), compression="infer") as stream:
-            table = pd.read_csv(stream, dtype=COUNTS_FILE, usecols=[*COUNTS_FILE])
+            table = pd.read_csv(stream, dtype=COUNTS_FILE, usecols=lambda name: name.partition(".")[0] in COUNTS_FILE)
+            if sorted(table.columns) != sorted(COUNTS_FILE):  # pandas numbers what is there twice
+                raise ValueError
     except (OSError, ValueError, OverflowError) as error:
-        of_table = f"it needs the columns {', '.join(COUNTS_FILE)}, the last two of whole numbers"
+        of_table = f"it needs the columns {', '.join(COUNTS_FILE)} once each, the last two of whole numbers"
         raise Refused(f"{source} cannot be read: {why(error) if isinstance(error, OSError) else of_table}") from None
     table = table[table["QUERY"].isin(list(CELLS))].drop_duplicates()
     if (wrong := ~table["ITERATION"].between(0, 9999)).any():
         raise Refused(f"{source}: ITERATION {table.loc[wrong, 'ITERATION'].iloc[0]} is not 0 to 9999")
+    if (wrong := ~table["COUNT"].between(0, LARGEST_NATION)).any():
+        raise Refused(f"{source}: COUNT {table.loc[wrong, 'COUNT'].iloc[0]} is not 0 to {LARGEST_NATION:,}")
     if (wrong := table.duplicated(["QUERY", "GEO", "ITERATION"])).any():
         query, geo, number = table.loc[wrong, ["QUERY", "GEO", "ITERATION"]].iloc[0]
         raise Refused(f"{source}: {query} of {geo} is there with two counts in iteration {number}")
