@@ -29,6 +29,7 @@ from tasks.lifecycle.manifest import (
     read_any_manifest,
     release_digest,
 )
+from tasks.lifecycle.private_folder import check_own, is_own
 from tasks.lifecycle.received import NotOfRelease
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory
@@ -50,6 +51,7 @@ def check_out(run: RunDirectory, out: Path, folder: str) -> None:
     place = out / folder
     if out.resolve().is_relative_to(run.path.parent.resolve()):  # a run directory is removed with all that is in it
         raise Refused(f"{out} is among the confidential run directories: choose another output folder")
+    check_own(*own_folders(staging(run, out, folder)))
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Refused(f"{nearest} cannot be written: choose another output folder, or change its permissions")
@@ -64,7 +66,7 @@ def is_released(run: RunDirectory, out: Path, folder: str) -> bool:
         manifest = read_any_manifest(out / folder)
     except NotOfRelease:  # nothing, or a stranger's
         return False
-    return manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
+    return is_own(out / folder) and manifest.get("run") == run.id and (is_truth(run) or "NOT_PRIVATE" not in manifest)
 
 
 def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, charged: bool) -> Path:
@@ -72,8 +74,8 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
 
     `charged`: whether the run has a row in the ledger; marked data and truth have none.
 
-    Raises Refused where the run was charged and its row is lost, or its release is in place but damaged; Failed where
-    the staged release is not whole.
+    Raises Refused where the run was charged and its row is lost, its release is in place but damaged, or what is staged
+    is not its own; Failed where the staged release is not whole.
 
     Nothing has moved then, and the secret that can draw the same release again is there.
     """
@@ -89,6 +91,7 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
         raise Refused(f"{place} is not what run {run.id} made: move it away and resume the run")
     if not there and not is_whole(staged):
         raise Failed("commit: the staged release is incomplete; resume the run to write it again")
+    check_own(staged)
     digest = release_digest(place if there else staged)
     if not there:
         drop_unnamed(staged)

@@ -48,6 +48,25 @@ def check_private(folder: Path, *, may_be_link: bool = False) -> None:
         )
 
 
+def is_own(place: Path) -> bool:
+    """Return whether there is nothing at a place in OUT but what this user made: no link and nothing of another's.
+
+    Others may be allowed to write in OUT, as in /tmp. Its owner's is taken for ours: some file systems know one owner.
+    """
+    try:
+        status = place.lstat()
+    except FileNotFoundError:
+        return True
+    return not stat.S_ISLNK(status.st_mode) and status.st_uid in (os.geteuid(), place.parent.stat().st_uid)
+
+
+def check_own(*places: Path) -> None:
+    """Raise Refused where a place in OUT is not our own: a run would remove what is behind a link, or release it."""
+    for place in places:
+        if not is_own(place):
+            raise Refused(f"{place} is a link or another user's: remove it, or choose another output folder")
+
+
 def is_as_safe_as(base: Path, folder: Path) -> bool:
     """Return whether nobody can have changed what is in a folder who could not change `base`, a folder above it.
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import atomic_path, remove
+from tasks.lifecycle.private_folder import check_own
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -54,8 +55,12 @@ def _mark(staged: Path) -> Path:
 
 
 def clear_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Collection[str] = ()) -> None:
-    """Remove what a run has staged and not released, except for these files and folders."""
+    """Remove what a run has staged and not released, except for these files and folders.
+
+    Raises Refused as `check_own`.
+    """
     staged = staging(run, out, folder)
+    check_own(*own_folders(staged))
     shutil.rmtree(drafts(staged), ignore_errors=True)
     for path in list(staged.iterdir()) if staged.is_dir() else []:
         if path.is_dir() and path.name not in except_for:
@@ -73,6 +78,7 @@ def open_staging(run: RunDirectory, out: Path, folder: str, *, except_for: Colle
     if is_truth(run):
         for place in (staged, drafts(staged)):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_own(place)
     return staged
 
 

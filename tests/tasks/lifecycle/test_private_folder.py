@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -13,8 +14,12 @@ import pytest
 
 from flows.execution.settings import load_settings
 from tasks.lifecycle import process
+from tasks.lifecycle.authorization import SECRET
+from tasks.lifecycle.commit import check_out, is_released
+from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.private_folder import is_as_safe_as, make_private
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
+from tasks.lifecycle.staging import clear_staging, open_staging, staging
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root takes other users' parts")
 CURATOR, ATTACKER = 4321, 4322
@@ -23,6 +28,7 @@ CURATOR, ATTACKER = 4321, 4322
 @pytest.fixture
 def shared() -> Iterator[Path]:
     """A folder in which every user may make files, and remove their own."""
+    process.versions()  # kept for the users, who may not read where this Python is
     folder = Path(mkdtemp())
     folder.chmod(0o1777)
     yield folder
@@ -80,6 +86,31 @@ def test_what_another_user_prepared_is_not_read(shared: Path, made: str, mode: i
         assert said.startswith("Refused: ")
         assert "belongs to another user" in said or "is open to other users" in said
     assert {path.name for path in run.path.iterdir()} == {SETTINGS}
+
+
+@pytest.mark.parametrize("planted", ["a link", "a folder"])
+def test_what_another_user_plants_in_out_is_neither_followed_nor_released(shared: Path, planted: str) -> None:
+    """By the name of the run's staging folder, which leads to a charged run, and by a release that names the run."""
+    run, charged = (RunDirectory(shared / f"state/runs/{name}-us") for name in ("r1", "r0"))
+
+    def begin() -> None:
+        charged.create()
+        (charged / SECRET).write_bytes(bytes(32))
+        (charged / "noisy").mkdir()
+
+    def plant() -> None:
+        staged = staging(run, shared, "us")
+        staged.symlink_to(charged.path) if planted == "a link" else staged.mkdir(0o777)
+        (shared / "us").mkdir()
+        (shared / f"us/{MANIFEST}").write_text(json.dumps({"run": run.id, "files": {}, "SYNTHETIC": ""}))
+
+    assert as_user(CURATOR, begin) == as_user(ATTACKER, plant) == "None"
+    refused = "is a link or another user's: remove it"
+    assert refused in as_user(CURATOR, lambda: check_out(run, shared, "us"))
+    assert refused in as_user(CURATOR, lambda: clear_staging(run, shared, "us"))
+    assert refused in as_user(CURATOR, lambda: open_staging(run, shared, "us"))
+    assert as_user(CURATOR, lambda: is_released(run, shared, "us")) == "False"
+    assert sorted(path.name for path in charged.path.iterdir()) == ["noisy", SECRET]
 
 
 def test_a_run_directory_is_closed_to_others(shared: Path) -> None:
