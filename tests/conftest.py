@@ -6,6 +6,8 @@ import atexit
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -139,6 +141,18 @@ def shared_cluster(client: object, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"flows.execution.{module}.open_cluster", lambda *_: nullcontext(client))
 
 
+FORKS_A_SERVER = """
+import sys
+from pathlib import Path
+from flows.execution import prefect_server
+prefect_server.start_server(Path(sys.argv[1]))
+server = prefect_server._server
+server.wait()
+print(server.url, server.password, server.home, flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A real Prefect server on a database of its own, shared by the session: a temporary one, which flows tell all."""
@@ -148,23 +162,26 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     import flows  # noqa: F401  sets prefect's environment before it is imported
     from flows.execution import run
     from flows.execution.fork_server import variables
-    from flows.execution.prefect_server import TemporaryServer
     from flows.execution.server_process import DATABASE
 
-    server = TemporaryServer(tmp_path_factory.mktemp("prefect"), fork=False)
-    server.wait()
+    words = [sys.executable, "-c", FORKS_A_SERVER, str(tmp_path_factory.mktemp("prefect"))]
+    process = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )  # its end is the server's
+    assert process.stdout
+    url, password, home = process.stdout.readline().split()
     result = {
-        "api.url": server.url,
-        "api.auth_string": server.password,
-        "server.database.connection_url": f"sqlite+aiosqlite:///{server.home / DATABASE}",  # for tests that read it
+        "api.url": url,
+        "api.auth_string": password,
+        "server.database.connection_url": f"sqlite+aiosqlite:///{home}/{DATABASE}",  # for tests that read it
         "flows.heartbeat_frequency": None,  # a heartbeat's end takes a second
         "logging.to_api.enabled": False,
     }
-    address = {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": server.password}
+    address = {"PREFECT_API_URL": url, "PREFECT_API_AUTH_STRING": password}
     with variables(address | {"PREFECT_LOGGING_TO_API_ENABLED": "false"}):
         refresh_global_settings_context()  # for Prefect's threads, which have no other settings
     with pytest.MonkeyPatch.context() as environment, temporary_settings(result):
-        environment.setenv("PREFECT_API_AUTH_STRING", server.password)  # of processes that tests give its address
+        environment.setenv("PREFECT_API_AUTH_STRING", password)  # of processes that tests give its address
         environment.setattr(run, "stage", run.stage.with_options(retry_delay_seconds=0.05))
         yield
-    server.stop()
+    process.communicate()  # its end is the server's

@@ -36,7 +36,7 @@ def check(
     **Example:** `das check out/us`
     """
     from tasks.lifecycle.check import check_signature
-    from tasks.lifecycle.manifest import MANIFEST, known_marks, read_manifest, release_digest, require_release
+    from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
     from tasks.lifecycle.received import NotOfRelease, reason_of
 
     require_release(release)
@@ -53,7 +53,7 @@ def check(
     facts = {
         **stated,
         "digest": release_digest(release),
-        "marks": known_marks(manifest),
+        "marks": shown_marks(manifest),
         "checks": [{"check": each.what, "over": each.over, "faults": list(each.faults)} for each in done],
     }
     faults = sum(bool(each.faults) for each in done)

@@ -68,12 +68,12 @@ def show_run(
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
     from flows.execution.settings import run_directory
-    from flows.execution.standing import marked_runs, standing
+    from flows.execution.standing import standing
     from flows.reports.curator import findings_data
 
     run = standing(run_directory(options.home, run_id), options.ledger_file)
     if run.directory is None and run.row is None:
-        if run_id in marked_runs(options.ledger_file):
+        if run.marked:
             raise Refused(f"run {run_id} was on data marked synthetic or public, and is over: das ledger show lists it")
         raise Refused(f"run {run_id} has no confidential directory in {options.home / 'runs'} and no row in the ledger")
     facts = run.as_json() | {"findings": findings_data(run.findings)}

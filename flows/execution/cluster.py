@@ -23,7 +23,7 @@ from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
-from tasks.lifecycle.workers import Paths, Progress, Workers, silent
+from tasks.lifecycle.workers import Paths, Workers
 
 # No data leaves the workers' memory except into the run's own files.
 QUIET: dict[str, Any] = {
@@ -174,14 +174,9 @@ def open_cluster_if(settings: ClusterSettings | None, paths: Paths = ()) -> Iter
     else:
         make_private(state_home(), may_be_link=True)
         with open_cluster(settings, state_home() / "dask") as client:
-            workers = workers_of(client, settings, paths)
+            workers = Workers(client, paths=paths if settings.elsewhere else (), patience=settings.patience)
             workers.check()
             yield workers
-
-
-def workers_of(client: Client, settings: ClusterSettings, paths: Paths, progress: Progress = silent) -> Workers:
-    """Return the workers of a cluster; those of other machines are to see the paths."""
-    return Workers(client, progress, paths=paths if settings.elsewhere else (), patience=settings.patience)
 
 
 def _is_closed(address: str) -> bool:

@@ -41,17 +41,12 @@ CLIENT = {
 
 
 class TemporaryServer:
-    """A server process with the socket that it answers on, which listens before the process can answer.
+    """A server, forked off this process, which must have a single thread; its socket listens before it can answer.
 
-    Parameters
-    ----------
-    state
-        the state folder: its template is used where the installation's cannot be.
-    fork
-        fork this process, which must have a single thread; else start a program.
+    state: the state folder, whose template is used where the installation's cannot be.
     """
 
-    def __init__(self, state: Path, *, fork: bool) -> None:
+    def __init__(self, state: Path) -> None:
         # asyncio sends what it answers at once only through a socket that names TCP; else an answer waits 40 ms.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
             listening.bind(("127.0.0.1", 0))
@@ -62,9 +57,7 @@ class TemporaryServer:
             self.home = Path(mkdtemp(prefix="das-prefect-"))  # its owner's alone
             self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
             arguments = [str(os.getpid()), str(self.home), str(state.absolute())]
-            start = _fork if fork else _start
-            self.answered = False
-            self.pid = start(listening.fileno(), self._output.fileno(), self.password, arguments)
+            self.pid = _fork(listening.fileno(), self._output.fileno(), self.password, arguments)
         atexit.register(self.stop)
         removed_when_stopped(partial(shutil.rmtree, self.home, ignore_errors=True))
 
@@ -74,7 +67,6 @@ class TemporaryServer:
         try:
             connection.request("GET", "/api/health")
             connection.getresponse()
-            self.answered = True
         except (OSError, HTTPException):
             self.stop()
             raise Failed(f"the temporary Prefect server did not start: {self.last_lines()}") from None
@@ -108,23 +100,16 @@ _temporary = False
 def start_server(state: Path) -> None:
     """Import prefect, and fork a server off unless one is configured: for a process that has just begun.
 
-    One that has imported prefect already, or has threads, starts one in `served`.
+    One that has imported prefect already, or has threads, leaves the server to Prefect.
     """
     global _server
     if os.environ.get("PREFECT_API_URL") or "prefect" in sys.modules or threading.active_count() > 1:
         return
-    import prefect.main  # noqa: F401  the server needs it as well
-
-    if not _configured():
-        _server = TemporaryServer(state, fork=True)
-
-
-def _configured() -> bool:
-    """Return whether environment, profiles or files name a server, or forbid a temporary one."""
     from prefect.settings import get_current_settings
 
-    settings = get_current_settings()
-    return bool(settings.api.url) or not settings.server.ephemeral.enabled
+    settings = get_current_settings()  # of environment, profiles and files
+    if not settings.api.url and settings.server.ephemeral.enabled:
+        _server = TemporaryServer(state)
 
 
 def is_temporary() -> bool:
@@ -134,21 +119,16 @@ def is_temporary() -> bool:
 
 @contextmanager
 def served() -> Iterator[None]:
-    """Have the flows within this use the server that is configured, else a temporary one.
+    """Have the flows within this use the temporary server, where one was started.
 
     Raises
     ------
     Failed
         where the temporary server does not answer, or ends before the flows do.
     """
-    global _server
-    if _server is None and _configured():
+    if _server is None:
         yield
         return
-    if _server is None or (_server.answered and _server.ended()):
-        from tasks.lifecycle.run_directory import state_home
-
-        _server = TemporaryServer(state_home(), fork=False)
     # A flow would import the first three as it begins; here the server is not ready yet.
     import fastapi  # noqa: F401
     import prefect.flow_engine
@@ -201,21 +181,3 @@ def _fork(listening: int, output: int, password: str, arguments: Sequence[str]) 
         serve(*arguments)
     finally:
         os._exit(1)  # the rest is the parent's: its files, and what it does at its end
-
-
-def _start(listening: int, output: int, password: str, arguments: Sequence[str]) -> int:
-    """Do what `_fork` does with a program, which imports everything once more."""
-    program = "import sys; from flows.execution.server_process import serve; serve(*sys.argv[1:])"
-    return os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-P", "-c", program, *arguments],
-        os.environ | {PASSWORD: password},
-        setpgroup=0,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            *(
-                (os.POSIX_SPAWN_DUP2, file, number)
-                for file, number in ((output, 1), (output, 2), (listening, LISTENING))
-            ),
-        ],
-    )

@@ -26,7 +26,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import artifacts, states
 from flows.execution.approval import await_approval
-from flows.execution.cluster import open_cluster, workers_of
+from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
 from flows.execution.runner import Runner, S, Stage, Stopped
@@ -263,7 +263,7 @@ def run_stages(settings: RunSettings, planned: list[Planned] | None = None) -> P
         with ExitStack() as stack:
             paths = stack.enter_context(_must_see(settings))
             client = stack.enter_context(open_cluster(cluster, settings.directory / "dask"))
-            workers = workers_of(client, cluster, paths, report)
+            workers = Workers(client, report, paths=paths, patience=cluster.patience)
             workers.check()
             runner = PrefectRunner(settings, workers, planned)
             begun = runner.begun

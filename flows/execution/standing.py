@@ -6,7 +6,7 @@ whether it is released.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +39,7 @@ class Standing:
     settings: RunSettings | None
     row: Row | None
     account_unit: str = ""
+    marked: bool = False  # whether the ledger lists it as one on marked data
     unknown: str = ""  # why it is not known what a run was charged
 
     @property
@@ -125,18 +126,11 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
     try:
         row = book.row(directory.id)
         units = {account.name: UNITS[account.definition] for account in book.accounts()}
-        unknown = "" if directory.id in book.marked_runs() else f"the ledger {book.path} has no row of it"
+        marked = directory.id in book.marked_runs()
+        unknown = "" if marked else f"the ledger {book.path} has no row of it"
     except LedgerError as error:
-        row, units, unknown = None, {}, str(error)
-    return Standing(directory.id, there, settings, row, units[row.account] if row else "", unknown)
-
-
-def marked_runs(ledger: Path) -> Collection[str]:
-    """Return the runs on marked data that a ledger lists; none where there is no ledger."""
-    try:
-        return Ledger(ledger).marked_runs()
-    except LedgerError:
-        return ()
+        row, units, marked, unknown = None, {}, False, str(error)
+    return Standing(directory.id, there, settings, row, units[row.account] if row else "", marked, unknown)
 
 
 def standings(state: Path, ledger: Path) -> Iterator[Standing]:

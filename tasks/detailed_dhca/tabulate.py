@@ -23,7 +23,7 @@ from tasks.detailed_dhca.description import description
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import is_whole, known_marks, read_manifest, require_release
+from tasks.lifecycle.manifest import is_whole, read_manifest, require_release, shown_marks
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.staging import PIPES
@@ -115,7 +115,7 @@ def tabulate(release: Path, out: Path) -> list[Changes]:
 def _describe(folder: Path, manifest: Mapping[str, Any]) -> None:
     described = description(manifest)
     tables = tuple(replace(table, dependent=True) if table.has_counts else table for table in described.tables)
-    marks = "".join(f" {mark}" for mark in known_marks(manifest))
+    marks = "".join(f" {mark}" for mark in shown_marks(manifest))
     facts = {**manifest, "release": f"{manifest['release']}, as a tabulation system would publish it.{marks}"}
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     write_package(folder, Description((*tables, CHANGES), described.noise, described.names), facts, files)

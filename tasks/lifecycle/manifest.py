@@ -61,12 +61,10 @@ def mark_of(manifest: Mapping[str, Any]) -> MarkName | None:
 
 
 def shown_marks(manifest: Mapping[str, Any]) -> list[str]:
-    """Return what every page of a release says first: that it is not private, or made from marked data."""
-    return [str(manifest[name]) for name in ("NOT_PRIVATE", *MARKS) if name in manifest]
+    """Return what every page of a release says first: that it is not private, or made from marked data.
 
-
-def known_marks(manifest: Mapping[str, Any]) -> list[str]:
-    """Return what `shown_marks` does, in this program's words: the manifest may come from anybody."""
+    In this program's words, since the manifest may come from anybody.
+    """
     return [text for name, text in (("NOT_PRIVATE", NOT_PRIVATE), *MARKS.items()) if name in manifest]
 
 

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from distributed import Client, Future, KilledWorker, Worker, as_completed, get_worker
 
@@ -19,18 +19,8 @@ from tasks.lifecycle.run_directory import RunDirectory
 ASK_EACH = 5.0  # seconds without news after which a stage asks whether there are workers
 PATIENCE = 120.0  # seconds without a worker after which the cluster counts as lost, unless its settings say otherwise
 OTHER_CODE = "lacks das-flows or runs different code: install the same das-flows everywhere"
+Progress = Callable[[str, int, int], None]  # of a stage, so many pieces done of all; never persons
 Paths = tuple[tuple[str, int], ...]  # each with what it is needed for: os.R_OK, or os.R_OK | os.W_OK
-
-
-class Progress(Protocol):
-    """Called after every finished piece of a stage; pieces are partitions and files, never persons."""
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show that `done` of `total` pieces of a stage are finished."""
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """Show no progress."""
 
 
 class Workers:
@@ -41,7 +31,7 @@ class Workers:
     """
 
     def __init__(
-        self, client: Client, progress: Progress = silent, *, paths: Paths = (), patience: float = PATIENCE
+        self, client: Client, progress: Progress = lambda *_: None, *, paths: Paths = (), patience: float = PATIENCE
     ) -> None:
         self.client = client
         self.progress = progress

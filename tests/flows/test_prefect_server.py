@@ -71,36 +71,36 @@ def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_co
     assert {name: text for name, text in files(tmp_path).items() if not name.startswith("state/")} == before
 
 
-def test_a_server_that_fails_is_said_with_its_last_lines() -> None:
-    """One that does not start; then another one, which ends before the flow does."""
+@pytest.mark.parametrize("failure", ["no start", "an end before the flow's"])
+def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path: Path) -> None:
     program = (
-        "import os, signal\n"
+        "import os, signal, sys\n"
         "from pathlib import Path\n"
         "from flows.execution import prefect_server, server_process\n"
         "def fail(*_):\n"
         "    raise OSError('no room for it')\n"
-        "server_process._prepare_database = fail\n"
+        "if sys.argv[1] == 'no start':\n"
+        "    server_process._prepare_database = fail\n"
         "prefect_server.CLIENT['PREFECT_CLIENT_MAX_RETRIES'] = '0'\n"
-        "prefect_server.start_server(Path('state'))\n"
+        "prefect_server.start_server(Path(sys.argv[2]))\n"
         "from prefect import flow\n"
         "@flow\n"
         "def late():\n"
         "    os.kill(prefect_server._server.pid, signal.SIGKILL)\n"
-        "for _ in range(2):\n"
-        "    try:\n"
-        "        with prefect_server.served():\n"
-        "            late()\n"
-        "    except Exception as error:\n"
-        "        print(type(error).__name__, error, prefect_server._server.home)\n"
-        "    if not prefect_server._server.answered:\n"
-        "        prefect_server._server = None\n"
+        "try:\n"
+        "    with prefect_server.served():\n"
+        "        late()\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error, prefect_server._server.home)\n"
     )
-    result = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True).stdout
-    unable, ended = result.splitlines()
-    assert unable.startswith("Failed the temporary Prefect server did not start: ")
-    assert " / OSError: no room for it" in unable
-    assert ended.startswith("Failed the temporary Prefect server ended: ")
-    assert not any(Path(line.split()[-1]).exists() for line in (unable, ended))
+    words = [sys.executable, "-c", program, failure, str(tmp_path)]
+    said = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    if failure == "no start":
+        assert said.startswith("Failed the temporary Prefect server did not start: ")
+        assert " / OSError: no room for it" in said
+    else:
+        assert said.startswith("Failed the temporary Prefect server ended: ")
+    assert not Path(said.split()[-1]).exists()
 
 
 @pytest.mark.slow  # as long as the migrations of Prefect's database take

@@ -20,7 +20,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.core import error_message
 from e2e_runs import das
 
-from flows.execution.cluster import ClusterSettings, open_cluster, workers_of
+from flows.execution.cluster import ClusterSettings, open_cluster
 from tasks.lifecycle import process, workers
 from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
@@ -123,7 +123,7 @@ def test_a_cluster_without_workers_is_lost(run: RunDirectory, tmp_path: Path, mo
     with open_cluster(settings, tmp_path / "dask") as client:
         client.retire_workers()
         with pytest.raises(Failed, match="a stage: the connection to the workers was lost"):
-            workers_of(client, settings, ()).map("a stage", run, piece, [(0, "")])
+            Workers(client, patience=settings.patience).map("a stage", run, piece, [(0, "")])
 
 
 @pytest.fixture
