@@ -1,6 +1,6 @@
 """Values as JSON and arrays, read back as the type that the reader declares: reading runs no code from a file.
 
-`encode` takes None, booleans, numbers, text, fractions, paths, slices, arrays, and sequences, sets, mappings,
+`encode` takes None, booleans, numbers, text, fractions, paths, slices, arrays, and lists, tuples, mappings,
 dataclasses, named tuples and pydantic models of them. `decode` returns exactly the declared type, or raises BadValue.
 """
 
@@ -11,10 +11,9 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
-from inspect import isabstract
 from pathlib import Path, PurePath
 from types import UnionType
-from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +38,7 @@ def encode(value: Any, arrays: Arrays) -> Any:
         return value
     if isinstance(value, Mapping):
         return _encode_mapping(value, arrays)
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         return list(value) if PLAIN.issuperset(map(type, value)) else [encode(each, arrays) for each in value]
     if names := _fields_of(kind):
         return {name: encode(getattr(value, name), arrays) for name in names}
@@ -96,8 +95,6 @@ def _decoder(kind: Any) -> Decoder:
     origin, of = get_origin(kind) or kind, get_args(kind)
     if kind is Any:
         return lambda value, _: value
-    if origin is Annotated:
-        return _decoder(of[0])
     if origin is Literal:
         allowed = {(type(each), each) for each in of}
         return lambda value, _: value if (type(value), value) in allowed else _refuse(kind, value)
@@ -108,8 +105,8 @@ def _decoder(kind: Any) -> Decoder:
         return lambda value, _: value if type(value) in kinds else _refuse(kind, value)
     if origin in (dict, Mapping):
         return _mapping(*of)
-    if origin in (list, set, frozenset, Sequence) or (origin is tuple and of[1:] == (...,)):
-        return _sequence(tuple if origin is Sequence else origin, of[0])
+    if origin is list or of[1:] == (...,):
+        return _sequence(origin, of[0])
     if origin is tuple:
         return _tuple(tuple, of)
     if hasattr(origin, "_fields"):
@@ -120,8 +117,6 @@ def _decoder(kind: Any) -> Decoder:
         return lambda value, _: slice(*value)
     if origin in (Fraction, Path):
         return lambda value, _: origin(value) if type(value) is str else _refuse(kind, value)
-    if isabstract(origin):
-        return _first_of(kind, origin.__subclasses__())
     return _record(origin, dict(zip(getattr(origin, "__parameters__", ()), of, strict=False)))
 
 

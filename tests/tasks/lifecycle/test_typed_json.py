@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from privacy.noise.laws import DiscreteGaussian, SymmetricLaw, TwoSidedGeometric
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from tasks.lifecycle.files import load_object, read_object, save_object
 from tasks.lifecycle.typed_json import BadValue, decode, encode
 
@@ -39,7 +39,7 @@ class Part:
 
     values: NDArray[Any]
     share: Fraction | None
-    law: SymmetricLaw
+    law: Law
 
 
 class Model(BaseModel):
@@ -68,10 +68,9 @@ class Record(Generic[T]):
     words: tuple[str, ...]
     pair: tuple[int, Path | None]
     names: list[Named]
-    some: frozenset[int]
     by_name: Mapping[str, Fraction]
     by_number: dict[int, float]
-    by_key: dict[Named, Sequence[str]]
+    by_key: dict[Named, tuple[str, ...]]
     parts: tuple[Part, ...]
 
 
@@ -106,7 +105,6 @@ RECORDS = st.builds(
     st.lists(TEXT).map(tuple),
     st.tuples(INTEGERS, st.none() | PATHS),
     st.lists(NAMED),
-    st.frozensets(INTEGERS),
     st.dictionaries(TEXT, FRACTIONS),
     st.dictionaries(INTEGERS, FLOATS),
     st.dictionaries(NAMED, st.lists(TEXT).map(tuple)),
@@ -175,8 +173,8 @@ def test_numbers_of_numpy_come_back_as_python_s(tmp_path: Path) -> None:
         (Part, ["a"]),
         (Part, {"values": 0, "share": None}),
         (Part, {"values": 0, "share": None, "law": {"scale": "1"}, "more": 1}),
-        (SymmetricLaw, {"scale": "1", "sigma_squared": "1"}),
-        (SymmetricLaw, {"scale": "-1"}),
+        (Law, {"scale": "1", "sigma_squared": "1"}),
+        (Law, {"scale": "-1"}),
     ],
     ids=str,
 )
