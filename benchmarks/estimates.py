@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import tempfile
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,13 +26,12 @@ from privacy.estimation.selection import correct
 from privacy.noise.laws import Definition, law
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.accuracy.bureau import NAMES
-from tasks.detailed_dhca.accuracy.report import make_report
+from tasks.detailed_dhca.accuracy.report import WORKLOADS, make_report
 from tasks.detailed_dhca.details import WIDTHS
-from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.levels import Level
+from tasks.population_groups.noise import load_queries
 
 BUDGETS: dict[Definition, tuple[str, ...]] = {"zcdp": ("2.134", ".159", ".008"), "puredp": ("7.487", "2.338", ".5338")}
 CELLS = (1, 8, 18, 46)
@@ -81,8 +79,7 @@ def simulate(params: str, data: str, runs: int, jurisdiction: Jurisdiction) -> p
         result = []
         with open_cluster(ClusterSettings(), run / "dask") as client:
             for number in range(runs):
-                out = Path(folder) / f"out/{number}"
-                measured = measure_accuracy(settings, Workers(client), out, 1)
+                measured = measure_accuracy(settings, Workers(client), 1)
                 assert measured is not None, "the jurisdiction has no block"
                 gains = make_report(measured).gains()
                 result.append(gains[gains["COUNT_OF"] == "table"].assign(run=number))
@@ -116,9 +113,9 @@ def summary(run: DetailedRun, result: pd.DataFrame) -> pd.DataFrame:
 
 def reduction(run: DetailedRun, level: Level, workload: str) -> float:
     """The law's, far from thresholds; 0 for TotalOnly groups."""
-    if workload not in NAMES:
+    if workload == "TotalOnly":
         return 0.0
-    queries, cells = load_queries(run, level), int(WIDTHS[NAMES.index(workload)])
+    queries, cells = load_queries(run, level), int(WIDTHS[WORKLOADS.index(workload)])
     answers_of_level = Answers(queries.law("stage_1"), queries.law("stage_2"), cells)
     return 100 * (1 - make_estimator(answers_of_level, None, None).deviation / answers_of_level.deviations[1])
 

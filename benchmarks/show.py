@@ -29,14 +29,14 @@ import pyarrow.parquet as pq
 from measure import DAS, arguments
 
 from tasks.detailed_dhca.details import WIDTHS
-from tasks.detailed_dhca.published import PublishedGroups
-from tasks.detailed_dhca.tables import CountMargins, t1_tables, t2_tables
+from tasks.detailed_dhca.release import CountMargins, t1_tables, t2_tables
+from tasks.detailed_dhca.suppression import PublishedGroups
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import drafts
 from tasks.population_groups.domain import Domain
+from tasks.population_groups.group_tables import write_table
 from tasks.population_groups.levels import ALL_LEVELS, Level
-from tasks.population_groups.tables import write_table
 from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 
 LEVELS = {str(level): level for level in ALL_LEVELS}

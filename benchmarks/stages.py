@@ -32,20 +32,19 @@ from flows.execution.cluster import ClusterSettings, open_cluster
 from flows.execution.runner import InProcess
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.noise.randomness import Keystream
-from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.person import PERSON
-from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.run import Configuration, DetailedRun
 from tasks.inputs.files import read_bytes
 from tasks.inputs.grf_c import NOWHERE
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.digests import CHUNK_BYTES
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.count import count_partition, read_records
+from tasks.population_groups.count import count_partition, load_partitions, read_records
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.encode import encoded_chunks
 from tasks.population_groups.levels import Level
-from tasks.population_groups.partitions import load_partitions
+from tasks.population_groups.parameters import read_parameters
 
 WORDS_EACH = 1 << 22
 
@@ -238,7 +237,7 @@ def main() -> None:
     parser.add_argument("--estimates", action="store_true", help="of a run that makes estimates; these have no bound")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    if read_parameters(chosen.params)[0] is None:
+    if read_parameters(chosen.params, Configuration)[0] is None:
         parser.error(f"{chosen.params} has errors: das validate lists them")
     with tempfile.TemporaryDirectory(dir=chosen.scratch) as folder:
         inputs = {"params": chosen.params, "data": chosen.data, "jurisdiction": chosen.jurisdiction}

@@ -13,8 +13,8 @@ from flows.execution.safetab import authorized
 from flows.execution.safetab_settings import DetailedDhcbSettings
 from tasks.detailed_dhcb.estimates import estimate, has_both
 from tasks.detailed_dhcb.measure import measure
-from tasks.detailed_dhcb.published import KINDS
 from tasks.detailed_dhcb.release import stage_release
+from tasks.detailed_dhcb.tables import KINDS
 from tasks.population_groups.coterminous import equate_coterminous
 
 

@@ -56,20 +56,19 @@ def accuracy(
     """Repeat a run on synthetic data and report its errors against the truth. NOT PRIVATE.
 
     By summary level, iteration level, size of the group and workload: the 95% quantile of the error and the stated
-    margin, coverage, bias, the share of each workload and of suppressed groups; as CSV, in the Bureau's own layout and
-    as a page with charts. With --estimates, what these buy: the same figures side by side, and one picture,
-    estimates.svg. Data that is not marked synthetic is refused, whoever asks.
+    margin, coverage, bias, the share of each workload and of suppressed groups; as CSV and as a page with a chart.
+    With --estimates, what these buy: the same figures side by side. Data that is not marked synthetic is refused,
+    whoever asks.
 
     **Example:** `das accuracy params/ data/ accuracy/ --runs 20`
     """
     import shutil
 
     from flows.execution.repetitions import measure_accuracy
-    from tasks.detailed_dhca.accuracy.report import make_report
-    from tasks.detailed_dhca.accuracy.write import PAGE, write_report
-    from tasks.detailed_dhca.report import names_of_states
+    from tasks.detailed_dhca.accuracy.report import PAGE, make_report, write_report
     from tasks.inputs.names import title_of_states
     from tasks.lifecycle.files import atomic_path
+    from tasks.population_groups.manifest import names_of_states
 
     check_empty(place)
     about, facts, tables = {"Parameters": chosen["params"], "Data": chosen["data"]}, [], list[TextTable]()
@@ -77,7 +76,7 @@ def accuracy(
         options,
         DetailedDhcaSettings,
         chosen | {"out": str(place), "spine": False},
-        lambda settings, workers: measure_accuracy(settings, workers, settings.directory / "report", runs),
+        partial(measure_accuracy, runs=runs),
     ):
         run, jurisdiction, made = settings.directory, settings.jurisdiction, make_report(found)
         own = place / jurisdiction
@@ -107,13 +106,14 @@ def accuracy_ddhcb(
 
     **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/us --runs 20`
     """
-    from flows.execution.repetitions import measure_household_accuracy
+    from flows.execution.repetitions import measure_errors
+    from tasks.detailed_dhcb.accuracy import compare
     from tasks.detailed_dhcb.accuracy import report as summary
     from tasks.lifecycle.files import atomic_path
 
     check_empty(place)
     facts, tables = [], []
-    measure = partial(measure_household_accuracy, runs=runs)
+    measure = partial(measure_errors, runs=runs, compare=compare)
     for settings, errors in _measured(options, DetailedDhcbSettings, chosen | {"out": str(place)}, measure):
         own, found = place / settings.jurisdiction, summary(errors)
         with atomic_path(own / "errors.csv") as temporary:

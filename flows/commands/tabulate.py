@@ -30,11 +30,11 @@ def tabulate(
 
     changes = write_tables(release, out)
     columns = {name: name.replace("_", " ") for name in WORDS}
-    rows = [[row.level, *(f"{getattr(row, name):,}" for name in columns)] for row in changes]
+    rows = [[row["level"], *(f"{row[name]:,}" for name in columns)] for row in changes]
     notes = [f"{columns[name]}: {words}." for name, words in WORDS.items()]
     title = f"What was changed on the way to {out}"
     report(
-        [row._asdict() for row in changes],
+        changes,
         [TextTable(title, ["level", *columns.values()], rows, notes)],
         form,
         as_json=as_json,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -12,15 +11,14 @@ import pandas as pd
 from flows.execution.runner import InProcess, is_marked
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.execution.settings import GATE, RunSettings
-from tasks.detailed_dhca.accuracy.errors import Accuracy, Errors
-from tasks.detailed_dhca.accuracy.trials import end_trial
-from tasks.detailed_dhca.queries import load_queries
-from tasks.detailed_dhcb.accuracy import end_trial as end_household_trial
+from tasks.detailed_dhca.accuracy.errors import Accuracy, compare
+from tasks.lifecycle.commit import end_run
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.noise import load_queries
 from tasks.population_groups.parameters import read_parameters
 from tasks.population_groups.reserve_budget import planned_spend
-from tasks.population_groups.trials import open_trial
+from tasks.population_groups.trials import open_trial, trial_directory
 
 R = TypeVar("R")
 
@@ -70,37 +68,37 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
         yield from pool.map(repetition, range(runs))
 
 
-def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, out: Path, runs: int) -> Accuracy | None:
-    """Compare repeated runs of the Detailed DHC-A with the truth; None where the jurisdiction has no block.
+def measure_errors(
+    settings: DetailedDhcaSettings | DetailedDhcbSettings,
+    workers: Workers,
+    runs: int,
+    compare: Callable[..., pd.DataFrame],
+) -> pd.DataFrame | None:
+    """Compare repeated runs with the truth; None where the jurisdiction has no block.
 
-    The errors of the repetitions' population groups go to OUT/single_runs.
-
-    Raises Refused as `repeat` does.
-    """
-    run, jurisdiction, errors = settings.directory, settings.jurisdiction, None
-
-    def end(number: int) -> Errors:
-        return end_trial(run, workers, number, jurisdiction, out, estimates=settings.estimates)
-
-    for added in repeat(settings, workers, runs, end):
-        errors = (errors or Errors.none()).add(added)
-    if errors is None:
-        return None
-    levels = run.parameters.configuration.levels(jurisdiction)
-    queries = tuple(load_queries(run, level) for level in levels)
-    return Accuracy(jurisdiction, runs, settings.coterminous, levels, queries, errors)
-
-
-def measure_household_accuracy(settings: DetailedDhcbSettings, workers: Workers, runs: int) -> pd.DataFrame | None:
-    """Compare repeated runs of the Detailed DHC-B with the truth; None where the jurisdiction has no block.
+    compare: returns the errors of a level of a repetition (run, level, whether of estimates too).
 
     Raises Refused as `repeat` does.
     """
     run = settings.directory
 
     def end(number: int) -> pd.DataFrame:
+        trial = trial_directory(run, number)
         levels = run.parameters.configuration.levels(settings.jurisdiction)
-        return end_household_trial(run, workers, number, levels, estimates=settings.estimates)
+        found = workers.map("comparison", trial, compare, [(level, settings.estimates) for level in levels])
+        end_run(trial)  # the secret goes with it
+        errors: pd.DataFrame = pd.concat(found)
+        return errors
 
     parts = list(repeat(settings, workers, runs, end))
     return pd.concat(parts) if parts else None
+
+
+def measure_accuracy(settings: DetailedDhcaSettings, workers: Workers, runs: int) -> Accuracy | None:
+    """Return what repeated runs of the Detailed DHC-A show, as `measure_errors` does."""
+    errors = measure_errors(settings, workers, runs, compare)
+    if errors is None:
+        return None
+    run = settings.directory
+    levels = run.parameters.configuration.levels(settings.jurisdiction)
+    return Accuracy(runs, settings.coterminous, levels, tuple(load_queries(run, level) for level in levels), errors)

@@ -13,12 +13,11 @@ from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.all_or_none import all_or_none, validate_sibling
 from tasks.population_groups.coterminous_sets import save_sets
 from tasks.population_groups.count import count_population_groups
-from tasks.population_groups.reserve_budget import planned_spend, precheck_budget, reserve_budget
+from tasks.population_groups.reserve_budget import planned_spend, reserve_budget
 from tasks.population_groups.run import SafeTabRun, Validated
-from tasks.population_groups.validation import check_public, validate
+from tasks.population_groups.validation import Part, all_or_none, check_public, validate, validate_with_sibling
 
 
 def check(settings: SafeTabSettings) -> bool:
@@ -29,7 +28,7 @@ def check(settings: SafeTabSettings) -> bool:
     attempts = {settings.jurisdiction: partial(_check, settings)}
     if sibling := _not_charged_sibling(settings):
         attempts[sibling.jurisdiction] = partial(_check_sibling, sibling)
-    return all_or_none(attempts)[settings.jurisdiction] if settings.all_or_none else _check(settings)
+    return all_or_none(attempts)[settings.jurisdiction]
 
 
 def _not_charged_sibling(settings: SafeTabSettings) -> SafeTabSettings | None:
@@ -47,8 +46,7 @@ def _check_sibling(settings: SafeTabSettings) -> bool:
 
 def _check(settings: SafeTabSettings) -> bool:
     run, inputs = settings.directory, (settings.params, settings.data, settings.jurisdiction)
-    switched_on = check_public(run, *inputs)
-    precheck_budget(run, *inputs, settings.charging)
+    switched_on = check_public(run, *inputs, settings.charging)
     if settings.coterminous_list:
         _ = settings.shaping_options  # reads it
     return switched_on
@@ -83,10 +81,8 @@ def authorized(run: Runner[Any], options: dict[str, object], **public: Callable[
 def _validate(run: SafeTabRun, settings: SafeTabSettings, workers: Workers) -> Validated | None:
     """Validate the run's input, and, where all or none are charged, the input of its sibling run."""
     inputs = (workers, settings.params, settings.data)
-    own = partial(validate, run, *inputs, settings.jurisdiction, settings.next_run, settings.public_inputs)
     sibling = _not_charged_sibling(settings)
-    next_run = settings.next_run if sibling else None
-    if sibling is None or next_run is None:
-        return own()
-    other = partial(validate_sibling, next_run, *inputs, settings.charging, sibling.public_inputs)
-    return all_or_none({settings.jurisdiction: own, sibling.jurisdiction: other})[settings.jurisdiction]
+    if sibling is None:
+        return validate(run, *inputs, settings.jurisdiction, settings.public_inputs)
+    own, other = (Part(each.directory, each.jurisdiction, each.public_inputs) for each in (settings, sibling))
+    return validate_with_sibling(own, other, *inputs, settings.charging)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tasks.detailed_dhcb.run import HouseholdRun
     from tasks.population_groups.configuration import SafeTabConfiguration
     from tasks.population_groups.run import PublicInput, SafeTabRun
-    from tasks.population_groups.shared_reading import NextRun
 
 SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
 
@@ -132,14 +131,6 @@ class SafeTabSettings(RunSettings):
             f"run {sibling}, which was started together with run {self.run_id}, is now of {what}: give one of them up "
             f"(das runs discard ID), then resume the other"
         )
-
-    @property
-    def next_run(self) -> NextRun | None:
-        """The sibling run, whose records are read with these."""
-        from tasks.population_groups.shared_reading import NextRun
-
-        sibling = self.sibling
-        return NextRun(sibling.directory, sibling.jurisdiction) if sibling else None
 
     @property
     def all_or_none(self) -> bool:

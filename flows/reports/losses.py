@@ -29,8 +29,8 @@ from spine.production import allocation
 from spine.settings import Jurisdiction
 from spine.top_down.histogram import Product
 from tasks.attribute_loss.described import describe
-from tasks.detailed_dhca.configuration import Configuration
-from tasks.detailed_dhcb.configuration import Configuration as HouseholdConfiguration
+from tasks.detailed_dhca.run import Configuration
+from tasks.detailed_dhcb.run import Configuration as HouseholdConfiguration
 from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, require_release

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
-from tasks.population_groups.check import check_laws, create_sets, donors, query_law
+from tasks.population_groups.check import check_laws, query_law, wrong_margins
 from tasks.population_groups.levels import named_level
 
 CELLS: dict[str, int] = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
+ALONE = "totals alone"  # of groups without a table
 QUERIES = ("total_only", "stage_1", "stage_2")
 
 
@@ -89,29 +91,21 @@ def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, i
 
 
 def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:
-    """Recompute every margin; a coterminous region may have those of a donor's level."""
-    create_sets(database, manifest)
-    rows = database.execute(
-        "SELECT cells, summed, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ("
-        "SELECT REGION_TYPE, REGION_ID, cells, cells AS summed, MOE FROM grouped UNION ALL "
-        "SELECT REGION_TYPE, REGION_ID, cells, CASE AGESTART WHEN '*' THEN cells // 2 ELSE 1 END, t2.MOE "
-        f"FROM t2 JOIN grouped USING ({KEYS})) LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"
-    ).fetchall()
-    own = _margins(manifest, name)
-    others = [_margins(manifest, other) for other in donors(manifest, name)]
-    faults = []
-    for cells, summed, margin, shared, counts in rows:
-        what = summed if cells else 0
-        allowed = set(own[what]).union(*(other[what] for other in others)) if shared else own[what]
-        if margin not in allowed:
-            faults.append(f"{counts:,} counts of {summed} cells have the margin {margin}, not {sorted(allowed)}")
-    return Check(f"margins of {name}", f"{sum(row[4] for row in rows):,} counts", tuple(faults))
+    """Recompute every margin."""
+    counts = (
+        f"SELECT REGION_TYPE, REGION_ID, MOE, CASE cells WHEN 0 THEN '{ALONE}' ELSE cells || ' cells' END AS kind "
+        "FROM grouped UNION ALL SELECT REGION_TYPE, REGION_ID, t2.MOE, "
+        f"CASE AGESTART WHEN '*' THEN cells // 2 ELSE 1 END || ' cells' FROM t2 JOIN grouped USING ({KEYS})"
+    )
+    ((number,),) = database.execute(f"SELECT count(*) FROM ({counts})").fetchall()
+    faults = wrong_margins(database, manifest, name, counts, partial(_margins, manifest))
+    return Check(f"margins of {name}", f"{number:,} counts", tuple(faults))
 
 
-def _margins(manifest: Mapping[str, Any], name: str) -> dict[int, set[int]]:
-    """Return the margins that a level's counts can have, by the cells that a count sums; 0: groups without a table."""
+def _margins(manifest: Mapping[str, Any], name: str) -> dict[str, set[int]]:
+    """Return the margins that a level's counts can have, by the cells that a count sums, or of totals alone."""
     level, definition = manifest["levels"][name], manifest["spent"]["definition"]
     laws = {query: query_law(definition, level, query) for query in QUERIES}
-    alone = {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}
     sums = {cells // part for cells in CELLS.values() for part in (1, 2, cells) if cells > 1}
-    return {0: alone} | {cells: {margin_of_error(laws["stage_2"], cells)} for cells in sums}
+    margins = {f"{cells} cells": {margin_of_error(laws["stage_2"], cells)} for cells in sums}
+    return margins | {ALONE: {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}}

@@ -31,6 +31,11 @@ for _starts in AGES.values():
         raise ValueError(f"the ages {_starts} must begin at 0, rise, and be first ages of AGE23_BINS: cells add up")
 
 
+def query_of(detail: int) -> str:
+    """Return the query that measured the cells of a group's published table (Algorithm 2)."""
+    return "total_only" if detail == TOTAL_ONLY else "stage_2"
+
+
 def age_label(start: int, end: int) -> str:
     """Return an age range in words: `0–4`, `20`, `85 and over`."""
     if end >= LAST_AGE:

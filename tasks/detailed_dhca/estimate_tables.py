@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from privacy.estimation.estimator import Estimator, critical_value, make_estimator
 from privacy.estimation.pooling import Answers
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, WIDTHS
-from tasks.detailed_dhca.queries import load_queries
-from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.lifecycle.files import load_object, save_object, stamp, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.configuration import NEVER
 from tasks.population_groups.levels import Level
+from tasks.population_groups.noise import load_queries
 
+ESTIMATORS = "prepared/estimators/{:02d}"
 STATE_DIGITS, COUNTY_DIGITS = 2, 5  # of a region id, which begins with its state's, and a tract's with its county's
 ANCESTORS = {
     prefix + name: tuple((prefix + ancestor, digits) for ancestor, digits in ancestors)
@@ -67,7 +67,7 @@ def make_estimators(run: DetailedRun, workers: Workers, jurisdiction: Jurisdicti
 
 def save_estimator(run: DetailedRun, jurisdiction: Jurisdiction, number: int) -> None:
     """Make one of the estimators."""
-    path = run.estimator_path(number)
+    path = run / ESTIMATORS.format(number)
     made_for = _distinct(run, jurisdiction)[number]
     unless_done(path, lambda: save_object(path, make_estimator(made_for.answers, made_for.low, made_for.high)))
 
@@ -76,7 +76,7 @@ def load_estimators(run: DetailedRun, level: Level) -> dict[int, Estimator]:
     """Return the estimators of a level, by detail."""
     numbers = {made_for: number for number, made_for in enumerate(_distinct(run, level.jurisdiction))}
     return {
-        detail: load_object(run.estimator_path(numbers[made_for]), Estimator)
+        detail: load_object(run / ESTIMATORS.format(numbers[made_for]), Estimator)
         for detail, made_for in details_of(run, level).items()
     }
 

@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 
 from privacy.estimation.allocation import allocate
 from privacy.estimation.equality import combine, combined_margin, combined_variance
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY, WIDTHS
+from tasks.detailed_dhca.details import AGES, TOTAL, WIDTHS
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, load_estimators, variances
-from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
-from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import load_domain
-from tasks.population_groups.equalities import equalities
+from tasks.population_groups.domain import equalities, load_domain
 from tasks.population_groups.levels import Level
-from tasks.population_groups.noise import estimate_words
+from tasks.population_groups.noise import estimate_words, load_queries
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def pooled_totals(run: DetailedRun, level: Level, groups: NDArray[np.int64]) -> 
     stage_1 = _taken(run, level, groups, "totals", "total")
     measured = _taken(run, level, groups, "sex_by_age", "total")
     queries, widths = load_queries(run, level), WIDTHS[detail]
-    total, margin = measured.copy(), np.full(len(groups), queries.margin(TOTAL_ONLY, 1))
+    total, margin = measured.copy(), np.full(len(groups), queries.margin("total_only"))
     uniform, turn = np.zeros(len(groups)), np.zeros(len(groups), np.int64)
     for number, estimator in load_estimators(run, level).items():
         rows = np.flatnonzero(detail == number)
@@ -113,14 +111,11 @@ def _estimated(run: DetailedRun, level: Level, first: int) -> EstimatedGroups:
 
 def _spread(published: PublishedGroups, estimates: PooledTotals) -> NDArray[np.int64]:
     """Return what is added to each cell of the tables, in the order of `PublishedGroups`."""
-    widths = published.widths
-    starts = np.cumsum(widths) - widths
     added = np.zeros(len(published.cells), np.int64)
-    for table in (AGE4, AGE9, AGE23):
-        cells = int(WIDTHS[table])
-        rows = np.flatnonzero(published.detail == table)
+    for table in AGES:
+        rows = published.detail == table
         change = estimates.total[rows] - estimates.measured[rows]
-        added[starts[rows][:, None] + np.arange(cells)] = allocate(change, estimates.turn[rows], cells)
+        added[published.places(table)] = allocate(change, estimates.turn[rows], int(WIDTHS[table]))
     return added
 
 

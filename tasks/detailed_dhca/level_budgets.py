@@ -12,7 +12,7 @@ from privacy.accounting.composition import LevelBudget
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.configuration import Configuration
+from tasks.detailed_dhca.run import Configuration
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.received import NotOfRelease, read_json
 from tasks.population_groups.levels import Level, named_level, one_jurisdiction

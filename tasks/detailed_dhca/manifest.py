@@ -10,24 +10,19 @@ import numpy as np
 
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.description import description
-from tasks.detailed_dhca.details import AGES, DETAILS
+from tasks.detailed_dhca.details import AGES, DETAILS, query_of
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, load_estimators
-from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.report import write_report
-from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked
-from tasks.population_groups.domain import load_domain
-from tasks.population_groups.equalities import equalities
+from tasks.lifecycle.manifest import GUARANTEE
+from tasks.population_groups.domain import equalities, load_domain
 from tasks.population_groups.levels import Level
-from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts
-from tasks.population_groups.parameters import configuration_digest
-from tasks.population_groups.reserve_budget import planned_spend
-from tasks.population_groups.run import Validated
+from tasks.population_groups.manifest import noise_facts, release_facts
+from tasks.population_groups.noise import load_queries
 
 STATEMENTS = {
     "guarantee": GUARANTEE,
@@ -60,28 +55,17 @@ def describe_release(
     `published` holds the number of groups per published detail, `spine` one line about the spine branch, `estimated`,
     where estimates were made, the number of groups that the ancestor test left out of them.
     """
-    parameters = run.parameters
-    validated: Validated = run.validated
-    truth = is_truth(run)
     by_level = {str(level): _estimates(run, level, dropped) for level, dropped in (estimated or {}).items()}
-    manifest: dict[str, Any] = {
-        "release": "Detailed DHC-A by SafeTab-P",
-        "region": jurisdiction.upper(),
-        "run": run.id,
-        **marked(validated.mark, exact=truth),
-        "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
-        "levels": {str(level): _level(run, level, published[level]) for level in published},
+    manifest = release_facts(
+        run,
+        jurisdiction,
+        "Detailed DHC-A by SafeTab-P",
+        options,
+        levels={str(level): _level(run, level, published[level]) for level in published},
         **({"estimates": by_level} if estimated else {}),
-        "statements": {} if truth else STATEMENTS | (OF_ESTIMATES if estimated else {}),
-        "options": dict(options),
-        "spine": spine,
-        "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
-        "geography": geography_facts(run, jurisdiction),
-        "coterminous_sets": coterminous_facts(run, jurisdiction),
-        "parameter_files": parameters.digests,
-        "configuration_digest": configuration_digest(parameters.digests, options),
-        **made_by(run),
-    }
+        statements={} if is_truth(run) else STATEMENTS | (OF_ESTIMATES if estimated else {}),
+        spine=spine,
+    )
     write_report(run, out, manifest)
     write_descriptions(out, description(manifest), manifest)
 
@@ -113,10 +97,10 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
     for detail, estimator in load_estimators(run, level).items():
         facts = {"total": {"deviation": estimator.deviation, "margin": estimator.margin}}
         if detail in AGES:
-            measured = queries.margin(detail, estimator.answers.cells)
+            measured = queries.margin(query_of(detail), estimator.answers.cells)
             sex = int(sex_margin(np.array([estimator.margin]), measured)[0])
             facts["sex"] = {"deviation": estimator.sex_variance**0.5, "margin": sex}
-            facts["cell"] = {"deviation": estimator.cell_variance**0.5, "margin": queries.margin(detail, 1)}
+            facts["cell"] = {"deviation": estimator.cell_variance**0.5, "margin": queries.margin(query_of(detail))}
         details[DETAILS[detail]] = {"weight": estimator.weight, "corrected_within": estimator.reach, **facts}
     sums = equalities(run, level)
     parts = load_domain(run, Level(level.region_type, 2)).iteration_codes if sums else ()

@@ -1,35 +1,29 @@
 """report.html: a release on one page for a review board, with pictures; one file, offline.
 
-It shows the content of the manifest and, as examples, a few published tables: nothing that is not in the release.
+It shows the content of the manifest: nothing that is not in the release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from privacy.accounting.composition import Spend
-from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES_NAMES, SHAPES, WIDTHS
-from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
-from tasks.detailed_dhca.queries import Queries, load_queries
+from tasks.detailed_dhca.details import AGES_NAMES, SHAPES, WIDTHS, query_of
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs.names import name_of_state, names_of_2020, title_of_states
-from tasks.inputs.regions import Region
+from tasks.inputs.names import title_of_states
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages.dots import Series, dots
 from tasks.pages.release_report import IN_WORDS, InShort
 from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.levels import Level
-from tasks.population_groups.manifest import notes_of_coterminous
+from tasks.population_groups.manifest import names_of_states, notes_of_coterminous
+from tasks.population_groups.noise import LevelQueries, load_queries
 
 RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
 DRAWN = Fraction(1, 10)  # of them, the one in the picture
@@ -37,7 +31,7 @@ MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"
 
 
 def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
-    """Write OUT/report.html from the manifest's content, and from the tables in OUT."""
+    """Write OUT/report.html from the manifest's content."""
     jurisdiction: Jurisdiction = "pr" if manifest["region"] == "PR" else "us"
     levels = run.parameters.configuration.levels(jurisdiction)
     truth = "NOT_PRIVATE" in manifest
@@ -63,7 +57,6 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
         noise=None if truth else noise_chart(rows),
         sizes=None if truth else size_chart(rows),
         relative=[float(share) for share in RELATIVE],
-        examples=[] if truth else list(_examples(out, levels, run.parameters.iterations.names)),
     )
 
 
@@ -103,18 +96,15 @@ def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str,
     return InShort(published, [IN_WORDS, "All in persons:"], TextTable("In short", columns, shown, notes))
 
 
-def names_of_states(run: DetailedRun, jurisdiction: Jurisdiction) -> list[str]:
-    """Return the names of the states of a run, which may be fewer than the configuration's."""
-    return [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
-
-
-def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None, spend: Spend | None) -> dict[str, Any]:
+def _row(level: Level, facts: Mapping[str, Any], queries: LevelQueries | None, spend: Spend | None) -> dict[str, Any]:
     """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
     published = facts["groups_published"]
     noise = facts.get("queries", {})
     budget = Fraction(noise["total_only"]["budget"]) if noise else Fraction(0)
     margins = (
-        {name: queries.margin(detail, int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)} if queries else {}
+        {name: queries.margin(query_of(detail), int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)}
+        if queries
+        else {}
     )
     starts = dict(zip(SHAPES, ((facts["suppressed_up_to"] or 0) + 1, *facts["thresholds"]), strict=True))
     return {
@@ -133,7 +123,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: Queries | None, spend:
         "stability": facts.get("stability"),
         "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
         "margins": margins,
-        "step_1": margin_of_error(queries.law("stage_1")) if queries else None,
+        "step_1": queries.margin("stage_1") if queries else None,
         "sizes": {
             name: [max(ceil(margin / share), starts[name]) for share in RELATIVE] for name, margin in margins.items()
         },
@@ -163,31 +153,3 @@ def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         f"as {AGES_NAMES[name]}": Series(MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES
     }
     return dots(rows, series, "persons in the group (a step to the right is ten times as many)")
-
-
-# -- examples ---------------------------------------------------------------------------------------------------------
-
-
-def _examples(out: Path, levels: Sequence[Level], names: Mapping[str, str]) -> Iterator[tuple[str, Pyramid]]:
-    """Yield the largest published table of each detail in the first region type, by published counts alone."""
-    of_first = [level for level in levels if level.region_type == levels[0].region_type]
-    for detail in (AGE23, AGE9, AGE4):
-        for level in of_first:
-            table = pq.read_table(out / f"parquet/t2/{level.slug}.parquet")
-            groups = table.group_by(["REGION_ID", "ITERATION_CODE"]).aggregate([("COUNT", "count"), ("COUNT", "sum")])
-            groups = groups.filter(pc.equal(groups["COUNT_count"], int(WIDTHS[detail]) + 2)).sort_by(
-                [("COUNT_sum", "descending"), ("ITERATION_CODE", "ascending")]
-            )
-            if len(groups):
-                region, code = (groups[column][0].as_py() for column in ("REGION_ID", "ITERATION_CODE"))
-                wanted = pc.and_(pc.equal(table["REGION_ID"], region), pc.equal(table["ITERATION_CODE"], code))
-                where = "" if level.region_type == "USA" else f" {region}"
-                place = names_of_2020().get(Region(level.region_type, region), f"{level.name}{where}")
-                cells = map(_cell, table.filter(wanted).to_pylist())
-                yield f"{names[code]}, {place}", pyramid(cells)
-                break
-
-
-def _cell(row: Mapping[str, Any]) -> Cell:
-    first, last = (None, None) if row["AGESTART"] == "*" else (int(row["AGESTART"]), int(row["AGEEND"]))
-    return Cell(first, last, int(row["SEX"]), row["COUNT"], row["MOE"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
+from tasks.detailed_dhca.details import AGES, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS, in_bins
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.files import narrowest, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
@@ -48,7 +48,7 @@ def _measure(run: DetailedRun, level: Level, first: int, last: int, folder: Path
     noisy: dict[str, NDArray[np.signedinteger]] = {}
     tabulated = np.flatnonzero((detail != TOTAL) & (detail != TOTAL_ONLY))
     exact_cells = exact.cells(tabulated)
-    for table in (AGE4, AGE9, AGE23):
+    for table in AGES:
         of_table = detail[tabulated] == table
         groups = tabulated[of_table]
         exact_table, width = in_bins(exact_cells[of_table], table), int(WIDTHS[table])

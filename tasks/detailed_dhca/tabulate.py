@@ -7,15 +7,14 @@ contradiction is one that a reader would see. A group whose partner was not publ
 
 from __future__ import annotations
 
-import csv
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -33,21 +32,7 @@ from tasks.population_groups.tabulated import ITERATIONS_FILE
 ALONE, COMBINED = " alone", " alone or in any combination"
 CHANGES_FILE = "changes.csv"
 GROUP = ["REGION_ID", "ITERATION_CODE"]
-
-
-class Changes(NamedTuple):
-    """What was changed at a level, a count a rule."""
-
-    level: str
-    groups: int
-    negative_totals: int
-    negative_cells: int
-    suppressed_groups: int
-    suppressed_cells: int
-    not_compared: int
-
-
-WORDS = {
+WORDS = {  # of what was changed at a level, a count a rule
     "groups": "groups of the release",
     "negative_totals": "totals (T1) that were negative and are 0",
     "negative_cells": "counts by sex and age (T2) that were negative and are 0",
@@ -76,19 +61,15 @@ def partners(names: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def contradicted(totals: pa.Table, partner: Mapping[str, str]) -> tuple[pa.Table, int]:
+def contradicted(totals: pd.DataFrame, partner: Mapping[str, str]) -> tuple[pd.DataFrame, int]:
     """Return the groups, by region and iteration, that exceed their partner, and how many have none to compare with."""
-    keys = zip(*(totals[name].to_pylist() for name in GROUP), strict=True)
-    count = dict(zip(keys, totals["COUNT"].to_pylist(), strict=True))
-    pairs = {group: (group[0], partner[group[1]]) for group in count if group[1] in partner}
-    found = [group for group, other in pairs.items() if other in count and count[group] > count[other]]
-    rows = {
-        name: pa.array([group[at] for group in found], totals.schema.field(name).type) for at, name in enumerate(GROUP)
-    }
-    return pa.table(rows), sum(other not in count for other in pairs.values())
+    alone = totals.assign(PARTNER=totals["ITERATION_CODE"].map(partner)).dropna(subset="PARTNER")
+    partners = totals.rename(columns={"ITERATION_CODE": "PARTNER", "COUNT": "MOST"})
+    pairs = alone.merge(partners[["REGION_ID", "PARTNER", "MOST"]], how="left", on=["REGION_ID", "PARTNER"])
+    return pairs.loc[pairs["COUNT"] > pairs["MOST"], GROUP], int(pairs["MOST"].isna().sum())
 
 
-def tabulate(release: Path, out: Path) -> list[Changes]:
+def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
     """Write OUT with the tables of a release under both rules, and what they changed. Raises Refused."""
     require_release(release)
     manifest = read_manifest(release)
@@ -98,12 +79,11 @@ def tabulate(release: Path, out: Path) -> list[Changes]:
         raise Refused(f"{release} holds exact counts: das tabulate takes a release with noise")
     if not is_whole(release):
         raise Refused(f"{release} is not as it was released: das check says what was changed")
-    with path_in(release, ITERATIONS_FILE).open(newline="") as file:
-        names = {row["ITERATION_CODE"]: row["ITERATION_NAME"] for row in csv.DictReader(file, delimiter="|")}
+    iterations = pd.read_csv(path_in(release, ITERATIONS_FILE), sep="|", dtype=str, keep_default_na=False)
+    names = dict(zip(iterations["ITERATION_CODE"], iterations["ITERATION_NAME"], strict=True))
     with new_folder(out) as folder:
         changes = [_level(release, folder, named_level(level), partners(names)) for level in manifest["levels"]]
-        rows = ["|".join(Changes._fields), *("|".join(map(str, row)) for row in changes)]
-        (folder / CHANGES_FILE).write_text("\n".join(rows) + "\n")
+        pd.DataFrame(changes).to_csv(folder / CHANGES_FILE, sep="|", index=False)
         for name in manifest["files"]:
             if name == "names.csv" or name.startswith("tabulated/"):
                 (folder / name).parent.mkdir(exist_ok=True)
@@ -121,31 +101,22 @@ def _describe(folder: Path, manifest: Mapping[str, Any]) -> None:
     write_package(folder, Description((*tables, CHANGES), described.noise, described.names), facts, files)
 
 
-def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -> Changes:
-    t1, t2 = (pq.read_table(path_in(release, f"parquet/{name}/{level.slug}.parquet")) for name in ("t1", "t2"))
-    negative = [pc.sum(pc.less(table["COUNT"], 0)).as_py() or 0 for table in (t1, t2)]
-    t1, t2 = (_not_negative(table) for table in (t1, t2))
-    gone, alone = contradicted(t1, partner)
-    suppressed = 0
-    for name, before in (("t1", t1), ("t2", t2)):
-        table = before.filter(_is_kept(before, gone))
-        suppressed = len(before) - len(table)
+def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -> dict[str, Any]:
+    read = {name: pq.read_table(path_in(release, f"parquet/{name}/{level.slug}.parquet")) for name in ("t1", "t2")}
+    tables = {name: table.to_pandas() for name, table in read.items()}
+    negative = {name: int((table["COUNT"] < 0).sum()) for name, table in tables.items()}
+    for table in tables.values():
+        table["COUNT"] = table["COUNT"].clip(lower=0)
+    gone, not_compared = contradicted(tables["t1"], partner)
+    suppressed = {}
+    for name, table in tables.items():
+        is_gone = pd.MultiIndex.from_frame(table[GROUP]).isin(pd.MultiIndex.from_frame(gone))
+        suppressed[name] = int(is_gone.sum())
+        kept = pa.Table.from_pandas(table[~is_gone], read[name].schema, preserve_index=False)
         text, columns = out / f"{name}/{level.slug}.csv", out / f"parquet/{name}/{level.slug}.parquet"
         for path in (text, columns):
             path.parent.mkdir(parents=True, exist_ok=True)
-        pa.csv.write_csv(table.drop_columns(["MOE"]), text, PIPES)
-        pq.write_table(table, columns, compression="zstd")
-    return Changes(level.name, len(t1), negative[0], negative[1], len(gone), suppressed, alone)
-
-
-def _is_kept(table: pa.Table, gone: pa.Table) -> pa.Array:
-    """Return which rows are of none of these groups."""
-    left_out = set(zip(*(gone[name].to_pylist() for name in GROUP), strict=True))
-    groups = zip(*(table[name].to_pylist() for name in GROUP), strict=True)
-    return pa.array([group not in left_out for group in groups], pa.bool_())
-
-
-def _not_negative(table: pa.Table) -> pa.Table:
-    return table.set_column(
-        table.column_names.index("COUNT"), table.schema.field("COUNT"), pc.max_element_wise(table["COUNT"], 0)
-    )
+        pa.csv.write_csv(kept.drop_columns(["MOE"]), text, PIPES)
+        pq.write_table(kept, columns, compression="zstd")
+    counts = len(tables["t1"]), negative["t1"], negative["t2"], suppressed["t1"], suppressed["t2"], not_compared
+    return {"level": level.name, **dict(zip(WORDS, counts, strict=True))}

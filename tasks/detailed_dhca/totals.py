@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.detailed_dhca.configuration import PERSONS
 from tasks.detailed_dhca.details import DETAILS, TOTAL, TOTAL_ONLY
-from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.lifecycle.files import narrowest, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain

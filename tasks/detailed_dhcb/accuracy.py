@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tasks.detailed_dhcb.estimates import ESTIMATED, has_both
-from tasks.detailed_dhcb.published import KINDS
 from tasks.detailed_dhcb.release import margins_of, published_rows
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import CountTable
-from tasks.lifecycle.commit import end_run
-from tasks.lifecycle.workers import Workers
+from tasks.detailed_dhcb.tables import KINDS, CountTable
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
-from tasks.population_groups.trials import trial_directory
 
 KEYS = ["LEVEL", "TABLE", "DETAIL", "CELL", "OF"]
 SUMS = ["COUNTS", "ERROR", "SQUARE", "WITHIN", "MARGIN"]
 
 
-def end_trial(
-    run: HouseholdRun, workers: Workers, number: int, levels: Sequence[Level], *, estimates: bool
-) -> pd.DataFrame:
-    """Compare a repetition's final tables with the exact counts, and remove its directory, the secret with it.
+def compare(run: HouseholdRun, level: Level, estimates: bool) -> pd.DataFrame:
+    """Return the errors of a level's tables.
 
     Columns KEYS, of COUNT or ESTIMATE, and SUMS: the counts, sums of errors, squares and margins, and how many errors
     are within the margin.
     """
-    trial = trial_directory(run, number)
-    found = workers.map("comparison", trial, compare, [(level, estimates) for level in levels])
-    end_run(trial)
-    return pd.DataFrame([row for rows in found for row in rows], columns=[*KEYS, *SUMS])
-
-
-def compare(run: HouseholdRun, level: Level, estimates: bool) -> list[tuple[object, ...]]:
-    """Return the sums of errors of a level's tables, by table, detail and cell."""
     kinds = (False, True) if estimates and has_both(run, level) else (False,)
-    return [
+    rows = [
         row
         for table in run.parameters.configuration.tables(level)
         for of_estimates in kinds
         for row in _errors(run, level, table, of_estimates=of_estimates)
     ]
+    return pd.DataFrame(rows, columns=[*KEYS, *SUMS])
 
 
 def _errors(run: HouseholdRun, level: Level, table: CountTable, *, of_estimates: bool) -> Iterator[tuple[object, ...]]:

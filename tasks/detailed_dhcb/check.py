@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
-from tasks.population_groups.check import check_laws, create_sets, donors, query_law
+from tasks.population_groups.check import check_laws, query_law, wrong_margins
 from tasks.population_groups.levels import named_level
 
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
@@ -62,7 +63,8 @@ def _check_table(
         if manifest["configuration"]["allow_negative_counts"]:
             faults += _wrong_sums(database, table, detail)
         if "NOT_PRIVATE" not in manifest:
-            faults += _wrong_margins(database, manifest, name, table, detail)
+            counts = "SELECT REGION_TYPE, REGION_ID, MOE, 'cell ' || cell AS kind FROM rows"
+            faults += wrong_margins(database, manifest, name, counts, partial(_margins, manifest, table, detail))
     return Check(f"{code} of {name}", f"{groups:,} groups", tuple(faults))
 
 
@@ -114,23 +116,10 @@ def _wrong_sums(database: duckdb.DuckDBPyConnection, table: CountTable, detail: 
             yield f"{wrong:,} counts of cell {cell} are not the sum of its parts"
 
 
-def _wrong_margins(
-    database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str, table: CountTable, detail: int
-) -> Iterator[str]:
-    """Recompute every margin; a coterminous region may have those of a donor's level."""
-    create_sets(database, manifest)
-    rows = database.execute(
-        "SELECT cell, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM rows "
-        "LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"
-    ).fetchall()
-    summed = {str(cell): len(places) for cell, places in table.rows(detail).items()}
-    definition, levels = manifest["spent"]["definition"], manifest["levels"]
-    laws = {
-        other: query_law(definition, levels[other], table.name)
-        for other in dict.fromkeys([name, *donors(manifest, name)])
-        if table.name in levels[other]["queries"]
-    }
-    for cell, margin, shared, counts in rows:
-        allowed = {margin_of_error(laws[each], summed[cell]) for each in (laws if shared else [name])}
-        if margin not in allowed:
-            yield f"{counts:,} counts of cell {cell} have the margin {margin}, not {sorted(allowed)}"
+def _margins(manifest: Mapping[str, Any], table: CountTable, detail: int, level: str) -> dict[str, set[int]]:
+    """Return the margin of each cell of a level's tables of a detail."""
+    facts = manifest["levels"][level]
+    if table.name not in facts["queries"]:
+        return {}
+    law = query_law(manifest["spent"]["definition"], facts, table.name)
+    return {f"cell {cell}": {margin_of_error(law, len(places))} for cell, places in table.rows(detail).items()}

@@ -17,18 +17,15 @@ from numpy.typing import NDArray
 
 from privacy.estimation.two_tables import Table, changes, margin_of_row, spread
 from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
-from tasks.detailed_dhcb.published import KINDS
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import T3, T4, TABLES, CountTable
+from tasks.detailed_dhcb.tables import KINDS, T3, T4, TABLES, CountTable
 from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import load_domain
-from tasks.population_groups.equalities import equalities
+from tasks.population_groups.domain import equalities, load_domain
 from tasks.population_groups.group_tables import GroupTables
 from tasks.population_groups.levels import Level
-from tasks.population_groups.noise import estimate_words
-from tasks.population_groups.queries import load_queries
+from tasks.population_groups.noise import estimate_words, load_queries
 
 Groups = NDArray[np.int64]
 
@@ -81,22 +78,22 @@ def estimate_tables(run: HouseholdRun, level: Level, first: int) -> None:
     published = {name: kind.load([run.noisy_folder(level, kind.FINAL, first)]) for name, kind in KINDS.items()}
     both = np.intersect1d(published["t3"].group, published["t4"].group, assume_unique=True)
     published = {name: one.take(np.searchsorted(one.group, both)) for name, one in published.items()}
-    rows = {name: kind.CELLS[published[name].detail] for name, kind in ESTIMATED.items()}
-    ends = {name: np.cumsum(widths) for name, widths in rows.items()}
-    cells, of_cells = ({name: np.zeros(int(each.sum()), np.int64) for name, each in rows.items()} for _ in range(2))
+    estimates = {}
+    for name, kind in ESTIMATED.items():
+        none = np.zeros(kind.CELLS[published[name].detail].sum(), np.int64)
+        estimates[name] = kind(**published[name].arrays() | {"cells": none, "margins": none.copy()})
     linked = _linked(run, level, both)
     details = np.stack([one.detail for one in published.values()] + [linked], axis=1)
     for *own, by_weights in np.unique(details, axis=0).tolist():
         mine = np.flatnonzero((details == [*own, by_weights]).all(axis=1))
         noisy = [one.take(mine).cells.reshape(len(mine), -1) for one in published.values()]
         made = _weighted(run, level, both[mine], own) if by_weights else _pooled(run, level, both[mine], own, noisy)
-        for (name, table), detail, (estimated, margin) in zip(TABLES.items(), own, made, strict=True):
-            sums = table.sums(detail)
-            places = (ends[name] - rows[name])[mine][:, None] + np.arange(sums.shape[1])
-            cells[name][places], of_cells[name][places] = estimated @ sums, margin
-    for name, kind in ESTIMATED.items():
-        arrays = published[name].arrays() | {"cells": cells[name], "margins": of_cells[name]}
-        unless_done(folders[name], partial(save_arrays, folders[name], kind(**arrays).arrays()))
+        for (name, table), detail, (cells, margins_of_cells) in zip(TABLES.items(), own, made, strict=True):
+            places = estimates[name].places(detail, mine)
+            estimates[name].cells[places] = cells @ table.sums(detail)
+            estimates[name].margins[places] = margins_of_cells
+    for name, tables in estimates.items():
+        unless_done(folders[name], partial(save_arrays, folders[name], tables.arrays()))
 
 
 # -- both tables of a group alone -------------------------------------------------------------------------------------
@@ -199,11 +196,9 @@ def _measured(
         there = np.flatnonzero(np.append(made.group, -1)[place] == groups[inside])
         taken, at = made.take(place[there]), tuple(axis[there] for axis in inside)
         detail[at] = taken.detail
-        starts = np.cumsum(taken.widths) - taken.widths
         for number in np.unique(taken.detail).tolist():
-            rows, width = np.flatnonzero(taken.detail == number), np.arange(int(table.widths[number]))
-            of_detail = tuple(axis[rows][:, None] for axis in at)
-            cells[*of_detail, width] = taken.cells[starts[rows][:, None] + width]
+            of_detail = tuple(axis[taken.detail == number][:, None] for axis in at)
+            cells[*of_detail, np.arange(table.widths[number])] = taken.cells[taken.places(number)]
     return detail, cells
 
 

@@ -11,18 +11,17 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhcb.description import description
 from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import TABLES
-from tasks.inputs.names import name_of_state, title_of_states
+from tasks.inputs.names import title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
+from tasks.lifecycle.manifest import GUARANTEE, spend_of
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level, named_level
-from tasks.population_groups.manifest import coterminous_facts, geography_facts, noise_facts, notes_of_coterminous
-from tasks.population_groups.parameters import configuration_digest, stability_parts
-from tasks.population_groups.queries import load_queries
-from tasks.population_groups.reserve_budget import planned_spend
+from tasks.population_groups.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
+from tasks.population_groups.noise import load_queries
+from tasks.population_groups.parameters import stability_parts
 
 DECLARED = "declared by the curator"
 STATEMENTS = {
@@ -58,26 +57,16 @@ def describe_release(
 
     groups: by level and table, the number of groups of each detail.
     """
-    parameters, validated, totals = run.parameters, run.validated, run.totals_read
-    truth = is_truth(run)
-    levels = dict.fromkeys(level for level, _ in groups)
-    manifest: dict[str, Any] = {
-        "release": "Detailed DHC-B by SafeTab-H",
-        "region": jurisdiction.upper(),
-        "run": run.id,
-        **marked(validated.mark, exact=truth),
-        "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
-        "totals": {"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
-        "levels": {str(level): _level(run, level, groups) for level in levels},
-        "statements": {} if truth else STATEMENTS | (OF_ESTIMATES if options.get("estimates") else {}),
-        "options": dict(options),
-        "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
-        "geography": geography_facts(run, jurisdiction),
-        "coterminous_sets": coterminous_facts(run, jurisdiction),
-        "parameter_files": parameters.digests,
-        "configuration_digest": configuration_digest(parameters.digests, options),
-        **made_by(run),
-    }
+    totals, levels = run.totals_read, dict.fromkeys(level for level, _ in groups)
+    manifest = release_facts(
+        run,
+        jurisdiction,
+        "Detailed DHC-B by SafeTab-H",
+        options,
+        totals={"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
+        levels={str(level): _level(run, level, groups) for level in levels},
+        statements={} if is_truth(run) else STATEMENTS | (OF_ESTIMATES if options.get("estimates") else {}),
+    )
     _write_report(run, jurisdiction, out, manifest)
     write_descriptions(out, description(manifest), manifest)
 
@@ -99,8 +88,7 @@ def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str,
 
 
 def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
-    states = [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
-    where, spend = title_of_states(states), spend_of(manifest)
+    where, spend = title_of_states(names_of_states(run, jurisdiction)), spend_of(manifest)
     levels = {named_level(name).name: facts for name, facts in manifest["levels"].items()}
     write_report(
         "tasks.detailed_dhcb",

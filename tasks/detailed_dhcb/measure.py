@@ -10,9 +10,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhcb.published import KINDS
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import CountTable
+from tasks.detailed_dhcb.tables import KINDS, CountTable
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
@@ -49,16 +48,14 @@ def noisy_tables(
     detail = details(run, level, table, total)
     start = first * len(load_domain(run, level).iterations)
     of_records = exact.cells(group - start)
-    kind, widths = KINDS[table.name], table.widths[detail]
-    ends = np.cumsum(widths)
-    cells = np.zeros(int(ends[-1]) if len(ends) else 0, np.int64)
+    own = run.parameters.configuration.levels(level.jurisdiction).index(level)
+    noise_of, cells = np.full(len(group), own, np.uint8), np.zeros(table.widths[detail].sum(), np.int64)
+    made = KINDS[table.name](group=group, detail=detail, noise_of=noise_of, cells=cells)
     for number, name in enumerate(table.details):
-        rows = np.flatnonzero(detail == number)
-        width = int(table.widths[number])
+        rows, width = detail == number, int(table.widths[number])
         measured = of_records[rows] @ table.counted(number) + noise.rows(table.name, name, group[rows], width)
-        cells[(ends - widths)[rows][:, None] + np.arange(width)] = measured
-    place = run.parameters.configuration.levels(level.jurisdiction).index(level)
-    return kind(group=group, detail=detail, noise_of=np.full(len(group), place, np.uint8), cells=cells)
+        made.cells[made.places(number)] = measured
+    return made
 
 
 def details(run: HouseholdRun, level: Level, table: CountTable, total: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -17,17 +17,15 @@ from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb.estimates import ESTIMATED, EstimatedTables, has_both
 from tasks.detailed_dhcb.manifest import describe_release
-from tasks.detailed_dhcb.published import KINDS
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import TABLES, CountTable
+from tasks.detailed_dhcb.tables import KINDS, TABLES, CountTable
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
-from tasks.population_groups.group_tables import GroupTables, load_final
+from tasks.population_groups.group_tables import GroupTables, batches, group_columns, load_final, write_table
 from tasks.population_groups.levels import Level
-from tasks.population_groups.queries import load_queries
-from tasks.population_groups.tables import batches, group_columns, write_table
+from tasks.population_groups.noise import load_queries
 from tasks.population_groups.tabulated import write_tabulated
 
 

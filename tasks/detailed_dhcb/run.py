@@ -1,6 +1,6 @@
-"""The confidential directory of a Detailed DHC-B run: where each stage writes, and what later stages read of it.
+"""A Detailed DHC-B run: its config.json (docs/spec/files.md#configjson-of-safetab-h), and its confidential directory.
 
-Besides what every SafeTab run has (tasks/population_groups/run.py):
+Besides what every SafeTab run has (tasks/population_groups/run.py) there are in the directory:
 ```
 prepared/totals/LEVEL        the groups of the run and their published totals; prepared/totals/read comes last
 noisy/LEVEL/t3, t4           noisy tables, then final_t3, final_t4: coterminous regions made equal
@@ -9,20 +9,44 @@ noisy/LEVEL/t3, t4           noisy tables, then final_t3, final_t4: coterminous 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.detailed_dhcb.configuration import Configuration, Parameters
+from privacy.accounting.composition import UnitOfPrivacy
 from tasks.detailed_dhcb.household import HOUSEHOLD
+from tasks.detailed_dhcb.tables import TABLES, CountTable
 from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, save_object
+from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
 READ = "prepared/totals/read"
+
+
+class Configuration(SafeTabConfiguration):
+    """A valid config.json of SafeTab-H."""
+
+    TABLES: ClassVar[Mapping[str, int]] = {table.key: len(table.measured) - 1 for table in TABLES.values()}
+    UNIT: ClassVar[UnitOfPrivacy] = "household"
+    FILES: ClassVar[Sequence[str]] = ("config-ddhcb.json", "config.json")  # next to that of SafeTab-P, or alone
+
+    def queries(self, table: str, level: Level) -> Mapping[str, Fraction]:
+        """Return the budget of the one query of a table of a level, `t3` or `t4`."""
+        return {table.removeprefix("h_"): self.table_budget(table, level)}
+
+    def needs_thresholds(self, table: str, level: Level) -> bool:
+        """Return whether the table is made at the level."""
+        return self.budgets[table].get(level, 0) != 0
+
+    def tables(self, level: Level) -> list[CountTable]:
+        """Return the tables that a level has: those with a budget above 0."""
+        return [table for table in TABLES.values() if self.budgets[table.key][level] != 0]
 
 
 @dataclass(frozen=True)
@@ -40,13 +64,7 @@ class TotalsRead:
 class HouseholdRun(SafeTabRun):
     """A handle on a Detailed DHC-B run: only the path of its directory, so that it may be shown and stored."""
 
-    KIND = HOUSEHOLD
-    CONFIGURATION = Configuration
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameters that validation saved. Raises Failed where it has not."""
-        return super().parameters
+    KIND, CONFIGURATION = HOUSEHOLD, Configuration
 
     @property
     def totals_read(self) -> TotalsRead:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.detailed_dhcb.household import CELLS, TENURES, TYPES
+from tasks.population_groups.group_tables import GroupTables
 
 
 @dataclass(frozen=True)
@@ -117,3 +118,22 @@ T4 = CountTable(
     ((0,), (1, 2, 3)),
 )
 TABLES = {table.name: table for table in (T3, T4)}
+
+
+@dataclass(frozen=True)
+class HouseholdTypes(GroupTables):
+    """T3 of the groups of a level: households by type."""
+
+    CELLS, BUDGET = T3.widths, T3.key
+    MADE, FINAL = "t3", "final_t3"
+
+
+@dataclass(frozen=True)
+class Tenures(GroupTables):
+    """T4 of the groups of a level: households by tenure."""
+
+    CELLS, BUDGET = T4.widths, T4.key
+    MADE, FINAL = "t4", "final_t4"
+
+
+KINDS: dict[str, type[GroupTables]] = {"t3": HouseholdTypes, "t4": Tenures}

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -183,7 +184,6 @@ class _Domains:
     run: HouseholdRun
     geography: RegionMap
     data: str
-    areas: set[str] = field(default_factory=set)  # all of GRF-C, once one is asked for
 
     @property
     def jurisdiction(self) -> Jurisdiction:
@@ -193,7 +193,8 @@ class _Domains:
     @property
     def levels(self) -> tuple[Level, ...]:
         """The levels of the run."""
-        return self.run.parameters.configuration.levels(self.jurisdiction)
+        levels: tuple[Level, ...] = self.run.parameters.configuration.levels(self.jurisdiction)
+        return levels
 
     def groups_of(self, file: str, table: pa.Table, left_out: Counter[str]) -> tuple[Groups, list[Finding]]:
         """Return the groups of the run in a table, by level; count those that are left out."""
@@ -202,19 +203,22 @@ class _Domains:
         kind, region, code, count = (
             Column(table[name]) for name in ("REGION_TYPE", "REGION_ID", "ITERATION_CODE", "COUNT")
         )
+        groups = pd.DataFrame({"kind": kind.numbers, "region": region.numbers, "code": code.numbers})
         here = kind.where(REGION_TYPES[self.jurisdiction].__contains__)
         faults = [
             ("REGION_TYPE", "Invalid values found in REGION_TYPE", ~kind.where(ALL_TYPES.__contains__)),
             ("COUNT", "Invalid values found in COUNT", ~count.where(lambda text: bool(WHOLE.fullmatch(text)))),
             ("ITERATION_CODE", "unknown iterations, or of level 0", ~code.where(known.__contains__)),
-            ("ITERATION_CODE", "groups that appear twice", _repeated(kind, region, code)),
+            ("ITERATION_CODE", "groups that appear twice", groups.duplicated()),
         ]
         number = np.full(len(table), ELSEWHERE, np.int64)
         for region_type in REGION_TYPES[self.jurisdiction]:
             of_type = kind.where(region_type.__eq__)
-            values = np.unique(region.numbers[of_type])
+            known_ids = {one: place for place, one in enumerate(self.geography.region_ids[region_type])}
             numbers = np.full(len(region.values), NOWHERE, np.int64)
-            numbers[values] = self._numbers(region_type, [region.values[value] for value in values])
+            for value in np.unique(region.numbers[of_type]).tolist():
+                one = region.values[value]
+                numbers[value] = known_ids[one] if one in known_ids else self._outside(region_type, one)
             number[of_type] = numbers[region.numbers[of_type]]
         faults.append(("REGION_ID", f"regions that {GRF_FILE} does not have", here & (number == NOWHERE)))
         findings = [each for column, rule, bad in faults for each in check_mask(file, table, column, rule, bad)]
@@ -239,39 +243,21 @@ class _Domains:
             left_out[NOT_TABULATED] += int((~tabulated).sum())
         return found, []
 
-    def _numbers(self, region_type: str, ids: Sequence[str]) -> list[int]:
-        """Return the numbers of regions by their ids; NOWHERE, or ELSEWHERE outside of the run's states."""
-        numbers = {one: number for number, one in enumerate(self.geography.region_ids[region_type])}
-        return [numbers[one] if one in numbers else self._outside(region_type, one) for one in ids]
-
     def _outside(self, region_type: str, region_id: str) -> int:
         """Return ELSEWHERE for a region that the run's states do not have, but others may."""
         bare = region_type.removeprefix("PR-")
         if not (region_id.isascii() and region_id.isdigit() and len(region_id) == WIDTHS.get(bare)):
             return NOWHERE
         if bare == "AIANNH":
-            return ELSEWHERE if region_id in self._areas() else NOWHERE
+            return ELSEWHERE if region_id in self._areas else NOWHERE
         state, of_jurisdiction = region_id[:2], STATES_US if self.jurisdiction == "us" else STATES_PR
         states = self.run.parameters.configuration.states(self.jurisdiction)
         no_place = bare == "PLACE" and region_id.endswith("99999")
         return ELSEWHERE if state in of_jurisdiction and state not in states and not no_place else NOWHERE
 
+    @cached_property
     def _areas(self) -> set[str]:
-        """Return all AIANNH areas of GRF-C, whatever their states."""
-        if not self.areas:
-            path = f"{self.data.rstrip('/')}/{GRF_FILE}"
-            table, _ = read_table(path, GRF_FILE, ("AIANNHCE",), more=True, dictionary=True)
-            self.areas.update({"9999"} if table is None else Column(table["AIANNHCE"]).values)
-            self.areas.discard("9999")
-        return self.areas
-
-
-def _repeated(*columns: Column) -> NDArray[np.bool_]:
-    """Return which rows repeat the values of an earlier one."""
-    key = np.zeros(len(columns[0].numbers), np.int64)
-    for column in columns:
-        key = key * len(column.values) + column.numbers
-    order = np.argsort(key, kind="stable")
-    repeated = np.zeros(len(key), bool)
-    repeated[order[1:]] = key[order[1:]] == key[order[:-1]]
-    return repeated
+        """All AIANNH areas of GRF-C, whatever their states."""
+        path = f"{self.data.rstrip('/')}/{GRF_FILE}"
+        table, _ = read_table(path, GRF_FILE, ("AIANNHCE",), more=True, dictionary=True)
+        return set() if table is None else {*Column(table["AIANNHCE"]).values} - {"9999"}

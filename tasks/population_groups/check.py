@@ -1,8 +1,8 @@
-"""Checks of releases of all SafeTabs: the laws of a level's queries, and the regions that may have a donor's counts."""
+"""Checks of releases of all SafeTabs: the laws of a level's queries, and the margins of its counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -33,14 +33,28 @@ def query_law(definition: Any, level: Mapping[str, Any], query: str) -> Law:
     return law
 
 
-def create_sets(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any]) -> None:
-    """Create the table `sets` of coterminous regions: REGION_TYPE, REGION_ID."""
+def wrong_margins(
+    database: duckdb.DuckDBPyConnection,
+    manifest: Mapping[str, Any],
+    name: str,
+    counts: str,
+    margins: Callable[[str], Mapping[str, set[int]]],
+) -> Iterator[str]:
+    """Compare the margins of a level's counts with those of their laws; a coterminous region may have a donor's.
+
+    counts: a query of REGION_TYPE, REGION_ID, MOE, and `kind`, the kind of a count. margins: returns those that the
+    counts of a level can have, by their kind.
+    """
     regions = [member.split(" ", 1) for members in manifest["coterminous_sets"] for member in members]
     database.execute("CREATE OR REPLACE TABLE sets (REGION_TYPE VARCHAR, REGION_ID VARCHAR)")
     if regions:
         database.executemany("INSERT INTO sets VALUES (?, ?)", regions)
-
-
-def donors(manifest: Mapping[str, Any], name: str) -> list[str]:
-    """Return the levels whose counts coterminous regions of a level may have: all of its iteration level."""
-    return [other for other in manifest["levels"] if other.endswith(name[-3:])]
+    rows = database.execute(
+        f"SELECT kind, MOE, sets.REGION_ID IS NOT NULL AS shared, count(*) FROM ({counts}) "
+        "LEFT JOIN sets USING (REGION_TYPE, REGION_ID) GROUP BY ALL"
+    ).fetchall()
+    own, donors = margins(name), [margins(other) for other in manifest["levels"] if other.endswith(name[-3:])]
+    for kind, margin, shared, number in rows:
+        allowed = own[kind].union(*(donor.get(kind, ()) for donor in donors if shared))
+        if margin not in allowed:
+            yield f"{number:,} counts of {kind} have the margin {margin}, not {sorted(allowed)}"

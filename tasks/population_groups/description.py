@@ -11,12 +11,13 @@ from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE, REGION
 from tasks.inputs.region_files import KEY
-from tasks.lifecycle.description import Column, Noise, Reference, Table
+from tasks.lifecycle.description import Column, Description, Noise, Reference, Table
 from tasks.lifecycle.manifest import noise_law
 from tasks.population_groups.iterations import ITERATION_KINDS
-from tasks.population_groups.levels import Level
+from tasks.population_groups.levels import ALL_LEVELS, Level
 from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
 
+Sums = Sequence[tuple[str, int]]  # the queries of counts, and how many of their cells a count sums
 FLAGS = {"True": "yes", "False": "no"}
 WHOM = ("all of whose races are in it", "with at least one race in it", "by Hispanic or Latino ethnicity")
 ITERATION = Column(
@@ -65,38 +66,82 @@ def public_tables(counted: str) -> tuple[Table, ...]:
     return REGIONS, ITERATIONS, hierarchy, *located
 
 
-def count_column(unit: str) -> Column:
-    """Return the column of published counts."""
-    return Column("COUNT", unit, "the published count, with noise", type="integer", role="count", frame="count")
-
-
-def margin_column(unit: str) -> Column:
-    """Return the column of the margins of published counts."""
-    return Column(
-        "MOE",
-        unit,
-        "the margin of error at 95% of the noise in the count, over all runs",
-        type="integer",
-        role="margin",
-        of="COUNT",
-        frame="margin",
-        in_text=False,
+def count_table(title: str, unit: str, stem: str, cells: Sequence[Column] = ()) -> Table:
+    """Return the table of published counts of each group's cells: STEM/LEVEL.csv, and with margins as Parquet."""
+    return Table(
+        title,
+        (
+            *REGION,
+            ITERATION,
+            *cells,
+            Column("COUNT", unit, "the published count, with noise", type="integer", role="count", frame="count"),
+            Column(
+                "MOE",
+                unit,
+                "the margin of error at 95% of the noise in the count, over all runs",
+                type="integer",
+                role="margin",
+                of="COUNT",
+                frame="margin",
+                in_text=False,
+            ),
+        ),
+        text=f"{stem}/{{level}}.csv",
+        parquet=f"parquet/{stem}/{{level}}.parquet",
+        key=(*GROUP, *(column.name for column in cells)),
+        references=OF_GROUP,
+        counts=True,
     )
 
 
-def estimate_columns(unit: str) -> tuple[Column, Column]:
-    """Return the columns of estimates and of their margins."""
+def estimates_of(table: Table) -> Table:
+    """Return the table of the estimates of a table's counts."""
+    *cells, count, margin = table.columns
     meaning = "the unbiased estimate from all noisy answers about the group, rounded"
-    estimate = Column("ESTIMATE", unit, meaning, type="integer", role="estimate", frame="estimate")
-    margin = replace(margin_column(unit), meaning="the margin of error at 95% of the estimate", of="ESTIMATE")
-    return estimate, replace(margin, frame="estimate_margin", in_text=True)
+    estimate = replace(count, name="ESTIMATE", meaning=meaning, role="estimate", frame="estimate")
+    meaning = "the margin of error at 95% of the estimate"
+    margin = replace(margin, meaning=meaning, of="ESTIMATE", frame="estimate_margin", in_text=True)
+    return replace(
+        table,
+        title=table.title.replace(": ", ", estimates: "),
+        columns=(*cells, estimate, margin),
+        text=f"estimates/{table.text}",
+        parquet=table.parquet.replace("/", "/estimates/", 1),
+        counts=False,
+        of=table.text.rpartition(".")[0],
+        dependent=True,
+    )
 
 
-def laws(manifest: Mapping[str, Any], level: Level, sums: Sequence[tuple[str, int]]) -> list[Noise]:
+def describe(
+    manifest: Mapping[str, Any], tables: Sequence[tuple[Table, Sums]], counted: str, others: Sequence[str] = ()
+) -> Description:
+    """Return the description of a release: its tables of counts with the sums in them, and their estimates.
+
+    counted: what the iterations count. others: patterns of files besides its report.
+    """
+    levels = [level for level in ALL_LEVELS if str(level) in manifest["levels"]]
+    of_table = {
+        table.text.removesuffix("{level}.csv").replace("/", "-").lower() + level.slug: (level, sums)
+        for table, sums in tables
+        for level in levels
+    }
+
+    def noise(name: str) -> list[Noise]:
+        return laws(manifest, *of_table[name.removesuffix("-text")]) if manifest["spent"] else []
+
+    dependent = not manifest["configuration"]["allow_negative_counts"]
+    counts = [replace(table, dependent=dependent) for table, _ in tables]
+    names = {"level": {level.slug: level.name for level in levels}}
+    return Description(
+        (*counts, *map(estimates_of, counts), *public_tables(counted)), noise, names, ("report.html", *others)
+    )
+
+
+def laws(manifest: Mapping[str, Any], level: Level, sums: Sums) -> list[Noise]:
     """Return the laws of a level's counts by their margins; of two laws with one margin that of the larger variance.
 
-    sums: the query of a count, and how many of its cells the count sums. A coterminous region may have the count of a
-    region of another level.
+    A coterminous region may have the count of a region of another level.
     """
     levels, definition = manifest["levels"], manifest["spent"]["definition"]
     donors = [name for name in levels if name.endswith(f" {level.iteration_level})") and manifest["coterminous_sets"]]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tasks.lifecycle.files import read_part
 from tasks.lifecycle.process import use_kernels
+from tasks.population_groups.count import load_partitions
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level
-from tasks.population_groups.partitions import load_partitions
 from tasks.population_groups.run import SafeTabRun
 
 FEWEST_ENTRIES = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves

@@ -40,7 +40,7 @@ def encode_parsed(
     None where one of them has a fault: race codes after a Null, too many, or a block that is not in GRF-C.
     """
     from tasks.inputs.compiled_records import find_blocks
-    from tasks.population_groups.compiled_combinations import SCATTER, number_combinations
+    from tasks.population_groups.compiled_counts import SCATTER, number_combinations
 
     if not file.blocks_known:
         return None

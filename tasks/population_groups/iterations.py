@@ -5,7 +5,7 @@ docs/spec/files.md#iteration-files has the files, docs/spec/safetab-p.md#person-
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,44 +52,26 @@ class Granularity:
         """Return the numbers of the iterations of one level, in the order of their codes."""
         return np.flatnonzero(self.level == iteration_level)
 
+    def iterations_of(self, codes: Sequence[int]) -> set[int]:
+        """Return the iterations of a record, of both levels: the map g_i of the paper's Table 5.
+
+        codes: the numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
+        """
+        races, found = {code for code in codes[:RACE_CODES] if code}, set()
+        for iteration_level in ITERATION_LEVELS:
+            alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in ITERATION_KINDS)
+            found |= {int(combination[race]) for race in races} | {int(ethnicity[codes[RACE_CODES]])}
+            # Alone is the intersection over the codes: with one iteration a code, all codes must have the same.
+            common = {int(alone[race]) for race in races}
+            found |= common if len(common) == 1 else set()
+        return found - {-1}
+
     def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
-        """Return the map g_i of the paper's Table 5 as a 0/1 matrix: combinations x iterations, both levels.
-
-        combinations: uint16 array, n x 9; code numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
-        """
-        given, at = np.nonzero(combinations[:, :RACE_CODES])
-        races, ethnicity = combinations[given, at], combinations[:, RACE_CODES]
-        pairs = [self._pairs(given, races, ethnicity, iteration_level) for iteration_level in ITERATION_LEVELS]
-        rows = np.concatenate([row for row, _ in pairs])
-        columns = np.concatenate([column for _, column in pairs])
-        shape = (len(combinations), len(self.codes))
-        matrix = sparse.csr_array((np.ones(len(rows), np.int32), (rows, columns)), shape=shape)
-        matrix.sum_duplicates()
-        matrix.data[:] = 1  # two codes of one iteration count once
-        return matrix
-
-    def _pairs(
-        self,
-        given: NDArray[np.int64],
-        races: NDArray[np.uint16],
-        ethnicity: NDArray[np.uint16],
-        iteration_level: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return pairs (combination, iteration) of a level: alone, in combination, ethnicity; the last two may repeat.
-
-        `races` are the race codes of all combinations and `given`, in order, the combination that each belongs to.
-        """
-        alone = self.maps["alone", iteration_level][races]
-        # Alone is the intersection over the codes: with one iteration a code, all codes must have the same.
-        first = np.full(len(ethnicity), -1, np.int32)
-        first[given[::-1]] = alone[::-1]
-        is_alone = first >= 0
-        is_alone[given[alone != first[given]]] = False
-        combination = self.maps["combination", iteration_level][races]
-        spanish = self.maps["ethnicity", iteration_level][ethnicity]
-        rows = [np.flatnonzero(is_alone), given[combination >= 0], np.flatnonzero(spanish >= 0)]
-        columns = [first[is_alone], combination[combination >= 0], spanish[spanish >= 0]]
-        return np.concatenate(rows), np.concatenate(columns)
+        """Return `iterations_of` combinations of codes as a 0/1 matrix: combinations x iterations."""
+        found = [sorted(self.iterations_of(codes)) for codes in combinations.tolist()]
+        indices = np.array([number for numbers in found for number in numbers], np.int32)
+        starts = np.cumsum([0, *map(len, found)], dtype=np.int32)
+        return sparse.csr_array((np.ones_like(indices), indices, starts), shape=(len(found), len(self.codes)))
 
     def counts(self, iteration_level: int) -> IterationCounts:
         """Return the counts of one level from which its stability follows."""

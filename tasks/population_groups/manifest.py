@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from spine.settings import Jurisdiction
+from tasks.inputs.names import name_of_state
 from tasks.inputs.regions import REGION_TYPES
-from tasks.lifecycle.manifest import noise_law
-from tasks.population_groups.queries import LevelQueries
+from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.manifest import made_by, marked, noise_law
+from tasks.population_groups.noise import LevelQueries
+from tasks.population_groups.parameters import configuration_digest
+from tasks.population_groups.reserve_budget import planned_spend
 from tasks.population_groups.run import SafeTabRun
 
 
@@ -22,14 +26,35 @@ def noise_facts(queries: LevelQueries) -> dict[str, Any]:
     }
 
 
-def geography_facts(run: SafeTabRun, jurisdiction: Jurisdiction) -> dict[str, Any]:
-    """Return the states and blocks of a run."""
-    validated = run.validated
+def release_facts(
+    run: SafeTabRun, jurisdiction: Jurisdiction, release: str, options: Mapping[str, object], **own: Any
+) -> dict[str, Any]:
+    """Return the facts of a release's manifest. own: those that its SafeTab alone has, by their keys."""
+    parameters, validated, truth = run.parameters, run.validated, is_truth(run)
     return {
-        "states": run.parameters.configuration.states(jurisdiction),
-        "blocks": validated.blocks,
-        "GRF-C": validated.geography_digest,
+        "release": release,
+        "region": jurisdiction.upper(),
+        "run": run.id,
+        **marked(validated.mark, exact=truth),
+        "spent": None if truth else planned_spend(parameters.configuration, jurisdiction).as_json(),
+        **own,
+        "options": dict(options),
+        "configuration": parameters.configuration.model_dump(mode="json", exclude={"budgets", "thresholds"}),
+        "geography": {
+            "states": parameters.configuration.states(jurisdiction),
+            "blocks": validated.blocks,
+            "GRF-C": validated.geography_digest,
+        },
+        "coterminous_sets": coterminous_facts(run, jurisdiction),
+        "parameter_files": parameters.digests,
+        "configuration_digest": configuration_digest(parameters.digests, options),
+        **made_by(run),
     }
+
+
+def names_of_states(run: SafeTabRun, jurisdiction: Jurisdiction) -> list[str]:
+    """Return the names of the states of a run, which may be fewer than the configuration's."""
+    return [*map(name_of_state, run.geography.region_ids["PR-STATE" if jurisdiction == "pr" else "STATE"])]
 
 
 def coterminous_facts(run: SafeTabRun, jurisdiction: Jurisdiction) -> list[list[str]]:

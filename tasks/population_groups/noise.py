@@ -1,76 +1,102 @@
-"""The noise of a level's queries: drawn from the run's secret, or, for a release of exact counts, none."""
+"""The queries of a population group level: their budgets and laws, and the noise that a run draws from its secret.
+
+docs/privacy.md#proof shows what they cost.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privacy.noise.laws import Definition, Law, law
+from privacy.noise.margins import margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import Keystream, RunSecret, query_key
 from tasks.lifecycle.authorization import Authorization, read_drawing, read_secret
+from tasks.lifecycle.files import stamp
 from tasks.population_groups.levels import Level
-from tasks.population_groups.queries import load_queries
 from tasks.population_groups.run import SafeTabRun
 
 
-class LevelNoise(Protocol):
-    """The noise of a level's queries, by group of its domain. A query has a stream for each detail of its tables."""
+@dataclass(frozen=True)
+class LevelQueries:
+    """The queries of a level, of all its tables: its stability, and the budget of each query by name."""
 
-    def totals(self, query: str, detail: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the noise of one cell of groups from `start` on; 0, and none is drawn, where one is not asked."""
+    definition: Definition
+    stability: int
+    budgets: Mapping[str, Fraction]
 
-    def rows(self, query: str, detail: str, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Return the noise of the tables of these groups: len(groups) x width."""
+    def law(self, query: str) -> Law:
+        """Return the noise of a query's answers; it costs a group budget / stability."""
+        return law(self.definition, self.budgets[query], self.stability)
+
+    def margin(self, query: str, cells: int = 1) -> int:
+        """Return the 95% margin of error of a sum of `cells` answers to a query."""
+        return margin_of_error(self.law(query), cells)
+
+
+def load_queries(run: SafeTabRun, level: Level) -> LevelQueries:
+    """Return the queries of a level of a validated run. Raises ValueError where a budget is infinite."""
+    return _queries(run, level, stamp(run.parameters_path))
+
+
+@lru_cache(maxsize=64)
+def _queries(run: SafeTabRun, level: Level, _stamp: tuple[int, int]) -> LevelQueries:
+    parameters = run.parameters
+    configuration = parameters.configuration
+    return LevelQueries(
+        definition=configuration.privacy_defn,
+        stability=parameters.iterations.stability(level, configuration.max_race_codes),
+        budgets={
+            query: budget
+            for table, budgets in configuration.budgets.items()
+            if budgets[level] != 0
+            for query, budget in configuration.queries(table, level).items()
+        },
+    )
 
 
 @dataclass(frozen=True)
-class RunNoise:
-    """The noise of a run, drawn from its secret: a stream for each (level, query, detail)."""
+class LevelNoise:
+    """The noise of a level's queries, by group of its domain: a stream for each (level, query, detail of its tables).
 
+    drawing: the secret that it is drawn from, and the run's authorization; None for exact counts: all of it is 0.
+    """
+
+    run: SafeTabRun
     level: Level
-    secret: RunSecret
-    authorization: Authorization
-    directory: SafeTabRun
+    drawing: tuple[RunSecret, Authorization] | None
 
     def totals(self, query: str, detail: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the noise of one cell of groups from `start` on; 0, and none is drawn, where one is not asked."""
-        if not asked.any():
+        if self.drawing is None or not asked.any():
             return np.zeros(len(asked), np.int64)
-        return self._stream(query, detail).draw_run(start, start + len(asked), asked)
+        return self._stream(query, detail, *self.drawing).draw_run(start, start + len(asked), asked)
 
     def rows(self, query: str, detail: str, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Return the noise of the tables of these groups: len(groups) x width."""
-        return self._stream(query, detail).draw(groups, width)
+        if self.drawing is None:
+            return np.zeros((len(groups), width), np.int64)
+        return self._stream(query, detail, *self.drawing).draw(groups, width)
 
-    def _stream(self, query: str, detail: str) -> QueryNoise:
+    def _stream(self, query: str, detail: str, secret: RunSecret, authorization: Authorization) -> QueryNoise:
         return QueryNoise(
-            load_queries(self.directory, self.level).law(query),
-            self.secret,
-            input_digest=self.authorization.input_digest,
-            configuration_digest=self.authorization.configuration_digest,
+            load_queries(self.run, self.level).law(query),
+            secret,
+            input_digest=authorization.input_digest,
+            configuration_digest=authorization.configuration_digest,
             query=f"{self.level}/{query}/{detail}",
         )
 
 
-class NoNoise:
-    """The zero noise of a release of exact counts: not private."""
-
-    def totals(self, query: str, detail: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return zeros."""
-        return np.zeros(len(asked), np.int64)
-
-    def rows(self, query: str, detail: str, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-        """Return zeros."""
-        return np.zeros((len(groups), width), np.int64)
-
-
 def open_noise(run: SafeTabRun, level: Level) -> LevelNoise:
     """Return the noise of a level of a run. Raises Failed as `read_drawing` does."""
-    drawing = read_drawing(run)
-    return NoNoise() if drawing is None else RunNoise(level, *drawing, run)
+    return LevelNoise(run, level, read_drawing(run))
 
 
 def estimate_words(run: SafeTabRun, level: Level, groups: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from privacy.accounting.composition import Spend, spend
 from spine.settings import Jurisdiction
-from tasks.inputs.marks import read_mark
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.population_groups.configuration import SafeTabConfiguration
-from tasks.population_groups.parameters import configuration_digest, read_parameters
-from tasks.population_groups.run import SafeTabRun
+from tasks.population_groups.parameters import configuration_digest
+from tasks.population_groups.run import SafeTabRun, Validated
 
 
 def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdiction) -> Spend:
@@ -26,32 +25,19 @@ def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdictio
     return spend(configuration.privacy_defn, budgets, configuration.UNIT)
 
 
-def precheck_budget(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> None:
-    """Refuse an account that is missing or has too little left before the data is read; charge nothing.
+def precheck_budget(
+    run: SafeTabRun,
+    configuration: SafeTabConfiguration,
+    jurisdiction: Jurisdiction,
+    charging: Charging,
+    validated: Validated | None = None,
+) -> None:
+    """Refuse what `reserve_budget` would refuse, as far as it is known: before the data is read, or once validated.
 
-    Marked data needs no account, nor does a jurisdiction that is switched off; validation reports invalid parameters
-    and missing data.
-
-    Raises Refused, Failed as `reserve_budget` does.
+    Charges nothing. Raises Refused, Failed as `reserve_budget` does.
     """
-    parameters, _ = read_parameters(params, run.CONFIGURATION)
-    if parameters is None or jurisdiction not in parameters.configuration.jurisdictions:
-        return
-    if read_mark(data) is not None or run.KIND.missing_data(data):
-        return
-    configuration = parameters.configuration
     total = planned_spend(configuration, jurisdiction)
-    precheck(run, charging, configuration.states(jurisdiction), total)
-
-
-def precheck_reservation(run: SafeTabRun, jurisdiction: Jurisdiction, charging: Charging) -> None:
-    """Refuse a validated run that `reserve_budget` would refuse; charge nothing.
-
-    Raises Refused, Failed as `reserve_budget` does.
-    """
-    configuration = run.parameters.configuration
-    total = planned_spend(configuration, jurisdiction)
-    precheck(run, charging, configuration.states(jurisdiction), total, run.validated)
+    precheck(run, charging, configuration.states(jurisdiction), total, validated)
 
 
 def reserve_budget(

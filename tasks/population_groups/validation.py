@@ -1,44 +1,122 @@
 """Validate: check every row of every file, encode the records, digest the input (paper 5.1).
 
-All findings are gathered before the run is refused. They go to the curator's report in the confidential directory.
+All findings are gathered before a run is refused. They go to the curator's report in the confidential directory. Of a
+command over US and Puerto Rico one reading validates both, before either is charged: neither is, if one is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spine.settings import Jurisdiction
 from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
-from tasks.inputs.marks import GRF_FILE, read_mark
+from tasks.inputs.marks import GRF_FILE, MARK_FILES, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
 from tasks.inputs.tables import empty
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.authorization import AUTHORIZATION
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import remove, save_object
+from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.encode import encode_chunk, read_report
 from tasks.population_groups.iterations import PARAMETER_FILES
 from tasks.population_groups.parameters import Parameters, digest_parameters, read_parameters
 from tasks.population_groups.record_kind import GroupRecords, RecordKind
+from tasks.population_groups.reserve_budget import precheck_budget
 from tasks.population_groups.run import PublicInput, SafeTabRun, Validated
-from tasks.population_groups.shared_reading import NextRun, cached_findings, data_files, locked_next_run, note_prepared
 
 PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal names
+NAMES: dict[Jurisdiction, str] = {"us": "US", "pr": "Puerto Rico"}
+T = TypeVar("T")
 _validated_here: set[Path] = set()  # directories validated in this process before their own run has begun
 
 
-def validated_for_another(run: SafeTabRun) -> None:
-    """Note that a run was validated by its sibling run: its own, in this process, need not read the input again."""
-    _validated_here.add(run.path)
+@dataclass(frozen=True)
+class Part:
+    """A run whose input is validated: its jurisdiction, and its public inputs besides parameters and GRF-C."""
+
+    run: SafeTabRun
+    jurisdiction: Jurisdiction
+    others: Sequence[PublicInput] = ()
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A part while its records are read: findings before that; geography and records, None where they have faults."""
+
+    part: Part
+    findings: list[Finding]
+    geography: RegionMap | None
+    records: GroupRecords | None
+
+    @property
+    def has_no_block(self) -> bool:
+        return self.geography is not None and not len(self.geography.blocks)
+
+
+def all_or_none(attempts: Mapping[Jurisdiction, Callable[[], T]]) -> dict[Jurisdiction, T]:
+    """Make every attempt and return what each returned.
+
+    Raises Refused where any was refused; of two the message says which, why, and which is not released therefore.
+    """
+    if len(attempts) == 1:
+        return {jurisdiction: attempt() for jurisdiction, attempt in attempts.items()}
+    results: dict[Jurisdiction, T] = {}
+    refusals: dict[Jurisdiction, str] = {}
+    for jurisdiction, attempt in attempts.items():
+        try:
+            results[jurisdiction] = attempt()
+        except Refused as error:
+            refusals[jurisdiction] = str(error)
+    if len(set(refusals.values())) < len(refusals):
+        raise Refused(f"{' and '.join(NAMES[each] for each in refusals)} were refused: {next(iter(refusals.values()))}")
+    if refusals:
+        spared = "".join(f"{NAMES[each]} not released: " for each in results)
+        reasons = (f"{NAMES[jurisdiction]} was refused: {reason}" for jurisdiction, reason in refusals.items())
+        raise Refused(spared + "; ".join(reasons))
+    return results
+
+
+def validate_with_sibling(
+    own: Part, sibling: Part, workers: Workers, params: str, data: str, charging: Charging
+) -> Validated | None:
+    """Validate a run, and the sibling run of the same command unless it is charged already, before the gate of either.
+
+    When the sibling begins, it finds itself validated. Nothing is charged.
+
+    Raises Refused as `validate` does, and where the sibling's account has too little left; Failed where another process
+    holds the sibling.
+    """
+    if (sibling.run / AUTHORIZATION).exists():
+        return validate_parts([own], workers, params, data)[own.jurisdiction]
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(sibling.run))
+        except Refused as error:
+            raise Failed(f"validate: {error}; both are charged or none") from None
+        validated = validate_parts([own, sibling], workers, params, data)
+        if validated[sibling.jurisdiction] is not None:
+            _validated_here.add(sibling.run.path)
+            checks: dict[Jurisdiction, Callable[[], None]] = {own.jurisdiction: lambda: None}
+            checks[sibling.jurisdiction] = partial(_precheck, sibling, charging)
+            all_or_none(checks)
+    return validated[own.jurisdiction]
+
+
+def _precheck(part: Part, charging: Charging) -> None:
+    precheck_budget(part.run, part.run.parameters.configuration, part.jurisdiction, charging, part.run.validated)
 
 
 def validate(
@@ -47,83 +125,114 @@ def validate(
     params: str,
     data: str,
     jurisdiction: Jurisdiction,
-    next_run: NextRun | None = None,
     others: Sequence[PublicInput] = (),
 ) -> Validated | None:
     """Validate the input of one jurisdiction and encode its records into the run directory.
 
-    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. The records
-    of `next_run`, over another jurisdiction of the same files, are encoded in the same reading. `others` are checked
-    and digested too.
+    Returns None where config.json switches the jurisdiction off or it has no block: such a run is skipped. `others` are
+    checked and digested too.
 
     Raises Refused where a finding is an error, or a file changes while it is read. The findings are in the run's
     findings.json, the message holds none of them.
     """
-    if (run.validated_path).exists():
-        return _validated_before(run, workers, params, data, others)
-    parameters, findings = read_parameters(params, run.CONFIGURATION)
-    cached = cached_findings(run, parameters, data) if parameters else None
-    if cached is None:  # left by an interrupted try: the files may have been corrected since
-        _clear(run)
+    return validate_parts([Part(run, jurisdiction, others)], workers, params, data)[jurisdiction]
+
+
+def validate_parts(
+    parts: Sequence[Part], workers: Workers, params: str, data: str
+) -> dict[Jurisdiction, Validated | None]:
+    """Validate runs over the jurisdictions of the same files as `validate` does, in one reading."""
+    results: dict[Jurisdiction, Validated | None] = dict.fromkeys(part.jurisdiction for part in parts)
+    todo = [part for part in parts if not part.run.validated_path.exists()]
+    for part in parts:
+        if part not in todo:
+            results[part.jurisdiction] = _validated_before(part, workers, params, data)
+    if not todo:
+        return results
+    parameters, findings = read_parameters(params, todo[0].run.CONFIGURATION)
+    for part in todo:  # left by an interrupted try: the files may have been corrected since
+        remove(part.run / "prepared")
+        remove(part.run / "records")
     if parameters is None:
-        refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
-    if jurisdiction not in parameters.configuration.jurisdictions:  # nothing vouches for its levels
-        keep_findings(run, findings)
-        return None
-    files = [*data_files(run, data), *(file for other in others for file in other.files)]
-    with unchanged(files), locked_next_run(next_run) as waiting:
-        validated = _validate_data(run, workers, parameters, findings, data, jurisdiction, cached, waiting, others)
-    if validated is not None:
-        save_object(run.validated_path, validated)
-    return validated
+        findings += check_data_alone(todo[0].run.KIND, data)
+        refusals: dict[Jurisdiction, Callable[[], Any]]
+        refusals = {part.jurisdiction: partial(refuse, part.run, findings, PUBLIC) for part in todo}
+        all_or_none(refusals)
+    jurisdictions = parameters.configuration.jurisdictions if parameters else ()
+    asked = [part for part in todo if part.jurisdiction in jurisdictions]
+    for part in todo:
+        if part not in asked:  # nothing vouches for its levels
+            keep_findings(part.run, findings)
+    if parameters is None or not asked:
+        return results
+    files = todo[0].run.KIND.files
+    read = [f"{data.rstrip('/')}/{file}" for file in (*files.needs, *files.records, *MARK_FILES.values())]
+    with unchanged([*read, *(file for part in asked for other in part.others for file in other.files)]):
+        validated = all_or_none(_read(asked, workers, parameters, findings, data))
+    for part in asked:
+        if (facts := validated[part.jurisdiction]) is not None:
+            save_object(part.run.validated_path, facts)
+    return results | validated
 
 
-def _clear(run: SafeTabRun) -> None:
-    for name in ("prepared", "records"):
-        remove(run / name)
+def _read(
+    parts: Sequence[Part], workers: Workers, parameters: Parameters[Any], findings: Sequence[Finding], data: str
+) -> dict[Jurisdiction, Callable[[], Validated | None]]:
+    """Read the data files once for all parts; return what makes each one's result. findings: of the parameters."""
+    grf_c = f"{data.rstrip('/')}/{GRF_FILE}"
+    parsed = parse_blocks(parts[0].run, workers, grf_c)
+    opened = [_open(part, parameters, findings, data, parsed) for part in parts]
+    digest = parsed.digest if parsed else None
+    del parsed  # it is large
+    to_encode = [each for each in opened if each.records]
+    if to_encode:
+        first, *others = (each.part.run for each in to_encode)
+        chunks = first.records.chunks
+        workers.map("validate", first, encode_chunk, [(number, *others) for number in range(chunks)])
+    return {each.part.jurisdiction: partial(_conclude, each, workers, data, digest) for each in opened}
 
 
-def _validate_data(
-    run: SafeTabRun,
-    workers: Workers,
-    parameters: Parameters[Any],
-    findings: list[Finding],
-    data: str,
-    jurisdiction: Jurisdiction,
-    cached: list[Finding] | None,
-    next_run: NextRun | None,
-    others: Sequence[PublicInput],
-) -> Validated | None:
-    """Check and encode the data files, and digest them.
+def _open(
+    part: Part, parameters: Parameters[Any], findings: Sequence[Finding], data: str, parsed: ParsedBlocks | None
+) -> _Opened:
+    """Read the geography and public inputs of a part, and save in its run what its records are encoded with."""
+    run, states = part.run, parameters.configuration.states(part.jurisdiction)
+    geography, faults = read_region_map(data, part.jurisdiction, states, parsed.codes if parsed else None)
+    file, faults_of_records = run.KIND.open(data)
+    opened = _Opened(part, [*findings, *faults, *faults_of_records], geography, None)
+    if file is None or opened.has_no_block:
+        return opened
+    records = GroupRecords(
+        **vars(file),
+        states=states,
+        code_numbers=parameters.iterations.numbers,
+        max_race_codes=parameters.configuration.max_race_codes,
+        blocks_known=geography is not None,
+    )
+    save_object(run.parameters_path, parameters)
+    save_object(run.records_path, records)
+    if geography is not None:
+        keep_regions(run, data)
+        save_region_map(run.geography_folder, geography)
+        for other in part.others:
+            opened.findings.extend(other.read(run, parameters, geography))
+    return replace(opened, records=records)
 
-    `findings` are those in the parameters; `cached` are those in the geography, where another run has prepared it.
-    """
-    parsed = parse_blocks(run, workers, f"{data.rstrip('/')}/{GRF_FILE}") if cached is None else None
-    if cached is None:
-        geography, faults = _read_geography(data, jurisdiction, parameters, parsed)
-    else:
-        geography, faults = run.geography, cached
-    findings = findings + faults
-    records, faults = _open_records(run.KIND, data, jurisdiction, parameters)
-    findings += faults
-    if geography is not None and not len(geography.blocks):
+
+def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: str | None) -> Validated | None:
+    """Return what is known of a part whose records were read. Raises Refused where there is an error."""
+    part, geography, records, findings = opened.part, opened.geography, opened.records, opened.findings
+    run = part.run
+    if opened.has_no_block:
         keep_findings(run, findings)
         return None
     if records is None:
         refuse(run, findings, PUBLIC)
-    if cached is None:
-        _save(run, parameters, geography, records, data)
-    findings += [fault for other in others if geography for fault in other.read(run, parameters, geography)]
-    chunks = records.chunks
-    also = (next_run.run,) if next_run and _prepare(next_run, parameters, data, parsed) else ()
-    geography_digest = parsed.digest if parsed else None
-    del parsed  # it is large
-    workers.map("validate", run, encode_chunk, [(number, *also) for number in range(chunks)])
-    records_digest, of_states, faults = _collect(run, workers, records, chunks, jurisdiction)
+    records_digest, of_states, faults = _collect(run, workers, records, part.jurisdiction)
     findings += faults
     if geography is None or has_errors(findings):
         remove(run / "records")
-        refuse(run, findings, (*PUBLIC, *(other.name for other in others)))
+        refuse(run, findings, (*PUBLIC, *(other.name for other in part.others)))
     keep_findings(run, findings)
     geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
     mark = read_mark(data)
@@ -135,41 +244,17 @@ def _validate_data(
         geography_digest=geography_digest,
         mark=mark.name if mark else None,
         blocks=len(geography.blocks),
-        other_digests={other.name: other.digest for other in others},
+        other_digests={other.name: other.digest for other in part.others},
     )
-
-
-def _read_geography(
-    data: str, jurisdiction: Jurisdiction, parameters: Parameters[Any], parsed: ParsedBlocks | None
-) -> tuple[RegionMap | None, list[Finding]]:
-    return read_region_map(
-        data, jurisdiction, parameters.configuration.states(jurisdiction), parsed.codes if parsed else None
-    )
-
-
-def _prepare(next_run: NextRun, parameters: Parameters[Any], data: str, parsed: ParsedBlocks | None) -> bool:
-    """Prepare the next run for its records; False where there is nothing to encode, or something to refuse it for."""
-    run, jurisdiction = next_run.run, next_run.jurisdiction
-    if jurisdiction not in parameters.configuration.jurisdictions:
-        return False
-    geography, findings = _read_geography(data, jurisdiction, parameters, parsed)
-    records, _ = _open_records(run.KIND, data, jurisdiction, parameters)
-    if geography is None or records is None:
-        return False
-    _clear(run)
-    _save(run, parameters, geography, records, data)
-    note_prepared(run, parameters, data, findings)
-    return len(geography.blocks) > 0
 
 
 def _input_digest(run: SafeTabRun, records: str, geography: str) -> str:
     return sha256(f"{run.KIND.noun} {records}\ngeography {geography}\n".encode()).hexdigest()
 
 
-def _validated_before(
-    run: SafeTabRun, workers: Workers, params: str, data: str, others: Sequence[PublicInput]
-) -> Validated:
+def _validated_before(part: Part, workers: Workers, params: str, data: str) -> Validated:
     """Return what an earlier try validated, if the input is unchanged or gone: the run has its own encoded copy."""
+    run = part.run
     validated: Validated = run.validated
     if run.path in _validated_here:
         _validated_here.remove(run.path)
@@ -179,7 +264,7 @@ def _validated_before(
         with suppress(FileNotFoundError):
             if digest_parameters(params, run.CONFIGURATION) != run.parameters.digests:
                 raise Refused(f"the parameters of run {run.id} have changed; a new run spends budget again")
-            digests_now = {other.name: other.digest for other in others}
+            digests_now = {other.name: other.digest for other in part.others}
             if digests_now != validated.other_digests:
                 raise Refused(f"{', '.join(digests_now)} of run {run.id} changed; a new run spends budget again")
         records = digest_by_workers(run, workers, run.KIND.find(data))
@@ -193,21 +278,20 @@ def _validated_before(
     return validated
 
 
-def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction) -> bool:
-    """Refuse faulty parameters and missing data files before workers are started.
+def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdiction, charging: Charging) -> bool:
+    """Refuse faulty parameters, missing data files and accounts with too little left before workers are started.
 
-    Return whether config.json asks for the jurisdiction. A validated run is past this. Raises Refused as `validate`
-    does.
+    Return whether config.json asks for the jurisdiction. Nothing is charged; marked data needs no account. A validated
+    run is past all but the last. Raises Refused as `validate` does, and Refused, Failed as `reserve_budget` does.
     """
-    if run.validated_path.exists():
-        return True
     parameters, findings = read_parameters(params, run.CONFIGURATION)
-    if parameters is None:
+    asked = parameters is not None and jurisdiction in parameters.configuration.jurisdictions
+    missing, validated = run.KIND.missing_data(data), run.validated_path.exists()
+    if not validated and (parameters is None or (asked and missing)):
         refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
-    asked = jurisdiction in parameters.configuration.jurisdictions
-    if asked and run.KIND.missing_data(data):
-        refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
-    return asked
+    if parameters is not None and asked and not missing and read_mark(data) is None:
+        precheck_budget(run, parameters.configuration, jurisdiction, charging)
+    return asked or validated
 
 
 def check_data_alone(kind: RecordKind, data: str) -> list[Finding]:
@@ -220,37 +304,11 @@ def check_data_alone(kind: RecordKind, data: str) -> list[Finding]:
     return findings + kind.open(data)[1]
 
 
-def _open_records(
-    kind: RecordKind, data: str, jurisdiction: Jurisdiction, parameters: Parameters[Any]
-) -> tuple[GroupRecords | None, list[Finding]]:
-    file, findings = kind.open(data)
-    if file is None:
-        return None, findings
-    configuration = parameters.configuration
-    records = GroupRecords(
-        **vars(file),
-        states=configuration.states(jurisdiction),
-        code_numbers=parameters.iterations.numbers,
-        max_race_codes=configuration.max_race_codes,
-    )
-    return records, []
-
-
-def _save(
-    run: SafeTabRun, parameters: Parameters[Any], geography: RegionMap | None, records: GroupRecords, data: str
-) -> None:
-    save_object(run.parameters_path, parameters)
-    save_object(run.records_path, replace(records, blocks_known=geography is not None))
-    if geography is not None:
-        keep_regions(run, data)
-        save_region_map(run.geography_folder, geography)
-
-
 def _collect(
-    run: SafeTabRun, workers: Workers, file: GroupRecords, chunks: int, jurisdiction: Jurisdiction
+    run: SafeTabRun, workers: Workers, file: GroupRecords, jurisdiction: Jurisdiction
 ) -> tuple[str, tuple[str, ...], list[Finding]]:
     """Join the chunks' reports: the digests of the file and of each state's records, and the findings by line."""
-    reports = [read_report(run, number) for number in range(chunks)]
+    reports = [read_report(run, number) for number in range(file.chunks)]
     joined = join_reports(file, reports)
     findings = joined.findings
     if not findings and not joined.rows:

@@ -39,9 +39,7 @@ def test_reports_of_both_jurisdictions(example: Path, tmp_path: Path, state_home
     for region in result["regions"]:
         place = Path(region["report"])
         files = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
-        trials = {f"single_runs/trial_{number}/error_report.csv" for number in (0, 1)}
-        own = {"accuracy.html", "errors.csv", "workloads.csv", "full_error_report/multi_run_error_report.csv"}
-        assert files == own | trials
+        assert files == {"accuracy.html", "errors.csv", "workloads.csv"}
         for name in files - {"accuracy.html"}:
             table = pd.read_csv(place / name)
             assert len(table)
@@ -69,10 +67,7 @@ def test_estimates_stand_beside_counts(example: Path, params: Path, tmp_path: Pa
     result = json.loads(das(params, example / "data", tmp_path / "out", "--runs", 1, "--estimates", "--json"))
     place = Path(result["regions"][0]["report"])
     assert set(pd.read_csv(place / "errors.csv")["OF"]) == {"count", "estimate"}
-    page, picture = (place / "accuracy.html").read_text(), (place / "estimates.svg").read_text()
-    assert page.count('<svg class="dots"') == 2
-    assert "Counts and estimates" in page
-    assert "at the same privacy loss" in picture
+    assert "Counts and estimates" in (place / "accuracy.html").read_text()
     gains = result["regions"][0]["estimates"]
     assert {row["COUNT_OF"] for row in gains} == {"table", "sex", "cell"}
     text = das(params, example / "data", tmp_path / "again", "--runs", 1, "--estimates")

@@ -146,10 +146,11 @@ def test_bad_input_is_refused_in_one_line(refused, arguments, message):
 
 
 def dhca_config(**changes) -> dict:
-    from tasks.detailed_dhca.configuration import BUDGET_KEYS
+    from dhca_inputs import BUDGETS
+
     from tasks.population_groups.levels import ALL_LEVELS
 
-    config = {key: 0.9 if "us" in key or "state" in key else 0 for key in BUDGET_KEYS}
+    config = {key: 0.9 if "us" in key or "state" in key else 0 for key in BUDGETS}
     config |= {"thresholds_p": {str(level): [10, 20, 30] for level in ALL_LEVELS}}
     config |= {"max_race_codes": 8, "privacy_budget_p_stage_1_fraction": 0.1, "allow_negative_counts": True}
     config |= {"run_us": True, "run_pr": False, "reader": "csv", "state_filter_us": ["44"], "privacy_defn": "zcdp"}

@@ -8,14 +8,15 @@ import json
 from functools import partial
 
 import pytest
-from dhca_inputs import Inputs, configuration, truth_here, write_config
+from dhca_inputs import BUDGETS, Inputs, configuration, truth_here, write_config
 
 from privacy.accounting.composition import query_budgets
-from tasks.detailed_dhca.configuration import BUDGET_KEYS, read_parameters
 from tasks.detailed_dhca.level_budgets import MANIFEST
-from tasks.detailed_dhca.queries import Queries
+from tasks.detailed_dhca.run import Configuration
 from tasks.population_groups.levels import ALL_LEVELS, named_level
 from tasks.population_groups.manifest import noise_facts
+from tasks.population_groups.noise import LevelQueries
+from tasks.population_groups.parameters import read_parameters
 from tasks.population_groups.reserve_budget import planned_spend
 
 
@@ -82,7 +83,7 @@ def test_own_targets_gamma_and_stability(das):
 
 
 def test_a_configuration_with_both_jurisdictions(das, tmp_path):
-    changes = dict.fromkeys(BUDGET_KEYS, 0) | {
+    changes = dict.fromkeys(BUDGETS, 0) | {
         "privacy_budget_p_level_2_usa": 2.134,
         "privacy_budget_p_level_1_pr_state": 1,
     }
@@ -118,15 +119,14 @@ def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
 def test_a_finished_release(das, tmp_path):
     """Those parts of a manifest that are read, made by the functions that make it."""
     params, _ = Inputs(config=configuration(privacy_budget_p_level_2_usa=0.1)).write(tmp_path)
-    parameters, _ = read_parameters(str(params))
+    parameters, _ = read_parameters(str(params), Configuration)
     config = parameters.configuration
     levels = {
         str(level): noise_facts(
-            Queries(
+            LevelQueries(
                 config.privacy_defn,
                 parameters.iterations.stability(level, config.max_race_codes),
                 query_budgets(config.budget(level), config.stage_1_fraction),
-                config.zero_suppression_chance,
             )
         )
         for level in config.levels("us")
@@ -180,7 +180,7 @@ def test_bad_options_are_refused_in_one_line(refused, arguments, message):
         ({"privacy_budget_p_level_2_usa": -1}, "must not be negative"),
         ({"max_race_codes": None}, "missing required keys ['max_race_codes']"),
         ({"privacy_budget_p_level_2_usa": "much"}, "must be a number"),
-        (dict.fromkeys(BUDGET_KEYS, 0), "no population group level of US has a budget"),
+        (dict.fromkeys(BUDGETS, 0), "no population group level of US has a budget"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -26,7 +26,7 @@ from flows.reports.tuning.page import page as tuning_page
 from flows.reports.tuning.plan import first_plan
 from privacy.analyses.error_measures import Closeness, ErrorSums
 from tasks.detailed_dhca.accuracy.report import make_report
-from tasks.detailed_dhca.accuracy.write import write_report as write_accuracy
+from tasks.detailed_dhca.accuracy.report import write_report as write_accuracy
 from tasks.inputs.blocks.area_file import AreaFile
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
@@ -121,7 +121,7 @@ def repeated(params, data, out):
     """Repeat a run of the Detailed DHC-A once, with estimates, and write its report of errors."""
     new_run(out.parent, "repeated-us")
     settings = settings_here(out.parent, params, data, name="repeated", estimates=True)
-    report = make_report(measure_accuracy(settings, HERE, out, 1))
+    report = make_report(measure_accuracy(settings, HERE, 1))
     write_accuracy(out, report, {"Data": "made up"}, "Alabama and Alaska")
 
 

@@ -10,12 +10,11 @@ from functools import partial
 
 import openpyxl
 import pytest
-from dhca_inputs import Inputs, configuration, write_config
+from dhca_inputs import BUDGETS, Inputs, configuration, write_config
 
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.tuning import level_laws
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.configuration import BUDGET_KEYS
 
 
 @pytest.fixture
@@ -228,7 +227,7 @@ def test_bad_options_are_refused_in_one_line(refused, arguments, message):
 def test_bad_configurations_are_refused_in_one_line(refused, tmp_path):
     for changes, arguments, message in (
         ({"privacy_budget_p_level_2_usa": -1}, (), "must not be negative"),
-        (dict.fromkeys(BUDGET_KEYS, 0), (), "no population group level of US has a budget"),
+        (dict.fromkeys(BUDGETS, 0), (), "no population group level of US has a budget"),
         ({}, ("--jurisdiction", "pr"), "has the jurisdictions us, not 'pr'"),
     ):
         refused(message, write_config(tmp_path, **changes), *arguments)

@@ -1,9 +1,11 @@
-"""The tables of an accuracy report: errors and workloads, and what a person reads of them. All NOT PRIVATE."""
+"""An accuracy report: errors.csv, workloads.csv and one page. Each is marked NOT PRIVATE."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,19 +13,31 @@ import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums, quantile_95
 from privacy.noise.margins import coverage
-from tasks.detailed_dhca.accuracy.bureau import NAMES, NOT_PRIVATE
-from tasks.detailed_dhca.accuracy.errors import COUNT, LARGEST, Accuracy, is_measured
-from tasks.detailed_dhca.details import TABLE_NAMES, WIDTHS
+from tasks.detailed_dhca.accuracy.errors import CELL, LARGEST, NOT_PUBLISHED, TOTAL, Accuracy
+from tasks.detailed_dhca.details import TABLE_NAMES, TOTAL_ONLY, WIDTHS, query_of
 from tasks.lifecycle.errors import Refused
+from tasks.pages import render
+from tasks.pages.dots import Series, dots
 from tasks.pages.text_table import TextTable
-from tasks.population_groups.levels import Level
+from tasks.population_groups.levels import NATION_STATE, Level
 
-WORKLOADS = (*NAMES, "TotalOnly")  # by detail, as in the CSV files
+PAGE = "accuracy.html"
+NOT_PRIVATE = "NOT_PRIVATE"
+STATEMENT = (
+    "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. There is no such report for real data."
+)
+WORKLOADS = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)", "TotalOnly")  # by detail, in the CSV files
 TABLES = dict(zip(WORKLOADS, (*TABLE_NAMES.values(), "TotalOnly"), strict=True))  # the same for people
+MARKS = dict(zip(WORKLOADS, ("circle", "square", "diamond", "triangle", "cross"), strict=True))
 COUNT_OF = ("table", "sex", "cell")  # by statistic
 OF = ("count", "estimate")
-LEVEL = {"level": "{LEVEL}"}
-MEASURES = {
+ALL = "all"  # sizes
+LEVEL = ["REGION_TYPE", "ITERATION_LEVEL"]
+OF_LEVEL = {
+    "level": "{LEVEL}",
+    "table": "{TABLE}",
+    "noise of": "{DONOR}",
+    "share of groups": "{PROPORTION:.2%}",
     "counts": "{COUNTS:,}",
     "95% of errors within ±": "{ERROR_95:,}",
     "stated margin of error ±": "{MOE:,}",
@@ -31,10 +45,10 @@ MEASURES = {
     "the noise alone": "{NOISE_COVERAGE:.2%}",
     "bias": "{BIAS:+z.2f}",
     "RMSE": "{RMSE:.2f}",
+    "suppressed in level": "{SUPPRESSED:.2%}",
 }
-OF_LEVEL = {**LEVEL, "table": "{TABLE}", "noise of": "{NOISE_OF}", "share of groups": "{PROPORTION:.2%}"}
-OF_LEVEL |= MEASURES | {"suppressed in level": "{SUPPRESSED:.2%}"}
-OF_GAIN = LEVEL | {  # a count, then its estimate
+OF_GAIN = {  # a count, then its estimate
+    "level": "{LEVEL}",
     "table": "{TABLE}",
     "count of a": "{COUNT_OF}",
     "counts": "{COUNTS_COUNT:,}",
@@ -45,26 +59,7 @@ OF_GAIN = LEVEL | {  # a count, then its estimate
     "near a threshold ±": "{MOE_LARGEST_ESTIMATE:,}",
     "within the margin": "{COVERAGE_COUNT:.2%} → {COVERAGE_ESTIMATE:.2%}",
 }
-OF_SIZE = {**LEVEL, "true size": "{SIZE}", "table": "{TABLE}", "count of a": "{COUNT_OF}"}
-OF_SIZE |= {"noise of": "{NOISE_OF}", "of": "{OF}"} | MEASURES
-OF_CLOSENESS = {
-    **LEVEL,
-    "true size": "{SIZE}",
-    "table": "{TABLE}",
-    "count of a": "{COUNT_OF}",
-    "noise of": "{NOISE_OF}",
-}
-OF_CLOSENESS |= {"of": "{OF}", "counts": "{COUNTS:,}"}
-OF_CLOSENESS |= {"mean error": "{SHOWN[MAPE]}", "within 5%": "{SHOWN[WITHIN_5_PERCENT]}", "within 5": "{WITHIN_5:.1f}%"}
-OF_CLOSENESS |= {"outliers": "{OUTLIERS:.1f}%"}
-SHARES = {**LEVEL, "true size": "{SIZE}", "groups": "{GROUPS:,}"}
-SHARES |= {words: f"{{{name}:.2%}}" for name, words in TABLES.items()}
-SHARES |= {"suppressed": "{SUPPRESSED:.2%}"}
-OF_POSITIVE = ("MAPE", "WITHIN_5_PERCENT")  # of no count where no true one is above 0
-ALL = "all"
-STATEMENT = (
-    "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. There is no such report for real data."
-)
+COMPARED = ["COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE"]
 
 
 @dataclass(frozen=True)
@@ -77,9 +72,8 @@ class Report:
 
     def summary(self) -> list[dict[Any, Any]]:
         """Return a row for each level and workload, all sizes together: errors of measured counts, share of groups."""
-        by = ["REGION_TYPE", "ITERATION_LEVEL"]
-        chosen = (self.errors["SIZE"] == ALL) & self.errors["MEASURED"] & (self.errors["OF"] == OF[COUNT])
-        joined = self.errors[chosen].merge(self.workloads[self.workloads["SIZE"] == ALL], on=[*by, "SIZE", NOT_PRIVATE])
+        chosen = (self.errors["SIZE"] == ALL) & self.errors["MEASURED"] & (self.errors["OF"] == OF[0])
+        joined = self.errors[chosen].merge(self.workloads, on=[*LEVEL, "SIZE", NOT_PRIVATE])
         joined["PROPORTION"] = [row[row["WORKLOAD"]] for row in joined.to_dict("records")]
         return joined.drop(columns=[*WORKLOADS, "SIZE", "MEASURED"]).to_dict("records")
 
@@ -90,9 +84,8 @@ class Report:
         are left out: they have their donors' errors.
         """
         chosen = (self.errors["SIZE"] == ALL) & (self.errors["NOISE_OF"] == self.errors["REGION_TYPE"])
-        by = ["REGION_TYPE", "ITERATION_LEVEL", "WORKLOAD", "COUNT_OF"]
-        errors = self.errors[chosen].set_index(by)
-        count, estimate = (errors[errors["OF"] == quantity][list(COMPARED)] for quantity in OF)
+        errors = self.errors[chosen].set_index([*LEVEL, "WORKLOAD", "COUNT_OF"])
+        count, estimate = (errors[errors["OF"] == quantity][COMPARED] for quantity in OF)
         joined = count.add_suffix("_COUNT").join(estimate.add_suffix("_ESTIMATE"), how="inner").reset_index()
         joined["GAIN"] = 1 - joined["RMSE_ESTIMATE"] / joined["RMSE_COUNT"]
         return joined
@@ -100,47 +93,64 @@ class Report:
     def tables(self) -> list[TextTable]:
         """Return what a person reads first: the errors by level and workload, and what estimates buy, if there are."""
         levels = TextTable.filled("Errors by level and table", OF_LEVEL, in_words(self.summary()), words=3)
-        gains = in_words(self.gains().to_dict("records"))
-        compared = (
-            [TextTable.filled("Counts and estimates (count → estimate)", OF_GAIN, gains, words=3)] if gains else []
-        )
-        return [levels, *compared]
-
-
-COMPARED = ("COUNTS", "MOE", "MOE_LARGEST", "COVERAGE", "BIAS", "RMSE")
+        if (gains := self.gains()).empty:
+            return [levels]
+        rows = in_words(gains.to_dict("records"))
+        return [levels, TextTable.filled("Counts and estimates (count → estimate)", OF_GAIN, rows, words=3)]
 
 
 def make_report(accuracy: Accuracy) -> Report:
     """Tabulate what the repetitions have shown. Raises Refused where they published nothing."""
-    if accuracy.errors.counts.empty:
+    if not (accuracy.errors["detail"] != NOT_PUBLISHED).any():
         raise Refused("no run published a single count: there are no errors to report")
     return Report(accuracy, error_table(accuracy), workload_table(accuracy))
 
 
+def write_report(out: Path, report: Report, about: Mapping[str, str], where: str) -> None:
+    """Write the tables and the page into OUT; `about` describes the run, `where` names its states."""
+    out.mkdir(parents=True)
+    for name, table in {"errors.csv": report.errors, "workloads.csv": report.workloads}.items():
+        table.to_csv(out / name, index=False, float_format="%.6g")
+    levels, *gains = report.tables()
+    page = render(
+        "tasks.detailed_dhca.accuracy",
+        PAGE,
+        accuracy=report.accuracy,
+        levels=levels,
+        gains=gains,
+        about=about,
+        where=where,
+        errors_chart=error_chart(report),
+        sizes=by_size(report),
+        statement=STATEMENT,
+        version=version("das-flows"),
+    )
+    (out / PAGE).write_text(page)
+
+
 def in_words(rows: Iterable[dict[Any, Any]]) -> list[dict[Any, Any]]:
     """Return rows of the CSV files with the level, the table and the donor's region type in words."""
-    words = []
-    for row in rows:
-        kind, level = row["REGION_TYPE"], row["ITERATION_LEVEL"]
-        donor = {"NOISE_OF": Level(row["NOISE_OF"], level).geography} if "NOISE_OF" in row else {}
-        shown = {name: f"{row[name]:.1f}%" if row[name] == row[name] else "" for name in OF_POSITIVE if name in row}
-        words.append(
-            {
-                **row,
-                "SHOWN": shown,
-                "LEVEL": Level(kind, level).name,
-                "TABLE": TABLES.get(row.get("WORKLOAD", "")),
-                **donor,
-            }
-        )
-    return words
+    return [
+        {
+            **row,
+            "LEVEL": Level(row["REGION_TYPE"], row["ITERATION_LEVEL"]).name,
+            "TABLE": TABLES[row["WORKLOAD"]],
+            "DONOR": Level(row.get("NOISE_OF", row["REGION_TYPE"]), row["ITERATION_LEVEL"]).geography,
+        }
+        for row in rows
+    ]
 
 
 def size_name(size: int) -> str:
-    """Return a size class as a range of true totals: 0, 1-10, 11-100 and so on; 1 is of the second."""
-    if size == 0:
-        return "0"
-    return f"{LARGEST[size - 1] + 1 if size > 2 else 1}-{LARGEST[max(size, 2)]}"
+    """Return a size class as a range of true totals: 0, 1-10, 11-100 and so on; all of them for -1."""
+    if size <= 0:
+        return "0" if size == 0 else ALL
+    return f"{LARGEST[size - 1] + 1}-{LARGEST[size]}"
+
+
+def _with_all_sizes(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows twice: once under the size -1, and by their sizes."""
+    return pd.concat([table.assign(size=-1), table])
 
 
 def error_table(accuracy: Accuracy) -> pd.DataFrame:
@@ -153,40 +163,35 @@ def error_table(accuracy: Accuracy) -> pd.DataFrame:
     of its mean square. All in persons. In per cent: MAPE, the mean |error| over true counts above 0; WITHIN_5_PERCENT,
     the share of these within 5% of the true count; WITHIN_5, that of all counts within 5 persons; OUTLIERS, in neither.
     """
-    counts = accuracy.errors.counts.copy()
-    counts["size"] = counts["size"].replace(1, 2)  # a class of its own for the Bureau's layout only
+    published = accuracy.errors[accuracy.errors["detail"] != NOT_PUBLISHED]
     by = ["of", "level", "size", "detail", "statistic", "noise_of"]
-    close = accuracy.errors.closeness.copy()
-    close["size"] = close["size"].replace(1, 2)
-    groups, sums = (pd.concat([table.assign(size=-1), table]).groupby(by) for table in (counts, close))
-    closeness = sums[[*Closeness._fields]].sum()
-    return pd.DataFrame([_row(accuracy, key, part, closeness) for key, part in groups])
+    return pd.DataFrame([_row(accuracy, key, part) for key, part in _with_all_sizes(published).groupby(by)])
 
 
-def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame, closeness: pd.DataFrame) -> dict[str, Any]:
+def _row(accuracy: Accuracy, key: Any, part: pd.DataFrame) -> dict[str, Any]:
     quantity, level, size, detail, statistic, noise_of = key
     error, number, margin = (part[name].to_numpy() for name in ("error", "number", "margin"))
     cells = int(WIDTHS[detail]) // (1, 2, int(WIDTHS[detail]))[statistic]
     sums, least = ErrorSums.of(error, number), int(margin.min())
-    law = accuracy.queries[noise_of].of_detail(detail)
-    close = Closeness(*closeness.loc[key]) if key in closeness.index else Closeness(0, 0, 0, 0, 0)
+    law = accuracy.queries[noise_of].law(query_of(detail))
     with np.errstate(invalid="ignore"):
-        shares = Closeness(*map(np.float64, close)).shares(sums.n)
+        shares = Closeness(*part[[*Closeness._fields]].sum().to_numpy(np.float64)).shares(sums.n)
     return {
         "REGION_TYPE": accuracy.levels[level].region_type,
         "ITERATION_LEVEL": accuracy.levels[level].iteration_level,
-        "SIZE": ALL if size < 0 else size_name(size),
+        "SIZE": size_name(size),
         "WORKLOAD": WORKLOADS[detail],
         "COUNT_OF": COUNT_OF[statistic],
         "OF": OF[quantity],
-        "MEASURED": bool(is_measured(statistic, detail)),
+        # directly: cells, and totals of groups without a table; others are sums
+        "MEASURED": statistic == CELL or (statistic == TOTAL and cells == 1),
         "NOISE_OF": accuracy.levels[noise_of].region_type,
         "COUNTS": int(sums.n),
         "ERROR_95": quantile_95(error, number),
         "MOE": least,
         "MOE_LARGEST": int(margin.max()),
         "COVERAGE": number[np.abs(error) <= margin].sum() / sums.n,
-        "NOISE_COVERAGE": float(coverage(law, least, cells)) if quantity == COUNT else np.nan,
+        "NOISE_COVERAGE": np.nan if quantity else float(coverage(law, least, cells)),
         "BIAS": sums.bias,
         "RMSE": sums.rmse,
         **{name.upper(): share for name, share in shares.items()},
@@ -199,24 +204,65 @@ def workload_table(accuracy: Accuracy) -> pd.DataFrame:
 
     GROUPS are those of the domain; the shares are of all of them, averaged over the runs, and add up to 1.
     """
-    tables = []
-    for table in (accuracy.errors.groups, accuracy.errors.published):
-        classes = table.assign(size=table["size"].replace(1, 2))
-        tables.append(pd.concat([table.assign(size=-1), classes]))
-    groups = tables[0].groupby(["level", "size"])["number"].sum()
-    details = tables[1].groupby(["level", "size", "detail"])["number"].sum().unstack(fill_value=0)
-    rows = []
-    for level, size in groups[groups > 0].index:
-        shares = details.loc[(level, size)] / groups[level, size]
-        rows.append(
-            {
-                "REGION_TYPE": accuracy.levels[level].region_type,
-                "ITERATION_LEVEL": accuracy.levels[level].iteration_level,
-                "SIZE": ALL if size < 0 else size_name(size),
-                "GROUPS": int(groups[level, size]) // accuracy.runs,
-                **dict(zip(WORKLOADS, shares, strict=True)),
-                "SUPPRESSED": 1 - shares.sum(),
-                NOT_PRIVATE: True,
-            }
-        )
-    return pd.DataFrame(rows)
+    totals = accuracy.errors[(accuracy.errors["statistic"] == TOTAL) & (accuracy.errors["of"] == 0)]
+    by_detail = _with_all_sizes(totals).groupby(["level", "size", "detail"])["number"].sum().unstack(fill_value=0)
+    groups = by_detail.sum(axis=1)
+    shares = by_detail.div(groups, axis=0).reindex(columns=range(NOT_PUBLISHED + 1), fill_value=0)
+    shares.columns = pd.Index([*WORKLOADS, "SUPPRESSED"])
+    level, size = (shares.index.get_level_values(name) for name in ("level", "size"))
+    about = {
+        "REGION_TYPE": [accuracy.levels[place].region_type for place in level],
+        "ITERATION_LEVEL": [accuracy.levels[place].iteration_level for place in level],
+        "SIZE": [*map(size_name, size)],
+        "GROUPS": groups // accuracy.runs,
+    }
+    return (
+        pd.concat([pd.DataFrame(about, shares.index), shares], axis=1).reset_index(drop=True).assign(NOT_PRIVATE=True)
+    )
+
+
+def error_chart(report: Report) -> dict[str, Any]:
+    """Draw by level the stated margin of a measured count, and 95% of the errors of each table's counts."""
+    found = pd.DataFrame(in_words(report.summary())).sort_values("COUNTS")
+    levels = [level.name for level in report.accuracy.levels if level.name in set(found["LEVEL"])]
+    by = found.drop_duplicates(["LEVEL", "WORKLOAD"], keep="last").set_index(["LEVEL", "WORKLOAD"])
+    errors, margins = by["ERROR_95"].unstack().reindex(levels), by["MOE"].groupby("LEVEL").max()
+    series = {
+        f"95% of errors of {TABLES[name]}": Series(MARKS[name], [None if x != x else x for x in errors[name].tolist()])
+        for name in WORKLOADS
+        if name in errors
+    }
+    series |= {"stated margin": Series("bar", margins[levels].astype(float).tolist())}
+    inside, counts = round((found["COUNTS"] * found["COVERAGE"]).sum()), found["COUNTS"].sum()
+    return dots(
+        [{"name": level} for level in levels],
+        series,
+        "persons (a step to the right is ten times as many)",
+        finding=f"{inside:,} of {counts:,} measured counts are within their stated margin.",
+    )
+
+
+def by_size(report: Report) -> TextTable | None:
+    """Return what becomes of groups below the state by true size, and how far their published counts are off."""
+    groups, errors = (table[~table["REGION_TYPE"].isin(NATION_STATE)] for table in (report.workloads, report.errors))
+    errors = errors[errors["MEASURED"] & (errors["OF"] == OF[0])]
+    tables, rows = WORKLOADS[:TOTAL_ONLY], []
+    for size in map(size_name, range(len(LARGEST))):
+        part, own = groups[groups["SIZE"] == size], errors[errors["SIZE"] == size]
+        if part.empty:
+            continue
+        number, counts = part["GROUPS"].sum(), own["COUNTS"].sum()
+        shares = [(part[name] * part["GROUPS"]).sum() / number for name in ("SUPPRESSED", *tables)]
+        means = [(own[name] * own["COUNTS"]).sum() / max(counts, 1) for name in ("COVERAGE", "BIAS")]
+        measured = [f"{means[0]:.1%}", f"{means[1]:+z.2f}"] if counts else ["", ""]
+        rows.append([size, f"{number:,}", *(f"{share:.1%}" for share in shares), f"{counts:,}", *measured])
+    columns = [
+        "size",
+        "groups",
+        "suppressed",
+        *(TABLES[name] for name in tables),
+        "counts",
+        "within the margin",
+        "bias",
+    ]
+    return TextTable("Below the state, by true size", columns, rows) if rows else None

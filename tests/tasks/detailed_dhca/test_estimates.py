@@ -18,21 +18,19 @@ from tasks.detailed_dhca import estimates
 from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, details_of, load_estimators, variances
 from tasks.detailed_dhca.estimates import estimate, pooled_totals
-from tasks.detailed_dhca.published import EstimatedGroups, PublishedGroups
-from tasks.detailed_dhca.queries import load_queries
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.population_groups import domain
 from tasks.population_groups.coterminous import equate_coterminous
-from tasks.population_groups.domain import load_domain
-from tasks.population_groups.equalities import equalities
+from tasks.population_groups.domain import equalities, load_domain
 from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
-from tasks.population_groups.noise import estimate_words
+from tasks.population_groups.noise import estimate_words, load_queries
 
 GROUP = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE"]
 
@@ -88,7 +86,7 @@ def test_what_was_not_paid_for_is_not_kept(made: tuple[DetailedRun, Path]) -> No
         groups = np.flatnonzero(detail == TOTAL_ONLY)
         pooled = pooled_totals(run, level, groups)
         assert (pooled.total == pooled.measured).all()
-        assert (pooled.margin == load_queries(run, level).margin(TOTAL_ONLY, 1)).all()
+        assert (pooled.margin == load_queries(run, level).margin("total_only")).all()
     counts, estimates = (read(place, folder).set_index([*GROUP, "FILE"]) for folder in ("t1", "estimates/t1"))
     only = counts.index.get_level_values("ITERATION_CODE").isin(["2007", "2008", "3003"])
     assert (estimates[only]["ESTIMATE"] == counts[only]["COUNT"]).all()
@@ -208,7 +206,7 @@ def test_groups_of_one_size(tmp_path: Path, definition: str, threshold: int) -> 
         covered = (np.abs(part.total) <= part.margin).mean()
         assert abs(covered - law.covered) <= 4 * (law.covered * (1 - law.covered) / n) ** 0.5
         if detail == AGE23:
-            check_cells(part.cells.reshape(n, 46), part, load_queries(run, level).margin(AGE23, 1))
+            check_cells(part.cells.reshape(n, 46), part, load_queries(run, level).margin("stage_2"))
 
 
 def check_cells(cells: np.ndarray, part: EstimatedGroups, margin: int) -> None:

@@ -39,8 +39,8 @@ from privacy.noise.margins import coverage, margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.detailed_dhca import details
-from tasks.detailed_dhca.published import PublishedGroups
-from tasks.detailed_dhca.tables import load_margins, t1_tables, t2_tables
+from tasks.detailed_dhca.release import load_margins, t1_tables, t2_tables
+from tasks.detailed_dhca.suppression import PublishedGroups
 from tasks.lifecycle.manifest import read_manifest
 from tasks.population_groups import noise
 from tasks.population_groups.domain import load_domain
@@ -289,7 +289,7 @@ def test_the_same_secret_gives_the_same_release_however_it_is_cut(
 def test_batches_are_joined_seamlessly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = Inputs(persons=people(200))
     first = stage_here(tmp_path, inputs, name="first")[1]
-    monkeypatch.setattr("tasks.population_groups.tables.GROUPS_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.population_groups.group_tables.GROUPS_AT_ONCE", 7)
     second = stage_here(tmp_path, inputs, name="second")[1]
     for path in sorted(first.rglob("*.csv")):
         assert path.read_bytes() == (second / path.relative_to(first)).read_bytes()

@@ -41,9 +41,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.person import AGE23_BINS, PERSON
-from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.run import Configuration, DetailedRun
 from tasks.inputs import fast_records
 from tasks.inputs.findings import Finding
 from tasks.inputs.grf_c import RegionMap
@@ -52,9 +51,9 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.reservation import Charging
 from tasks.population_groups.encode import encoded_chunks
-from tasks.population_groups.reserve_budget import precheck_budget
+from tasks.population_groups.parameters import read_parameters
 from tasks.population_groups.run import PublicInput, SafeTabRun
-from tasks.population_groups.validation import _input_digest, validate
+from tasks.population_groups.validation import _input_digest, check_public, validate
 
 LEFT_OUT = "persons outside the states of US, left out"
 
@@ -169,7 +168,7 @@ def test_faults_of_all_parameter_files_are_found_together(tmp_path: Path) -> Non
     (params / "config.json").write_text("{")
     (params / "race-and-ethnicity-codes.txt").unlink()
     edit(params / "race-characteristic-iterations.txt", lambda text: text.replace("|1|", "|9|"))
-    parameters, findings = read_parameters(str(params))
+    parameters, findings = read_parameters(str(params), Configuration)
     assert parameters is None
     assert {finding.file for finding in errors(findings)} == {
         "config.json",
@@ -310,7 +309,7 @@ def test_a_jurisdiction_that_is_switched_off_is_skipped(tmp_path: Path) -> None:
     thresholds = {key: value for key, value in configuration()["thresholds_p"].items() if "PR-" not in key}
     params, data = Inputs(config=configuration(thresholds_p=thresholds)).write(tmp_path)
     run = new_run(tmp_path, "run-pr")
-    precheck_budget(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
+    assert not check_public(run, str(params), str(data), "pr", Charging("nobody", tmp_path / "no-ledger"))
     validated, findings = validate_here(run, params, data, "pr")
     assert validated is None
     assert errors(findings) == []
@@ -343,7 +342,7 @@ def test_hierarchies_that_differ_are_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["params-2020-production", "toy/input_dir_zcdp", "toy/input_dir_puredp"])
 def test_published_parameters_have_no_error(das_data: Path, name: str) -> None:
-    parameters, findings = read_parameters(str(das_data / name))
+    parameters, findings = read_parameters(str(das_data / name), Configuration)
     assert parameters is not None
     assert errors(findings) == []
 
@@ -622,7 +621,7 @@ def test_a_parameter_file_that_changes_while_it_is_read(
 
     monkeypatch.setattr("tasks.population_groups.parameters._check_levels", meddle)
     with pytest.raises(Refused, match=f"{name} changed while it was read"):
-        read_parameters(str(params))
+        read_parameters(str(params), Configuration)
 
 
 # A server's answers
@@ -706,7 +705,7 @@ def test_a_further_public_input_is_checked_and_may_not_change(tmp_path: Path) ->
         return [Finding("totals", "the file is bad")] if totals.read_text() == "bad" else []
 
     run = new_run(tmp_path)
-    inputs: Any = (run, HERE, str(params), str(data), "us", None, [PublicInput("totals", (str(totals),), read)])
+    inputs: Any = (run, HERE, str(params), str(data), "us", [PublicInput("totals", (str(totals),), read)])
     with pytest.raises(Refused, match="; totals: the file is bad;"):
         validate(*inputs)
     totals.write_text("good")

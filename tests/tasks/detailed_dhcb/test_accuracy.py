@@ -8,9 +8,9 @@ import pytest
 from dhca_inputs import HERE, mark_synthetic
 from dhcb_inputs import BUDGETS, HouseholdInputs, configuration, households, new_run, settings_here
 
-from flows.execution.repetitions import measure_household_accuracy
+from flows.execution.repetitions import measure_errors
 from privacy.noise.laws import law
-from tasks.detailed_dhcb.accuracy import report
+from tasks.detailed_dhcb.accuracy import compare, report
 from tasks.lifecycle.errors import Refused
 
 RUNS = 8
@@ -20,11 +20,11 @@ def test_errors_have_the_variance_of_their_noise_and_margins_cover(tmp_path: Pat
     params, data = HouseholdInputs(households=households(200)).write(tmp_path)
     new_run(tmp_path, "other-us")
     with pytest.raises(Refused, match="not marked"):
-        measure_household_accuracy(settings_here(tmp_path, params, data, name="other"), HERE, 1)
+        measure_errors(settings_here(tmp_path, params, data, name="other"), HERE, 1, compare)
     mark_synthetic(data)
     settings = settings_here(tmp_path, params, data, estimates=True)
     new_run(tmp_path)
-    errors = measure_household_accuracy(settings, HERE, RUNS)
+    errors = measure_errors(settings, HERE, RUNS, compare)
     assert errors is not None
     found = report(errors)
     noise = law("zcdp", 1, 9)  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ def test_infinite_budgets_are_refused_before_the_data_is_read(tmp_path: Path) ->
     params, data = inputs.write(tmp_path)
     mark_synthetic(data)
     with pytest.raises(Refused, match="is infinite: only `das truth`"):
-        measure_household_accuracy(settings_here(tmp_path, params, data), HERE, 1)
+        measure_errors(settings_here(tmp_path, params, data), HERE, 1, compare)
 
 
 def test_details_that_no_group_has_are_left_out(tmp_path: Path) -> None:
@@ -55,6 +55,6 @@ def test_details_that_no_group_has_are_left_out(tmp_path: Path) -> None:
     params, data = inputs.write(tmp_path)
     mark_synthetic(data)
     new_run(tmp_path)
-    errors = measure_household_accuracy(settings_here(tmp_path, params, data), HERE, 1)
+    errors = measure_errors(settings_here(tmp_path, params, data), HERE, 1, compare)
     assert errors is not None
     assert set(errors["DETAIL"]) == {"T03001", "T04001"}

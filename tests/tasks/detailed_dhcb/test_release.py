@@ -17,11 +17,10 @@ from flows.reports.household_losses import households_of_configuration, househol
 from flows.execution.systems import SYSTEMS
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb import estimates as estimating
-from tasks.detailed_dhcb.published import HouseholdTypes
+from tasks.detailed_dhcb.tables import HouseholdTypes
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.manifest import read_manifest
-from tasks.population_groups.domain import load_domain
-from tasks.population_groups.equalities import equalities
+from tasks.population_groups.domain import equalities, load_domain
 from tasks.population_groups.group_tables import load_final
 from tasks.population_groups.levels import Level
 

@@ -29,7 +29,7 @@ from dhcb_inputs import (
     validate_here,
 )
 
-from tasks.detailed_dhcb.configuration import Configuration
+from tasks.detailed_dhcb.run import Configuration
 from tasks.detailed_dhcb.totals import NO_BUDGET, NOT_TABULATED, OTHER_JURISDICTION, OTHER_STATE
 from tasks.inputs import tables
 from tasks.inputs.files import digest_file

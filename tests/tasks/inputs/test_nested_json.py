@@ -10,11 +10,12 @@ import pytest
 
 from spine.settings import settings_for
 from tasks.bottom_up.domain import read_domain
-from tasks.detailed_dhca.configuration import parse_configuration
 from tasks.detailed_dhca.level_budgets import read_settings
+from tasks.detailed_dhca.run import Configuration
 from tasks.inputs.marks import read_mark
 from tasks.inputs.spine_options import read_allocation
 from tasks.lifecycle.errors import Refused
+from tasks.population_groups.configuration import parse_configuration
 from tasks.s_dhc.configuration import read_configuration
 from tasks.synth.params import read_config
 
@@ -40,7 +41,7 @@ def test_deep_nesting_is_refused(tmp_path: Path, name: str, text: str) -> None:
 
 
 def test_deep_nesting_of_a_runs_configuration_is_one_finding() -> None:
-    configuration, (finding,) = parse_configuration(DEEP)
+    configuration, (finding,) = parse_configuration(DEEP, Configuration)
     assert configuration is None
     assert "is not JSON as expected: maximum recursion depth" in finding.rule
 
@@ -48,6 +49,6 @@ def test_deep_nesting_of_a_runs_configuration_is_one_finding() -> None:
 @pytest.mark.parametrize("depth", [100, 300, 600, 900])
 @pytest.mark.parametrize("key", ["thresholds_p", "state_filter_us", "max_race_codes", "unknown"])
 def test_what_the_parser_still_follows_is_a_finding_too(depth: int, key: str) -> None:
-    configuration, findings = parse_configuration(f'{{"{key}": {"[" * depth + "]" * depth}}}')
+    configuration, findings = parse_configuration(f'{{"{key}": {"[" * depth + "]" * depth}}}', Configuration)
     assert configuration is None
     assert findings

@@ -28,8 +28,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY
-from tasks.detailed_dhca.published import PublishedGroups
 from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.suppression import PublishedGroups
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_arrays, save_object

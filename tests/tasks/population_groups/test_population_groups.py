@@ -30,17 +30,16 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from privacy.accounting.stability import record_reach
-from tasks.detailed_dhca.configuration import read_parameters
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
-from tasks.detailed_dhca.run import DetailedRun
+from tasks.detailed_dhca.run import Configuration, DetailedRun
 from tasks.population_groups import exact_counts, flatmap
-from tasks.population_groups.count import count_population_groups
+from tasks.population_groups.count import count_population_groups, load_partitions
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
 from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly, map_compiled
 from tasks.population_groups.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.population_groups.levels import ITERATION_LEVELS, Level
-from tasks.population_groups.partitions import load_partitions
+from tasks.population_groups.parameters import read_parameters
 
 GRANULARITIES = [("STATE", "nation_state"), ("COUNTY", "sub_state")]
 CODE_LIST = ["1100", "1110", "1200", "1300", "2000"]
@@ -136,7 +135,7 @@ def test_vetted_cases(das_data: Path) -> None:
 
 
 def test_production_tallies(das_data: Path) -> None:
-    parameters, _ = read_parameters(str(das_data / "params-2020-production"))
+    parameters, _ = read_parameters(str(das_data / "params-2020-production"), Configuration)
     assert parameters is not None
     loaded = parameters.iterations
     assert len(loaded.codes) == 1755

@@ -24,7 +24,7 @@ from tasks.inputs.parquet import read_row_group
 from tasks.inputs.records import Chunk
 from tasks.inputs.tables import parse_rows
 from tasks.lifecycle.files import open_array
-from tasks.population_groups.compiled_combinations import SCATTER, number_combinations
+from tasks.population_groups.compiled_counts import SCATTER, number_combinations
 from tasks.population_groups.encode import encoded_chunks
 from tasks.population_groups.fast_reader import encode_parsed, parse_records
 from tasks.population_groups.record_kind import GroupRecords

@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from dhca_faults import FAULTS, Fault
-from dhca_inputs import HERE, Inputs, cut_files, edit, new_run, people, validate_here
+from dhca_inputs import HERE, Inputs, cut_files, new_run, people, validate_here
 
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.findings import Finding, load_findings
 from tasks.inputs.records import read_chunk
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array
-from tasks.lifecycle.run_directory import locked
 from tasks.population_groups import encode
 from tasks.population_groups.encode import encoded_chunks
 from tasks.population_groups.run import Validated
-from tasks.population_groups.shared_reading import NextRun
-from tasks.population_groups.validation import validate
+from tasks.population_groups.validation import Part, validate_parts
 
 CHUNK = 700  # bytes: some persons of one jurisdiction, of the other, and of both
 ARRAYS = ("block", "cell", "combination", "combinations")
@@ -49,12 +47,11 @@ def country(folder: Path) -> tuple[Path, Path]:
     return inputs.write(folder)
 
 
-def first_validated(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> Validated | None:
-    """The US validated with Puerto Rico's run to come."""
+def validated_together(us: DetailedRun, pr: DetailedRun, params: Path, data: Path) -> dict[str, Validated | None]:
     try:
-        return validate(us, HERE, str(params), str(data), "us", NextRun(pr, "pr"))
+        return validate_parts([Part(us, "us"), Part(pr, "pr")], HERE, str(params), str(data))
     except Refused:
-        return None
+        return {}
 
 
 def kept(run: DetailedRun) -> tuple[list[Finding], dict[str, Any]]:
@@ -77,8 +74,8 @@ def test_both_find_and_keep_what_each_does_alone(tmp_path: Path, read: list[int]
     chunks = len(set(read))
     read.clear()
     us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
-    assert first_validated(us, pr, params, data) == expected["us"][0]
-    assert validate_here(pr, params, data, "pr")[0] == expected["pr"][0]
+    results = {name: of for name, (of, _) in expected.items()}
+    assert validated_together(us, pr, params, data) == ({} if None in results.values() else results)
     assert kept(us) == kept(alone["us"])
     assert kept(pr) == kept(alone["pr"])
     if fault is None:
@@ -86,39 +83,3 @@ def test_both_find_and_keep_what_each_does_alone(tmp_path: Path, read: list[int]
         assert expected["pr"][0]
         assert sorted(read) == list(range(chunks))
         assert chunks > 5
-
-
-def test_a_file_that_changed_since_is_read_anew(tmp_path: Path, read: list[int]) -> None:
-    params, data = country(tmp_path)
-    us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
-    assert first_validated(us, pr, params, data)
-    edit(data / "person-records.txt", lambda text: text + text.splitlines()[-1] + "\n")
-    read.clear()
-    alone = new_run(tmp_path, "alone")
-    assert validate_here(pr, params, data, "pr") == validate_here(alone, params, data, "pr")
-    assert kept(pr) == kept(alone)
-    assert len(read) == 2 * len(set(read)) > 0
-
-
-def test_other_parameters_than_those_of_the_reading_are_read_anew(tmp_path: Path, read: list[int]) -> None:
-    params, data = country(tmp_path)
-    us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
-    assert first_validated(us, pr, params, data)
-    edit(params / "config.json", lambda text: text.replace('"max_race_codes": 8', '"max_race_codes": 1'))
-    read.clear()
-    validate_here(pr, params, data, "pr")
-    assert read
-
-
-def test_a_run_that_another_process_holds_is_left_alone(tmp_path: Path, read: list[int]) -> None:
-    params, data = country(tmp_path)
-    us, pr = new_run(tmp_path, "us"), new_run(tmp_path, "pr")
-    with locked(pr):
-        assert first_validated(us, pr, params, data)
-    assert not (pr / "records").exists()
-
-
-def test_a_run_that_is_gone_is_not_made_again(tmp_path: Path, read: list[int]) -> None:
-    params, data = country(tmp_path)
-    assert first_validated(new_run(tmp_path, "us"), DetailedRun(tmp_path / "pr"), params, data)
-    assert not (tmp_path / "pr").exists()
