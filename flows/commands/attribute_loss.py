@@ -70,7 +70,7 @@ def dhc_a(
 
 
 def dhc_b(
-    source: SourceOrRelease = None,
+    source: Source = None,
     person: People = None,
     attributes: Sets = None,
     crossed: Crossed = "anywhere",

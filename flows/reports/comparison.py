@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from flows.reports.figures import digits, near, up
 from flows.reports.terminal import refusing
-from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, rounded_up, spend
+from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, spend
 from privacy.analyses.comparison import Analysis, analyses
 from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES, STABILITY, PrintedTable
 from privacy.analyses.loss_distributions import LARGEST_EPSILON, LEAST_DELTA
-from privacy.analyses.margin_budgets import least_budget, recipe_budget, recipe_margin
+from privacy.analyses.margin_budgets import least_budget, recipe_budget
 from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.level_budgets import Setting
 from tasks.pages.text_table import TextTable
 
 MECHANISMS: dict[Definition, str] = {"puredp": "geometric", "zcdp": "discrete Gaussian"}
-OTHER: dict[Definition, Definition] = {"puredp": "zcdp", "zcdp": "puredp"}
 RECIPE = "recipe: the paper's formula, unrounded. least: proved to meet the target, rounded up."
 MISSES = "The recipe's margin is one above its target: eq. (35) rounds a margin down that has to be rounded up."
 UNEXPLAINED = "The printed 13.2 follows from no reading that the paper states: eq. (39) as written gives 13.57."
-MARGINS = (
-    "Margins at 95%, in counts: of a count measured in step 2, by the paper's formula and exact; of a TotalOnly group, "
-    "exact. The last column is the least budget with which the other mechanism has the exact margin of step 2."
-)
 NOTES = (
     "Rounded up. unbounded: one record added or removed; bounded: one replaced. order: the Rényi order (unbounded).",
     "* no bound: Lemma 8 integrates over the real line, but the law is on the integers, so it understates the loss.",
@@ -40,132 +36,131 @@ NO_PLD = f"No privacy-loss distributions: floating point needs delta >= {LEAST_D
 Answer = tuple[dict[str, Any], list[TextTable]]  # the data for --json, and the tables
 
 
+@dataclass(frozen=True)
+class Case:
+    """Margin targets to compare the mechanisms at.
+
+    targets: by level the margin, in counts, and the stability. stated: by mechanism and level its budgets as somebody
+    states them, in step 2 and in total; `word` says how. losses: printed figures by analysis.
+    """
+
+    targets: Mapping[str, tuple[int, int]]
+    gamma: Fraction
+    word: str
+    stated: Mapping[Definition, Mapping[str, Mapping[str, str]]]
+    losses: Mapping[str, str] = field(default_factory=dict)
+
+
 def of_targets(page: PrintedTable, gamma: Fraction, stability: int, delta: Fraction) -> Answer:
     """Return the budgets that meet margin targets, as printed, by recipe and the least, and their losses."""
     on_page = gamma == GAMMA and stability == STABILITY
-    shares = {"step 2": Fraction(1), "total": 1 / (1 - gamma)}
-    tables: list[TextTable] = []
-    sets: dict[str, list[Analysis]] = {"recipe": [], "least": []}
-    data: dict[str, Any] = {"gamma": float(gamma), "stability": stability, "delta": float(delta), "budgets": {}}
-    for definition, mechanism in MECHANISMS.items():
-        with refusing():
-            recipes = {level: recipe_budget(definition, target, stability) for level, target in page.targets.items()}
-            leasts = {level: least_budget(definition, target, stability) for level, target in page.targets.items()}
-            attained = {level: margin_of_error(law(definition, recipes[level], stability)) for level in recipes}
-        budgets = page.budgets.get(definition, {}) if on_page else {}
-        printed = {
+    printed = {
+        definition: {
             level: {"step 2": budgets[target].step_2, "total": budgets[target].total}
             for level, target in page.targets.items()
-            if budgets
         }
-        shown = ["printed"] * bool(printed) + ["recipe", "least"]
-        columns = ["level", "target", *(f"{kind}, {which}" for kind in shares for which in shown), "recipe attains"]
-
-        rows = [
-            [
-                level,
-                str(target),
-                *_cells(recipes[level], leasts[level], printed.get(level, {}), shares),
-                str(attained[level]),
-            ]
-            for level, target in page.targets.items()
-        ]
-        sums = {kind: str(sum(Decimal(row[kind]) for row in printed.values())) for kind in shares if printed}
-        recipe, least = (sum(each.values(), Fraction(0)) for each in (recipes, leasts))
-        rows.append(["total", "", *_cells(recipe, least, sums, shares), ""])
-        notes = [RECIPE, *[MISSES] * any(attained[level] > target for level, target in page.targets.items())]
-        notes += [f"printed: {page.name}."] * bool(printed)
-        title = f"Budgets for a margin of error, {mechanism} ({UNITS[definition]})"
-        tables.append(TextTable(title, columns, rows, notes))
-        data["budgets"][definition] = [
-            {
-                "level": level,
-                "target": target,
-                "recipe_attains": attained[level],
-                "budgets": {
-                    kind: ({"printed": printed[level][kind]} if printed else {})
-                    | {"recipe": float(recipes[level] * share), "least": float(leasts[level] * share)}
-                    for kind, share in shares.items()
-                },
-            }
-            for level, target in page.targets.items()
-        ]
-        for which, found in (("recipe", recipes), ("least", leasts)):
-            levels = [LevelBudget(budget / (1 - gamma), stability) for budget in found.values()]
-            sets[which] += analyses(definition, levels, gamma, delta)
+        for definition, budgets in page.budgets.items()
+        if on_page
+    }
     losses = LOSSES if on_page and page is COMPARISON and delta == DELTA else {}
-    title = f"(epsilon, {float(delta):g}) of these budgets"
-    tables.append(_analyses_table(title, sets, losses, [UNEXPLAINED] * bool(losses)))
-    data |= {"analyses": _analyses_json(sets, losses), "notes": [note for one in tables for note in one.notes]}
-    return data, tables
-
-
-def _cells(recipe: Fraction, least: Fraction, printed: Mapping[str, str], shares: Mapping[str, Fraction]) -> list[str]:
-    """Return the budgets of a row: of step 2 and in total, printed, recipe and least."""
-    cells = []
-    for kind, share in shares.items():
-        cells += [*([printed[kind]] if printed else []), near(recipe * share), digits(least * share)]
-    return cells
+    targets = {level: (target, stability) for level, target in page.targets.items()}
+    notes = [f"printed: {page.name}."] * bool(printed) + [UNEXPLAINED] * bool(losses)
+    case = Case(targets, gamma, "printed", printed, losses)
+    data, tables = _compare(case, delta, {}, "of these budgets", notes)
+    return data | {"stability": stability, "delta": float(delta)}, tables
 
 
 def of_setting(settings: Sequence[Setting], delta: Fraction) -> Answer:
-    """Return the margins of a configuration or a release, and what the other mechanism needs for them."""
+    """Return the same at the margins of a configuration or a release, with its own budgets, by jurisdiction."""
     tables, jurisdictions = [], []
     spends = [spend(each.definition, (level.budget for level in each.levels.values())) for each in settings]
     both = disjoint(spends)
     for setting, spent in zip(settings, spends, strict=True):
-        own, other, place = setting.definition, OTHER[setting.definition], setting.jurisdiction.upper()
-        rows, levels, needed = [], [], []
+        own, targets, budgets = setting.definition, {}, {}
         for level, measured in setting.levels.items():
-            queries = query_budgets(measured.budget, setting.gamma)
+            step_2 = query_budgets(measured.budget, setting.gamma)["stage_2"]
             with refusing():
-                noise = law(own, queries["stage_2"], measured.stability)
-                recipe, margin = recipe_margin(noise), margin_of_error(noise)
-                alone = margin_of_error(law(own, queries["total_only"], measured.stability))
-                least = least_budget(other, margin, measured.stability) / (1 - setting.gamma)
-            needed.append(LevelBudget(least, measured.stability))
-            budgets = [near(measured.budget), str(measured.stability), near(queries["stage_2"])]
-            rows.append([level.name, *budgets, str(recipe), str(margin), str(alone), digits(least)])
-            facts = {"level": level.name, "budget": str(measured.budget), "stability": measured.stability}
-            facts |= {"margin_by_recipe": recipe, "margin": margin, "margin_total_only": alone}
-            levels.append(facts | {"least_of_other": float(least)})
-        total = digits(sum((level.budget for level in needed), Fraction(0)))
-        rows.append(["total", rounded_up(spent.charged), *[""] * 5, total])
-        columns = ["level", UNITS[own], "stability", "step 2", "margin, recipe", "margin, exact", "margin, TotalOnly"]
-        columns += [f"{MECHANISMS[other]}: least {UNITS[other]}"]
-        title = f"Budgets and margins of error, {MECHANISMS[own]}: {place}, {setting.source}"
-        tables.append(TextTable(title, columns, rows, [MARGINS]))
+                margin = max(1, margin_of_error(law(own, step_2, measured.stability)))
+            targets[level.name] = margin, measured.stability
+            budgets[level.name] = {"step 2": near(step_2), "total": near(measured.budget)}
         with refusing():
-            results = analyses(own, list(setting.levels.values()), setting.gamma, delta)
-            results += analyses(other, needed, setting.gamma, delta)
-        together = []
+            sets = {"configured": analyses(own, list(setting.levels.values()), setting.gamma, delta)}
+        notes = [f"configured: {setting.source}, whose exact margins are the targets."]
         if len(settings) > 1 and setting is settings[-1]:
             known = "; ".join(f"{row.sentence}, {row.words}" for row in both.rows(delta))
-            together = [f"US and Puerto Rico together, since a person is in one of them: {known}."]
-        title = f"(epsilon, {float(delta):g}) at these margins: {place}"
-        tables.append(_analyses_table(title, {"": results}, {}, together))
-        jurisdictions.append(
-            {
-                "source": setting.source,
-                "region": setting.jurisdiction,
-                "definition": own,
-                "unit": UNITS[own],
-                "spent": spent.as_json(delta),
-                "levels": levels,
-                "analyses": _analyses_json({"configuration": results}, {}),
+            notes.append(f"US and Puerto Rico together, since a person is in one of them: {known}.")
+        case = Case(targets, setting.gamma, "configured", {own: budgets})
+        data, found = _compare(case, delta, sets, f"of these budgets: {setting.jurisdiction.upper()}", notes)
+        tables += found
+        facts = {"source": setting.source, "region": setting.jurisdiction, "definition": own, "unit": UNITS[own]}
+        jurisdictions.append(facts | {"spent": spent.as_json(delta)} | data)
+    all_data: dict[str, Any] = {"delta": float(delta), "regions": jurisdictions}
+    return all_data | ({"both_regions": both.as_json(delta)} if len(settings) > 1 else {}), tables
+
+
+def _compare(
+    case: Case, delta: Fraction, stated: Mapping[str, list[Analysis]], of_what: str, more: Sequence[str]
+) -> Answer:
+    """Return the budgets of both mechanisms by level, and the losses of these and of stated ones."""
+    shares = {"step 2": Fraction(1), "total": 1 / (1 - case.gamma)}
+    tables: list[TextTable] = []
+    sets: dict[str, list[Analysis]] = {**stated, "recipe": [], "least": []}
+    data: dict[str, Any] = {"gamma": float(case.gamma), "budgets": {}}
+    for definition, mechanism in MECHANISMS.items():
+        stating = case.stated.get(definition, {})
+        shown = [case.word] * bool(stating) + ["recipe", "least"]
+        columns = ["level", "target", *(f"{kind}, {which}" for kind in shares for which in shown), "recipe attains"]
+        rows: list[list[str]] = []
+        plain: list[dict[str, Any]] = []
+        found: dict[str, list[LevelBudget]] = {"recipe": [], "least": []}
+        for level, (target, stability) in case.targets.items():
+            with refusing():
+                budgets = {
+                    "recipe": recipe_budget(definition, target, stability),
+                    "least": least_budget(definition, target, stability),
+                }
+                attained = margin_of_error(law(definition, budgets["recipe"], stability))
+            own = stating.get(level, {})
+            rows.append([level, str(target), *_cells(budgets, own, shares), str(attained)])
+            each = {
+                kind: ({case.word: own[kind]} if own else {})
+                | {which: float(budget * share) for which, budget in budgets.items()}
+                for kind, share in shares.items()
             }
-        )
-    data: dict[str, Any] = {"delta": float(delta), "regions": jurisdictions}
-    return data | ({"both_regions": both.as_json(delta)} if len(settings) > 1 else {}), tables
+            plain.append({"level": level, "target": target, "stability": stability, "recipe_attains": attained})
+            plain[-1]["budgets"] = each
+            for which, budget in budgets.items():
+                found[which].append(LevelBudget(budget / (1 - case.gamma), stability))
+        totals = {kind: str(sum(Decimal(row[kind]) for row in stating.values())) for kind in shares if stating}
+        sums = {which: sum((each.budget for each in levels), Fraction(0)) for which, levels in found.items()}
+        steps = {which: total * (1 - case.gamma) for which, total in sums.items()}
+        rows.append(["total", "", *_cells(steps, totals, shares), ""])
+        misses = any(row["recipe_attains"] > row["target"] for row in plain)
+        title = f"Budgets for a margin of error, {mechanism} ({UNITS[definition]})"
+        tables.append(TextTable(title, columns, rows, [RECIPE, *[MISSES] * misses]))
+        data["budgets"][definition] = plain
+        for which, levels in found.items():
+            sets[which] += analyses(definition, levels, case.gamma, delta)
+    tables.append(_analyses_table(f"(epsilon, {float(delta):g}) {of_what}", sets, case.losses, more))
+    data |= {"analyses": _analyses_json(sets, case.losses), "notes": [note for one in tables for note in one.notes]}
+    return data, tables
+
+
+def _cells(budgets: Mapping[str, Fraction], stated: Mapping[str, str], shares: Mapping[str, Fraction]) -> list[str]:
+    """Return the budgets of a row, of step 2 and in total: stated, by recipe and the least."""
+    cells = []
+    for kind, share in shares.items():
+        stating = [stated[kind]] if stated else []
+        cells += [*stating, near(budgets["recipe"] * share), digits(budgets["least"] * share)]
+    return cells
 
 
 def _analyses_table(
     title: str, sets: Mapping[str, Sequence[Analysis]], printed: Mapping[str, str], notes: Sequence[str]
 ) -> TextTable:
     """Return a row per analysis: the printed figure, then for each named set of budgets a figure per relation."""
-    prefixes = [f"{name}, " if name else "" for name in sets]
     columns = ["analysis", *(["printed"] if printed else [])]
-    columns += [f"{prefix}{relation}" for prefix in prefixes for relation in ("unbounded", "bounded")]
+    columns += [f"{name}, {relation}" for name in sets for relation in ("unbounded", "bounded")]
     rows = []
     for same in _by_analysis(sets):
         analysis = next(iter(same.values()))
@@ -175,7 +170,7 @@ def _analyses_table(
             row += [up(same[name].unbounded), up(same[name].bounded)] if name in same else ["", ""]
         rows.append([*row, "" if analysis.order is None else f"{analysis.order:.4g}"])
     with_pld = all(any(analysis.name.startswith("pld") for analysis in results) for results in sets.values())
-    verdicts = [_saving(name, results) for name, results in sets.items()]
+    verdicts = [_saving(name, results) for name, results in sets.items() if name != "configured"]
     return TextTable(title, [*columns, "order"], rows, [*NOTES, PLD if with_pld else NO_PLD, *verdicts, *notes])
 
 
@@ -214,6 +209,7 @@ def _saving(name: str, results: Sequence[Analysis]) -> str:
         ]
         sharpest[definition] = min([*others, max(readings)] if readings else others)
     ratio = sharpest["zcdp"] / sharpest["puredp"]
-    budgets = f"With the {name} budgets" if name else "At these margins"
     side = "below" if ratio < 1 else "above"
-    return f"{budgets} the discrete Gaussian's epsilon is {abs(1 - ratio):.1%} {side} the geometric one's."
+    return (
+        f"With the {name} budgets the discrete Gaussian's epsilon is {abs(1 - ratio):.1%} {side} the geometric one's."
+    )

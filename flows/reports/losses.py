@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from flows.reports.figures import up
 from flows.reports.tuning.plan import first_plan
@@ -20,7 +20,6 @@ from privacy.analyses.attribute_loss_dhca import (
     losses,
     losses_of_household,
 )
-from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition
 from spine.allocations import Allocation
 from spine.declaration.declaration import read_declaration
@@ -33,18 +32,16 @@ from tasks.detailed_dhca.run import Configuration
 from tasks.detailed_dhcb.run import Configuration as HouseholdConfiguration
 from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest, require_release
-from tasks.lifecycle.received import NotOfRelease
+from tasks.lifecycle.manifest import MANIFEST
 from tasks.population_groups.configuration import SafeTabConfiguration, parse_configuration
 from tasks.population_groups.iterations import Iterations
-from tasks.population_groups.levels import Level, named_level, one_jurisdiction
+from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import read_parameter_files, stability_parts
 from tasks.synth.params import HOUSEHOLDS_CONFIG
 from tasks.synth.params import PRODUCTION as PRODUCTION_FILES
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import SCHEMAS
 
-TITLE = "Detailed DHC-B by SafeTab-H"
 PRODUCTION = "production (NMFv5)"
 Queries = Mapping[str, GroupLevel]  # of a level, by table; of the Detailed DHC-A one, of which `losses` makes two steps
 
@@ -88,16 +85,16 @@ class Scale:
 class Groups:
     """The queries of a SafeTab: by jurisdiction and level, budgets and the most groups that a record is in.
 
-    gamma: the share of step 1; None of households. race_codes: the most of a record; None of a release, which does not
-    describe records. iterations: of parameter files that have them; they make groups exact.
+    gamma: the share of step 1; None of households. race_codes: the most of a record. iterations: of parameter files
+    that have them; they make groups exact.
     """
 
     source: str
     definition: Definition
     levels: Mapping[Jurisdiction, Mapping[Level, Queries]]
-    gamma: Fraction | None = None
-    race_codes: int | None = None
-    iterations: Iterations | None = None
+    gamma: Fraction | None
+    race_codes: int
+    iterations: Iterations | None
 
     @property
     def product(self) -> str:
@@ -121,8 +118,6 @@ class Groups:
 
     def record(self, values: Mapping[str, str], level: Level) -> Record:
         """Return a described person or householder at a level. Raises Refused as `describe` does."""
-        if self.race_codes is None:
-            raise Refused("a release does not describe householders: give its configuration in its place")
         return describe(values, level, self.race_codes, self.iterations)
 
     def losses(
@@ -140,18 +135,13 @@ def persons(path: Path | None) -> Groups:
     if path is None:
         plan = first_plan(None, None, None, None)
         levels = {level: {"": GroupLevel(*level, budget, 8, 1)} for level, budget in plan.levels.items()}
-        return Groups(plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes)
+        return Groups(plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes, None)
     found, iterations = read_parameter_files(path, Configuration)
     return _groups(str(path), found, iterations, lambda level: {"": found.budget(level)}, found.stage_1_fraction)
 
 
 def households(path: Path | None) -> Groups:
-    """Read the queries of a config.json of the Detailed DHC-B, its directory or a release; else the production's.
-
-    Raises Refused for a fault.
-    """
-    if path is not None and (path / MANIFEST).exists():
-        return _of_release(path)
+    """Read the queries of a config.json of the Detailed DHC-B or its directory; without a path the production's."""
     found, iterations = read_households(path)
 
     def budgets(level: Level) -> dict[str, Fraction]:
@@ -193,29 +183,6 @@ def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterat
     if source.name == MANIFEST or (source / MANIFEST).exists():
         raise Refused(f"{source} is a release: give its configuration, which has budgets and thresholds")
     return read_parameter_files(source, HouseholdConfiguration)
-
-
-def _of_release(release: Path) -> Groups:
-    """Read the budgets and stabilities in a release's manifest. Raises Refused where it is no Detailed DHC-B."""
-    require_release(release)
-    try:
-        manifest: dict[str, Any] = read_manifest(release)
-        if manifest["release"] != TITLE:
-            raise Refused(f"{release} is a release of {manifest['release']!r:.80}, not of the {TITLE}")
-        if manifest["spent"] is None:
-            raise Refused(f"{release}: a release of exact counts (`das ddhcb truth`) has no budgets")
-        levels = {
-            named_level(name): {
-                table: GroupLevel(*named_level(name), parse_exact(query["budget"]), parts["race"], parts["ethnicity"])
-                for table, query in level["queries"].items()
-            }
-            for name, level in manifest["levels"].items()
-            for parts in [level["stability_parts"]]
-        }
-        definition = cast(Definition, manifest["spent"]["definition"])
-    except (NotOfRelease, KeyError, ValueError, TypeError, AttributeError):
-        raise Refused(f"{release}/{MANIFEST} is not the manifest of a release") from None
-    return Groups(str(release), definition, {one_jurisdiction(levels): levels})
 
 
 @dataclass(frozen=True)

@@ -91,15 +91,14 @@ def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     code, out, _ = das(path, "--json")
     us, pr = json.loads(out)["regions"]
     assert code == 0
-    (nation,) = us["levels"]
-    assert (nation["level"], nation["stability"], nation["margin"], nation["margin_total_only"]) == (
-        "Nation, Detailed", 9, 3, 3,
-    )  # fmt: skip
-    assert nation["least_of_other"] == pytest.approx(8.3189, abs=1e-4)
+    (nation,), (other,) = us["budgets"]["zcdp"], us["budgets"]["puredp"]
+    assert (nation["level"], nation["stability"], nation["target"]) == ("Nation, Detailed", 9, 3)
+    assert nation["budgets"]["total"]["configured"] == "2.134"
+    assert other["budgets"]["total"]["least"] == pytest.approx(8.3189, abs=1e-4)
     both = [us["spent"], json.loads(out)["both_regions"]]
     assert [[each["exact"] for each in spent["relations"]] for spent in both] == [["1067/500", "1067/250"]] * 2
     assert pr["spent"]["charged"]["exact"] == "1"
-    figures = {row["analysis"]: row["figures"]["configuration"] for row in us["analyses"] if row["mechanism"] == "zcdp"}
+    figures = {row["analysis"]: row["figures"]["configured"] for row in us["analyses"] if row["mechanism"] == "zcdp"}
     assert figures["rho"]["bounded"] == pytest.approx(4.268)
     _, text, _ = das(path)
     assert (
@@ -113,7 +112,8 @@ def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
     (us,) = json.loads(out)["regions"]
     assert us["unit"] == "epsilon"
     assert {row["mechanism"] for row in us["analyses"]} == {"puredp", "zcdp"}
-    assert len(us["levels"]) == 12
+    assert len(us["budgets"]["puredp"]) == 12
+    assert "configured" in us["budgets"]["puredp"][0]["budgets"]["total"]
 
 
 def test_a_finished_release(das, tmp_path):
@@ -140,9 +140,8 @@ def test_a_finished_release(das, tmp_path):
         code, out, _ = das(source, "--json")
         (of_release,) = json.loads(out)["regions"]
         assert code == 0
-        assert of_release["levels"] == of_config["levels"]
+        assert of_release["budgets"] == of_config["budgets"]
         assert of_release["analyses"] == of_config["analyses"]
-        assert len(of_release["levels"]) == 12
 
 
 def test_a_release_of_exact_counts_is_refused(refused, tmp_path):
