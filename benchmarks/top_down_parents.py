@@ -132,7 +132,7 @@ def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
         flat = point.ravel()
         return float(flat @ (hessian @ flat) / 2 - linear @ flat) + constant
 
-    rounding, (whole, _) = timed(lambda: solve_parent.to_integers(problem, x, total_first, exact=False))
+    rounding, (whole, _) = timed(lambda: solve_parent.to_integers(problem, x, total_first))
     highs, (best, _) = timed(lambda: integer_programs.rounding(problem, x, total_first))
     cost, together, _, floor = integer_programs.rounding_program(problem, x, total_first)
     return {

@@ -27,7 +27,7 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.published.nmf.inventory import take_inventory
 from tasks.top_down.published.places import find_published
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.source import TopDownRun
 
 
 class Here:
@@ -117,7 +117,7 @@ def once(settings: TopDownSettings) -> None:
         "scratch_bytes": held(run.path),
         "release_bytes": held(runner.staged),
     }
-    if run.design.has_bureau_layout:
+    if run.design.measurements == "nmf":
         result["read_back"] = read_back(run, runner.staged, settings.estimator)
     json.dump(result, sys.stdout, indent=1)
     print()

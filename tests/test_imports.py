@@ -132,7 +132,6 @@ RUN = (
     "spend",
     "areas",
     "source",
-    "run",
     "input",
     "measure",
     "estimate",

@@ -23,9 +23,8 @@ from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import find_published
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, Tables
-from tasks.top_down.source import Source
+from tasks.top_down.source import Source, TopDownRun
 
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
 

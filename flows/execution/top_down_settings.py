@@ -13,12 +13,12 @@ from flows.execution.settings import Location, RunSettings
 from spine.geocodes import SpineKind
 from spine.settings import Definition, Jurisdiction
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, ProductName, Rounding
+from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, ProductName
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.top_down.run import TopDownRun
     from tasks.top_down.run_plan import Design, Tables
+    from tasks.top_down.source import TopDownRun
 
 FORMS = ("parquet", "txt")
 
@@ -76,9 +76,6 @@ class TopDownSettings(RunSettings):
         default="topdown",
         description="topdown: as the 2020 program; gls: least squares that also uses the measurements below a level.",
     )
-    rounding: Annotated[Rounding, Option("--round")] = Field(
-        default="program", description="As the 2020 program, or to the least L1 distance."
-    )
     microdata: Annotated[MicrodataForm, Flag("--mdf-text", "text")] = Field(
         default="parquet", description="text: write microdata as text as well, one row a record."
     )
@@ -91,7 +88,7 @@ class TopDownSettings(RunSettings):
     @property
     def directory(self) -> TopDownRun:
         """The confidential directory of the run, which must have its id."""
-        from tasks.top_down.run import TopDownRun
+        from tasks.top_down.source import TopDownRun
 
         return TopDownRun(self.runs / str(self.run_id))
 
@@ -159,7 +156,6 @@ class TopDownSettings(RunSettings):
             states=tuple(sorted(self.states)),
             nation=self.nation,
             estimator=self.estimator,
-            rounding=self.rounding,
             microdata=self.microdata,
             measurements=self.measurements,
         )
@@ -214,10 +210,10 @@ class DeclaredSettings(RunSettings):
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of the declaration."""
         from tasks.top_down.declared.public_tables import read_declared
-        from tasks.top_down.declared.spend import planned_spend
+        from tasks.top_down.spend import declared_spend
 
         declaration = read_declared(self.declaration, self.directory)[1].declaration
-        return {declaration.form.name: planned_spend(declaration)}
+        return {declaration.form.name: declared_spend(declaration)}
 
     def remarks(self, manifest: Mapping[str, Any]) -> list[str]:
         """Return how many parents the first method did not solve."""

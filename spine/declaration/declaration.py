@@ -71,12 +71,14 @@ def read_declaration(raw: Mapping[str, Any]) -> tuple[Declaration | None, list[F
     faults += wrong
     if product is None:
         return None, faults
-    queries = _queries(form, product, faults)
+    queries = _queries(form, faults)
     faults += _totals(form)
+    if unknown := [*_unknown_partitions(form, product)]:
+        return None, faults + unknown
     faults += _counts(form, product)
-    chain = _chain(form, product, queries, faults)
+    chain = _chain(form, product, queries[form.levels[-1].name], faults)
     faults += _then_faults(form, product, chain)
-    first, earlier = _passes(form, product, queries, faults)
+    first, earlier = _passes(form, queries, faults)
     given = form.passes or (PassForm(levels=("",)),)
     if len({each.band for each in given}) > 1 or not 0 < given[0].band < Fraction(1, 2):
         faults.append(Fault("passes.band", "levels have one band, above 0 and below 1/2"))
@@ -98,7 +100,7 @@ def _unit(form: Form) -> Iterator[Fault]:
     if form.unit is not None and form.records in ("person", "household") and form.unit != form.records:
         yield Fault("unit", f"a record is a {form.records}, and the account is of a {form.unit}: leave unit out")
     columns, given = len(form.leaves.key), len(form.record_key)
-    if given != columns > 1:
+    if given != columns:
         text = f"it names {given} columns for the {columns} of leaves.key: name one for each, in that order"
         yield Fault("records_file.key", text)
     if form.budget <= 0:
@@ -142,7 +144,7 @@ def _sum_to_one(key: str, shares: Mapping[str, Fraction]) -> Iterator[Fault]:
         yield Fault(key, f"the shares sum to {sum(shares.values())}, not to 1")
 
 
-def _queries(form: Form, product: Product, faults: list[Fault]) -> dict[str, dict[str, Fraction]]:
+def _queries(form: Form, faults: list[Fault]) -> dict[str, dict[str, Fraction]]:
     """Return for each level the share of each query group."""
     names = [level.name for level in form.levels]
     common = {name: share for name, share in form.queries.items() if not isinstance(share, dict)}
@@ -157,19 +159,29 @@ def _queries(form: Form, product: Product, faults: list[Fault]) -> dict[str, dic
             faults.append(Fault(key, f"a level asks at most {MOST_QUERIES} query groups"))
         if DETAILED not in shares:
             faults.append(Fault(key, "the query detailed is not asked: the cells would not be determined"))
-        faults += _partition_faults(product, {f"{key}.{query}": query for query in shares})
     return queries
 
 
-def _partition_faults(product: Product, queries: Mapping[str, str]) -> Iterator[Fault]:
-    """Yield those of some queries, by key, that ask what is not there, or an axis twice."""
-    recodes = {recode.name: recode.axis for recode in product.recodes}
-    for key, query in queries.items():
-        asked = [recodes.get(name.strip(), name.strip()) for name in query.split("*")]
-        if twice := next((name for name in asked if asked.count(name) > 1), None):
-            yield Fault(key, f"it asks the axis {twice} twice")
+def _partitions(form: Form) -> Iterator[tuple[str, str]]:
+    """Yield every partition that the file names, with its key."""
+    for name, share in form.queries.items():
+        yield from (
+            ((f"queries.{name}.{query}", query) for query in share)
+            if isinstance(share, dict)
+            else ((f"queries.{name}", name),)
+        )
+    yield from ((f"counts.{at}.partition", each.partition) for at, each in enumerate(form.counts))
+    yield from ((f"equal.{at}.partition", each.partition) for at, each in enumerate(form.equal))
+    for at, each in enumerate(form.passes):
+        yield from (("passes.round", name.removesuffix("!")) for name in each.round)
+        yield from ((f"passes.{at}.then.round", name) for then in each.then for name in then.round)
+
+
+def _unknown_partitions(form: Form, product: Product) -> Iterator[Fault]:
+    """Yield the partitions by what is not there, or by an axis twice."""
+    for key, name in _partitions(form):
         try:
-            query_group(product, query)
+            query_group(product, name)
         except ValueError as error:
             yield Fault(key, str(error))
 
@@ -195,26 +207,22 @@ def _totals(form: Form) -> Iterator[Fault]:
 
 def _counts(form: Form, product: Product) -> Iterator[Fault]:
     for at, count in enumerate(form.counts):
-        key = f"counts.{at}"
-        if wrong := [*_partition_faults(product, {f"{key}.partition": count.partition})]:
-            yield from wrong
-            continue
         width = query_group(product, count.partition).width
         for name in ("columns", "least", "most"):
             given = getattr(count, name)
             if (given or name == "columns") and len(given) != width:
-                yield Fault(f"{key}.{name}", f"it has {len(given)} entries for the {width} parts of {count.partition}")
-    for at, equal in enumerate(form.equal):
-        yield from _partition_faults(product, {f"equal.{at}.partition": equal.partition})
+                text = f"it has {len(given)} entries for the {width} parts of {count.partition}"
+                yield Fault(f"counts.{at}.{name}", text)
     names = [each.partition for each in form.counts] + [each.partition for each in form.equal]
     if twice := next((name for name in names if names.count(name) > 1), None):
         yield Fault("counts", f"{twice} has two sets of counts: give each partition's once")
 
 
-def _chain(
-    form: Form, product: Product, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]
-) -> tuple[str, ...]:
-    """Return the nested sums that rounding keeps close to, coarse to fine, without the total and the cells."""
+def _chain(form: Form, product: Product, asked: Iterable[str], faults: list[Fault]) -> tuple[str, ...]:
+    """Return the nested sums that rounding keeps close to, coarse to fine, without the total and the cells.
+
+    Where bounds stand on several partitions the sums nest with them, unless these cross themselves.
+    """
     given = {
         tuple(name for name in (text.removesuffix("!") for text in each.round) if name not in (TOTAL, DETAILED))
         for each in form.passes
@@ -224,47 +232,27 @@ def _chain(
         faults.append(Fault("passes.round", "levels have one chain: give the same in every pass"))
     bounded = form.binding
     if not form.one_partition:
-        return _chain_of_sets(form, product, queries, given, faults)
+        with_bounds = [] if first_crossing(product, bounded) else bounded
+        sums = [name for name in asked if not first_crossing(product, [*with_bounds, name])]
+        chain = next(iter(given)) if given else _longest_chain(product, [], sums)
+        if wrong := first_crossing(product, [*with_bounds, *chain]):
+            faults.append(Fault("passes.round", f"{wrong[0]} and {wrong[1]} cross: round sums that nest"))
+        return tuple(sorted(chain, key=lambda name: query_group(product, name).width))
     if not given:
-        return _longest_chain(product, bounded, queries[form.levels[-1].name])
+        return _longest_chain(product, bounded, asked)
     chain = next(iter(given))
     if bounded == [TOTAL]:
         chain = (TOTAL, *chain)
-    wrong = [fault for name in chain for fault in _partition_faults(product, {"passes.round": name})]
-    faults += wrong
-    if not wrong:
-        faults += [
-            Fault("passes.round", f"{fine} does not refine {coarse}: each sum is of the one before it")
-            for coarse, fine in pairwise(chain)
-            if not refines(product, fine, coarse)
-        ]
-        if bounded and chain[:1] != tuple(bounded):
-            faults.append(Fault("passes.round", f"counts of {bounded[0]} are declared: it comes after the total"))
+    faults += _not_refined(product, "passes.round", chain)
+    if bounded and chain[:1] != tuple(bounded):
+        faults.append(Fault("passes.round", f"counts of {bounded[0]} are declared: it comes after the total"))
     return chain
 
 
-def _chain_of_sets(
-    form: Form,
-    product: Product,
-    queries: Mapping[str, Mapping[str, Fraction]],
-    given: set[tuple[str, ...]],
-    faults: list[Fault],
-) -> tuple[str, ...]:
-    """Return the chain where bounds stand on several partitions: it nests with them, unless they cross themselves."""
-    try:
-        with_bounds = [] if first_crossing(product, form.binding) else form.binding
-        asked = [name for name in queries[form.levels[-1].name] if name not in (TOTAL, DETAILED)]
-        if given:
-            (chain,) = list(given)[:1]
-        else:
-            nested = {name: None for name in asked if not first_crossing(product, [*with_bounds, name])}
-            chain = _longest_chain(product, [], nested)
-        if wrong := first_crossing(product, [*with_bounds, *chain]):
-            faults.append(Fault("passes.round", f"{wrong[0]} and {wrong[1]} cross: round sums that nest"))
-    except ValueError as error:
-        faults.append(Fault("passes.round", str(error)))
-        return ()
-    return tuple(sorted(chain, key=lambda name: query_group(product, name).width))
+def _not_refined(product: Product, key: str, chain: Sequence[str]) -> Iterator[Fault]:
+    for coarse, fine in pairwise(chain):
+        if not refines(product, fine, coarse):
+            yield Fault(key, f"{fine} does not refine {coarse}: each sum is of the one before it")
 
 
 def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, int] | None:
@@ -283,15 +271,12 @@ def first_crossing(product: Product, partitions: list[str]) -> tuple[str, str, i
 
 def _longest_chain(product: Product, bounded: list[str], asked: Iterable[str]) -> tuple[str, ...]:
     """Return the longest chain of asked query groups, of which each refines the one before, from `bounded` on."""
-    try:
-        groups = sorted((query_group(product, name).width, name) for name in asked if name not in (TOTAL, DETAILED))
-        best: dict[str, tuple[str, ...]] = {name: (name,) for name in bounded}
-        for _, name in groups:
-            before = [chain for last, chain in best.items() if last != name and refines(product, name, last)]
-            if (before or not bounded) and name not in bounded:
-                best[name] = (*max(before, key=len, default=()), name)
-    except ValueError:  # a query that is a fault already
-        return ()
+    groups = sorted((query_group(product, name).width, name) for name in asked if name not in (TOTAL, DETAILED))
+    best: dict[str, tuple[str, ...]] = {name: (name,) for name in bounded}
+    for _, name in groups:
+        before = [chain for last, chain in best.items() if last != name and refines(product, name, last)]
+        if (before or not bounded) and name not in bounded:
+            best[name] = (*max(before, key=len, default=()), name)
     return max(best.values(), key=len, default=())
 
 
@@ -302,9 +287,7 @@ def refines(product: Product, fine: str, coarse: str) -> bool:
     return len(set(pairs.tolist())) == one.width
 
 
-def _passes(
-    form: Form, product: Product, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]
-) -> tuple[set[str], Split]:
+def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: list[Fault]) -> tuple[set[str], Split]:
     """Return the levels whose totals are estimated first, and the passes of a level between that and the last.
 
     By default the totals come first on all levels but the last, and at the top where it is free.
@@ -318,7 +301,7 @@ def _passes(
             elif name in given:
                 faults.append(Fault(f"passes.{at}.levels", f"the level {name} has passes already"))
             else:
-                faults += _pass_faults(product, f"passes.{at}.least_squares", _all(each, queries[name]), queries[name])
+                faults += _pass_faults(f"passes.{at}.least_squares", _all(each, queries[name]), queries[name])
             given[name] = _all(each, queries.get(name, {}))
         if any(text.endswith("!") and text != "total!" for text in each.round):
             faults.append(Fault(f"passes.{at}.round", "only the total comes before all that follows"))
@@ -361,17 +344,10 @@ def _then_faults(form: Form, product: Product, chain: tuple[str, ...]) -> Iterat
             yield Fault(key, "it keeps what was rounded: round sums before, of counts of one partition without limits")
         if not any(name not in (TOTAL, DETAILED) for own in each.least_squares for name in own):
             yield Fault(key, "the passes before it ask no sums")
-        names = (*chain[-1:], *each.then[0].round)
-        wrong = [fault for name in names for fault in _partition_faults(product, {f"{key}.round": name})]
-        yield from wrong
-        for coarse, fine in pairwise(names) if not wrong else ():
-            if not refines(product, fine, coarse):
-                yield Fault(f"{key}.round", f"{fine} does not refine {coarse}: each sum is of the one before it")
+        yield from _not_refined(product, f"{key}.round", (*chain[-1:], *each.then[0].round))
 
 
-def _pass_faults(
-    product: Product, key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str, Fraction]
-) -> Iterator[Fault]:
+def _pass_faults(key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str, Fraction]) -> Iterator[Fault]:
     """Yield what is wrong with the passes of a level."""
     if passes in (TWO_PASSES, *ONE_PASS):
         return

@@ -10,7 +10,7 @@ division among all leaves below it; a hierarchy too large for that is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -52,7 +52,8 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
     if not form.one_partition:
         counts, sets = _sets(hierarchy, figures)
         least = np.zeros(counts.shape[1], np.int64)
-    needed = counts * least if sets is None else sets.low[0] * (sets.member.sum(axis=1) == 1)
+    lows = counts * least if sets is None else sets.low[0]
+    needed = lows if sets is None else lows * (sets.member.sum(axis=1) == 1)
     found: list[tuple[int, Totals]] = []
     for at, (group, names, values) in enumerate(figures.totals):
         placed = _placed(hierarchy, group, values)
@@ -66,26 +67,15 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
                 text = f"its groups are of several units of {level}, which must ask the total"
                 faults.append(Fault(f"totals.{at}.of", text))
             if sets is not None and len(values) < len(hierarchy.spine.starts[placed[0]]):
-                faults.append(
-                    Fault(
-                        f"totals.{at}.of",
-                        "next to counts of several partitions, or limits, totals are of "
-                        "single geounits: declare other groups",
-                    )
-                )
-            faults += _room(hierarchy, at, group, names, values, needed, counts > 0)
-    if fixed or (sets is not None and form.counts_are_totals) or figures.equal:
-        own = (
-            figures.equal[0]
-            if figures.equal
-            else counts
-            if fixed
-            else figures.counts[[each.partition for each in form.counts].index(TOTAL)]
-        )
+                text = "next to limits, or counts of several partitions, totals are of single geounits"
+                faults.append(Fault(f"totals.{at}.of", text))
+            faults += _room(f"totals.{at}.file", group, names, values, needed, counts > 0)
+    if form.counts_are_totals or figures.equal:
+        of_total = [each.partition == TOTAL for each in form.counts]
+        own = figures.equal[0] if figures.equal else figures.counts[of_total.index(True)]
         found.append((len(declaration.levels) - 1, Totals(np.arange(len(counts)), own.sum(axis=1))))
     if any(int(totals.values.sum()) > LARGEST_COUNT for _, totals in found):
         faults.append(Fault("totals", f"they sum to more than {LARGEST_COUNT:,} {declaration.records}"))
-    lows = counts * least if sets is None else sets.low[0]
     if any((each < 0).any() for each in (counts, lows, *(sets.high if sets is not None else ()))):
         faults.append(Fault("counts", "a declared count is negative"))
     if lows.size and lows.sum(axis=0, dtype=float).max() > LARGEST_COUNT:
@@ -256,54 +246,41 @@ def _placed(hierarchy: Hierarchy, group: IntArray, values: IntArray) -> tuple[in
 
 
 def _room(
-    hierarchy: Hierarchy,
-    at: int,
-    group: IntArray,
-    names: Sequence[str],
-    values: IntArray,
-    least: IntArray,
-    open_: BoolArray,
-) -> list[Fault]:
+    key: str, group: IntArray, names: Sequence[str], values: IntArray, least: IntArray, open_: BoolArray
+) -> Iterator[Fault]:
     """Find totals below what their counts need, and those of records that have no place."""
     needed = np.bincount(group, least.sum(axis=1), len(values))
     room = np.bincount(group, open_.any(axis=1), len(values)) > 0
-    faults = []
     for wrong, text in (
         (values < needed, "is less than the declared counts need"),
         (~room & (values > 0), "has no room"),
     ):
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
-            faults.append(Fault(f"totals.{at}.file", f"the total {values[first]} of {names[first]} {text}"))
-    return faults
+            yield Fault(key, f"the total {values[first]} of {names[first]} {text}")
 
 
-def _without_cells(hierarchy: Hierarchy, counts: IntArray, least: IntArray) -> list[Fault]:
+def _without_cells(hierarchy: Hierarchy, counts: IntArray, least: IntArray) -> Iterator[Fault]:
     """Find declared records of parts all of whose cells are zeros."""
     product = hierarchy.declaration.product
     cells = np.bincount(product.types, product.possible, len(least))
     wrong = ((counts * least) > 0) & (cells == 0)
-    if not wrong.any():
-        return []
-    leaf, part = np.argwhere(wrong)[0].tolist()
-    name = hierarchy.keys[leaf]
-    return [Fault("counts.0.least", f"the leaf {name} needs records in part {part} of {named(product)}: all are zeros")]
+    for leaf, part in np.argwhere(wrong)[:1].tolist():
+        text = f"the leaf {hierarchy.keys[leaf]} needs records in part {part} of {named(product)}: all are zeros"
+        yield Fault("counts.0.least", text)
 
 
-def _contradicting(hierarchy: Hierarchy, totals: Sequence[tuple[int, Totals]]) -> list[Fault]:
+def _contradicting(hierarchy: Hierarchy, totals: Sequence[tuple[int, Totals]]) -> Iterator[Fault]:
     """Find totals of geounits that are not the sums of the totals declared below them; totals: the lowest first."""
-    faults, spine = [], hierarchy.spine
+    spine = hierarchy.spine
     for (low, fine), (high, coarse) in pairwise(totals):
         of_leaf = coarse.group[spine.geounit_of_block(high)]
         of_fine = of_leaf[spine.starts[low][np.searchsorted(fine.group, np.arange(len(fine.values)))]]
         sums = np.bincount(of_fine, fine.values, len(coarse.values))
         if (wrong := np.flatnonzero(sums != coarse.values)).size:
-            name = hierarchy.names(high)[int(np.searchsorted(coarse.group, wrong[0]))]
-            text = (
-                f"{name} has {coarse.values[wrong[0]]}, but the totals declared below it sum to {int(sums[wrong[0]])}"
-            )
-            faults.append(Fault("totals", text))
-    return faults
+            name, at = hierarchy.names(high)[int(np.searchsorted(coarse.group, wrong[0]))], wrong[0]
+            text = f"{name} has {coarse.values[at]}, but the totals declared below it sum to {int(sums[at])}"
+            yield Fault("totals", text)
 
 
 def subsets(parts: int) -> BoolArray:

@@ -18,17 +18,6 @@ RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 MOST_VALUES = 1 << 20  # of an axis
 TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value in the place of a fault, which is no key of the file
-SENTENCES = {  # of faults that pydantic finds, by their type
-    "extra_forbidden": "there is no such key",
-    "missing": "it is missing",
-    "literal_error": "it is {value!r:.50}: write {expected}",
-    "string_pattern_mismatch": "it is {value!r:.50}, which does not match {pattern}",
-    "string_type": 'it is {value!r:.50}: write text, as "1"',
-    "greater_than_equal": "it is {value!r:.50}: write at least {ge}",
-    "less_than_equal": "it is {value!r:.50}: write at most {le}",
-    "too_short": "it has {actual_length} entries, and needs at least {min_length}",
-    "too_long": "it has {actual_length} entries, and may have {max_length}",
-}
 
 
 class Fault(NamedTuple):
@@ -69,11 +58,6 @@ class Leaves(_Part):
     file: str
     key: Texts = Field(min_length=1)
 
-    @property
-    def joint(self) -> str:
-        """Return what joins the columns of a key: with several, no two leaves can have one text."""
-        return "|" if len(self.key) > 1 else ""
-
 
 class Made(_Part):
     """A level that is made rather than read: runs of leaves, of bounded size, that agree in the columns `apart`.
@@ -97,7 +81,7 @@ class Level(_Part):
 
 
 class RecordsFile(_Part):
-    """The columns of a record that name its leaf, joined; by default those of the leaves' key."""
+    """The columns of a record that name its leaf, one for each of the leaves' key; by default they have its names."""
 
     key: Texts
 
@@ -271,12 +255,9 @@ def read_form(raw: Mapping[str, Any]) -> tuple[Form | None, list[Fault]]:
 def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
     for error in errors:
         place = [str(part) for part in error["loc"] if not TYPE.fullmatch(str(part))]
-        sentence = SENTENCES.get(error["type"], "")
-        if sentence or error["type"] == "value_error":
-            text = sentence.format(value=error["input"], **error.get("ctx", {}))
-        else:
-            text = f"{error['input']!r:.50}: {error['msg']}"
-        yield Fault(".".join(place), text or error["msg"].removeprefix("Value error, "))
+        own = error["type"] in ("missing", "value_error")  # of which the sentence says all
+        text = error["msg"].removeprefix("Value error, ")
+        yield Fault(".".join(place), text if own else f"{error['input']!r:.50}: {text}")
 
 
 def is_writable(text: str) -> bool:

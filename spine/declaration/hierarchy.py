@@ -23,6 +23,7 @@ from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 
 FANOUT_CUTOFF, CAP_EXTRA = 12, 1  # of made levels: as the production programs group blocks
+JOIN = "|"  # between the columns of a key; no code has it, so no two leaves can have one text
 Text = npt.NDArray[np.str_]
 
 
@@ -66,16 +67,7 @@ class Hierarchy:
 
 def leaf_keys(form: Form, leaves: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the key of each leaf, in the order of the table."""
-    return [form.leaves.joint.join(row) for row in zip(*(leaves[name] for name in form.leaves.key), strict=True)]
-
-
-def _repeated(form: Form, key: str) -> str:
-    columns = dict.fromkeys(name for level in form.levels for name in level.columns)
-    text = f"two leaves have the key {key}"
-    if len(columns) <= len(form.leaves.key):
-        return text
-    names = ", ".join(f'"{name}"' for name in columns)
-    return f"{text}: name the columns that tell leaves apart, as key = [{names}]"
+    return [JOIN.join(row) for row in zip(*(leaves[name] for name in form.leaves.key), strict=True)]
 
 
 def make_hierarchy(
@@ -85,15 +77,16 @@ def make_hierarchy(
     form, levels = declaration.form, declaration.levels
     keys = np.array(leaf_keys(form, leaves), np.str_)
     columns = {name: np.array(leaves[name], np.str_) for level in levels for name in level.columns}
+    parts = {name: np.array(leaves[name], np.str_) for name in form.leaves.key}
     apart = [name for level in levels if level.made for name in level.made.apart]
     faults = [
         Fault(f"leaves.{name}", f'the code {wrong[0]!r:.50} is empty, has | or " or is a formula')
-        for name, values in columns.items()
+        for name, values in {**columns, **(parts if len(parts) > 1 else {})}.items()
         if (wrong := [code for code in np.unique(values).tolist() if not is_writable(code)])
     ]
     distinct, number = np.unique(keys, return_counts=True)
     if (number > 1).any():
-        faults.append(Fault("leaves.key", _repeated(form, distinct[number > 1][0])))
+        faults.append(Fault("leaves.key", f"two leaves have the key {distinct[number > 1][0]}"))
     if not len(keys):
         faults.append(Fault("leaves.file", "it has no leaf"))
     if faults:

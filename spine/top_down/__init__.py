@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 
 from spine.top_down.bounds import Bounds, Totals, sum_bounds
 from spine.top_down.histogram import Estimates, Product, TrueHistograms, joined, summed
-from spine.top_down.plan import Passes, Plan, Rounding
+from spine.top_down.plan import Passes, Plan
 from spine.top_down.queries import Measure, NoisyAnswers, exact_answers, query_group
 from spine.top_down.redistricting import PASSES, PERSONS, UNITS, redistricting_bounds
 
@@ -84,7 +84,6 @@ __all__ = [
     "Passes",
     "Plan",
     "Product",
-    "Rounding",
     "Solve",
     "Totals",
     "TrueHistograms",

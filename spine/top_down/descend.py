@@ -276,7 +276,7 @@ def _round(plan: Plan, level: int, problem: ParentProblem, x: FloatArray) -> tup
     if not known and not problem.general:  # a root without a declared total
         total = plan.bounds.nearest_total(int(np.rint(x.sum())))
         problem = problem.with_totals(np.array([float(total)]), total=np.array([total]))
-    return problem, *to_integers(problem, x, plan.has_total_pass(level), plan.rounding == "l1")
+    return problem, *to_integers(problem, x, plan.has_total_pass(level))
 
 
 def _keeping(plan: Plan, problem: ParentProblem, whole: IntArray) -> ParentProblem:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from spine.top_down.bounds import Bounds
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, query_group, query_hierarchy
 
-Rounding = Literal["program", "l1"]
 MOST_PARTS = 12  # of the bounded partition, up to which every set of them is looked at
 
 
@@ -47,8 +45,7 @@ class Plan:
 
     spine: with its shares; its top level is one root or a forest whose roots have declared totals. allocation: budget
     and shares alpha, for (at least) the spine's levels; the last of its levels is the leaves'. bounds: declared, on the
-    spine's levels. rounding: the production program's objective, or the L1 distance to the least-squares solution at
-    every query. rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
+    spine's levels. rows: about how many geounits are measured at once (memory: rows x coordinates of all query groups).
     free: whether estimates by `spine.gls` leave the declared totals and the zeros of leaves unused.
     """
 
@@ -57,7 +54,6 @@ class Plan:
     allocation: Allocation
     bounds: Bounds
     passes: Passes
-    rounding: Rounding = "program"
     rows: int = 512
     free: bool = False
 

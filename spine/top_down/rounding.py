@@ -4,10 +4,10 @@
     min  sum over children [ w |sum b - t| + sum over nested query groups |Q b - round(Q frac)| + v |b - round(frac)| ]
 
 with frac = x - f, v the cells' weight, and round half to even: the production program's objective as it is executed.
-The option `l1` takes the distances to frac itself. Sums nest in each child, cells meet in the parent: both are laminar,
-so this is a minimum-cost flow  source -> (state) -> child -> hhgq -> hhgq*hispanic -> hhgq*hispanic*cenrace -> cell ->
-sink  with convex piecewise linear costs, and an integral optimum exists whenever x violates the parent's by less than
-one person altogether (every cut is an inequality between integers: Hoffman's theorem).
+Sums nest in each child, cells meet in the parent: both are laminar, so this is a minimum-cost flow  source -> (state)
+-> child -> hhgq -> hhgq*hispanic -> hhgq*hispanic*cenrace -> cell -> sink  with convex piecewise linear costs, and an
+integral optimum exists whenever x violates the parent's by less than one person altogether (every cut is an inequality
+between integers: Hoffman's theorem).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
 
 SNAP = 1e-7  # fractions below are 0
-UNIT = 1 << 6  # costs of the option l1 are rounded to multiples of 1 / UNIT: few distances, few phases of the flow
 
 
 @compiled
@@ -49,36 +48,23 @@ def one_arc(arcs: Network, at: int, tail: int, head: int, capacity: int, cost: i
 
 @compiled
 def convex_arcs(
-    arcs: Network,
-    at: int,
-    tail: int,
-    head: int,
-    lower_bound: int,
-    target: float,
-    most: int,
-    weight: int,
-    reward: int,
-    exact: bool,
+    arcs: Network, at: int, tail: int, head: int, lower_bound: int, target: float, most: int, weight: int, reward: int
 ) -> int:
     """Add arcs whose flow u costs weight |u - target|, and `reward` less for each of the first `lower_bound` units.
 
-    The target is rounded half to even first, unless exact. Returns the next place.
+    The target is rounded half to even first. Returns the next place.
     """
-    if exact:
-        low = int(np.floor(target))
-        between = int(np.rint(UNIT * (1.0 - 2.0 * (target - low))))
-    else:
-        low, between = int(np.rint(target)), UNIT
+    low = int(np.rint(target))
     done = 0
-    for part in range(4):  # up to `lower_bound`, up to the target, the unit that the target lies in, beyond
+    for part in range(4):  # up to `lower_bound`, up to the target, one unit more, beyond
         if part == 0:
-            end, slope = min(lower_bound, low), -UNIT * weight - reward
+            end, slope = min(lower_bound, low), -weight - reward
         elif part == 1:
-            end, slope = low, -UNIT * weight
+            end, slope = low, -weight
         elif part == 2:
-            end, slope = low + 1, between * weight
+            end, slope = low + 1, weight
         else:
-            end, slope = most, UNIT * weight
+            end, slope = most, weight
         end = min(end, most)
         if part >= 2 and done < lower_bound:  # lower bounds beyond the target
             extra = min(end, lower_bound)
@@ -169,11 +155,10 @@ def numbered_nodes(parent: Parent, rest: Remainder) -> Nodes:
 
 
 class Costs(NamedTuple):
-    """What a unit costs: `total` for a child's total off its target, `reward` less below a lower bound; exact: l1."""
+    """What a unit costs: `total` for a child's total off its target, `reward` less below a lower bound."""
 
     total: int
     reward: int
-    exact: bool
 
 
 @compiled
@@ -194,7 +179,7 @@ def child_arcs(arcs: Network, parent: Parent, rest: Remainder, nodes: Nodes, cos
             target += rest.fraction[i, c]
             most += rest.live[i] >= 0 and parent.allowed[parent.quarters_type[i], c]
         above = 1 + state[c] if len(state_totals) else 0
-        at = convex_arcs(arcs, at, above, nodes.children + c, 0, target, most, costs.total, costs.reward, costs.exact)
+        at = convex_arcs(arcs, at, above, nodes.children + c, 0, target, most, costs.total, costs.reward)
     return at
 
 
@@ -247,13 +232,12 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
                         max(0, upper),
                         1,
                         costs.reward,
-                        costs.exact,
                     )
     return at
 
 
 @compiled
-def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes, exact: bool) -> int:
+def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nodes) -> int:
     """Phase 5: add the arcs from the finest sums to the cells and on to the sink; return how many arcs there are."""
     allowed, quarters_type, groups = parent.allowed, parent.quarters_type, len(nodes.sums)
     cells, children = rest.whole.shape
@@ -264,9 +248,7 @@ def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: No
                     above = nodes.children + c
                     if groups:
                         above = nodes.first[groups - 1] + nodes.number[groups - 1, i] * children + c
-                    cost = parent.cell_weight * (-UNIT if rest.fraction[i, c] > 0.5 else UNIT)
-                    if exact:
-                        cost = parent.cell_weight * int(np.rint(UNIT * (1.0 - 2.0 * rest.fraction[i, c])))
+                    cost = -parent.cell_weight if rest.fraction[i, c] > 0.5 else parent.cell_weight
                     at = one_arc(arcs, at, above, nodes.first[groups] + rest.live[i], 1, cost)
     for i in range(cells):
         if rest.live[i] >= 0:
@@ -275,11 +257,11 @@ def cell_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: No
 
 
 @compiled
-def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> tuple[IntArray, int]:
+def rounded(x: FloatArray, parent: Parent, total_first: bool) -> tuple[IntArray, int]:
     """Round x, (cells, children): phases 1 to 5 make the network, its cheapest flow is added to the integers below x.
 
     Returns (cells, children) integers, and how many units found no path (0 if x is feasible). total_first: a child's
-    total outweighs all else. exact: the option l1.
+    total outweighs all else.
     """
     rest = remainder(x, parent)
     if rest.amount <= 0:
@@ -297,10 +279,10 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> tu
         nodes.sink + 1,
     )
     total_weight = 1 + 2 * (groups + parent.cell_weight) * rest.amount if total_first else 1
-    costs = Costs(total_weight, UNIT * (total_weight + groups + parent.cell_weight + 1) * 1000, exact)
+    costs = Costs(total_weight, (total_weight + groups + parent.cell_weight + 1) * 1000)
     at = child_arcs(arcs, parent, rest, nodes, costs)
     cells_from = sum_arcs(arcs, at, parent, rest, nodes, costs)
-    end = cell_arcs(arcs, cells_from, parent, rest, nodes, exact)
+    end = cell_arcs(arcs, cells_from, parent, rest, nodes)
     network = Network(arcs.tail[:end], arcs.head[:end], arcs.capacity[:end], arcs.cost[:end], arcs.nodes)
     flow, shipped, _ = cheapest_flow(network, rest.amount)
     at, whole = cells_from, rest.whole
@@ -316,4 +298,4 @@ def rounded(x: FloatArray, parent: Parent, total_first: bool, exact: bool) -> tu
 def compile_rounding() -> None:
     """Compile `rounded` for what estimates give it: it shares no kernel with the least squares of another process."""
     one = np.zeros((1, 1), np.int64)
-    rounded(np.zeros((1, 1)), Parent(one[0], one[0], one[0], one == 0, one, one), True, False)
+    rounded(np.zeros((1, 1)), Parent(one[0], one[0], one[0], one == 0, one, one), True)

@@ -41,13 +41,13 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
     return solution.x, iterations, "best iterate", violation
 
 
-def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool, exact: bool) -> tuple[IntArray, By]:
+def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool) -> tuple[IntArray, By]:
     """Round x, (n, K), and return what rounded it; EstimationError if the integers break a sum, a zero or a bound.
 
-    total_first: a child's total outweighs all else. exact: the rounding `l1`.
+    total_first: a child's total outweighs all else.
     """
     if not problem.general:
-        whole, missing = rounded(x, problem.parent, total_first, exact)
+        whole, missing = rounded(x, problem.parent, total_first)
         if not missing and not broken_rule(problem, whole):
             return whole, "flow"
     solution, best = integer_programs.rounding(problem, x, total_first)

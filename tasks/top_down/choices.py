@@ -7,7 +7,6 @@ from typing import Literal
 Estimator = Literal["topdown", "gls"]
 ProductName = Literal["persons", "units"]
 MeasurementLayout = Literal["parquet", "nmf", "none"]  # of released measurements: our own, the Census Bureau's
-Rounding = Literal["program", "l1"]
 MicrodataForm = Literal["parquet", "text"]
 ESTIMATORS: tuple[Estimator, ...] = ("topdown", "gls")
 PRODUCTS: tuple[ProductName, ...] = ("persons", "units")

@@ -29,7 +29,7 @@ from tasks.top_down.choices import ESTIMATORS as ESTIMATORS
 from tasks.top_down.choices import PRODUCTS as PRODUCTS
 from tasks.top_down.choices import Estimator as Estimator
 from tasks.top_down.choices import MeasurementLayout as MeasurementLayout
-from tasks.top_down.choices import MicrodataForm, Rounding
+from tasks.top_down.choices import MicrodataForm
 from tasks.top_down.choices import ProductName as ProductName
 
 SPINES: tuple[SpineKind, ...] = get_args(SpineKind)
@@ -60,21 +60,10 @@ class Design:
     states: tuple[int, ...] = ()
     nation: bool | None = None
     estimator: Estimator = "topdown"
-    rounding: Rounding = "program"
     microdata: MicrodataForm = "parquet"
     measurements: MeasurementLayout = "parquet"
     pl94: bool = False
     free: bool = False
-
-    @property
-    def has_own_layout(self) -> bool:
-        """Return whether the measurements are released as `measurements/`."""
-        return self.measurements == "parquet"
-
-    @property
-    def has_bureau_layout(self) -> bool:
-        """Return whether the measurements are released in the layout of the Bureau's files, as `nmf/`."""
-        return self.measurements == "nmf"
 
     def with_nation(self, states: tuple[str, ...]) -> bool:
         """Return whether a run over these states measures the US level."""
@@ -118,7 +107,7 @@ class Design:
             "states": self.states,
             "nation": self.nation,
             "estimator": self.estimator,
-            "rounding": self.rounding,
+            "rounding": "program",
             "microdata": self.microdata,
             "measurements": {"parquet": True, "none": False}.get(self.measurements, self.measurements),
             **self.special,
@@ -152,7 +141,7 @@ def check_allocation(product: ProductName, allocation: Allocation, settings: Spi
 
 def check_bureau_layout(design: Design) -> None:
     """Refuse a design whose measurements the layout of the Census Bureau's files cannot hold, before it is charged."""
-    if not design.has_bureau_layout:
+    if design.measurements != "nmf":
         return
     if (design.kind, design.definition) != ("optimized", "zcdp"):
         found = f"not of the spine {design.kind} under {design.definition}"

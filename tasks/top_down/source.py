@@ -1,6 +1,6 @@
 """A source of measurements: a spine, a plan, answers, and where they come from.
 
-A run is its own source (measure/measuring.py); measurements that were published are another (published/source.py).
+A run is its own source (measure.py); measurements that were published are another (published/source.py).
 Estimates, margins of error and areas are made of either, from what lies in its directory:
 
 ```
@@ -25,15 +25,27 @@ import numpy as np
 from privacy.accounting.journal import MarkName
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
+from spine.top_down.histogram import Histograms
 from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import atomic_path, load_object, read_object, save_object, stamp
+from tasks.lifecycle.files import (
+    atomic_path,
+    load_object,
+    narrowest,
+    open_array,
+    read_object,
+    save_arrays,
+    save_object,
+    stamp,
+)
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.run_plan import Design, ProductName
+from tasks.top_down.run_plan import Design, ProductName, Tables
 
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
 
+
 T = TypeVar("T")
+H = TypeVar("H", bound=Histograms)
 
 
 @dataclass(frozen=True)
@@ -195,6 +207,33 @@ class Source(RunDirectory):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class TopDownRun(Source):
+    """A run, which measures itself; stages write beyond what a source has
+
+    ```
+    prepared/tables              the paths of the input
+    prepared/codes               all blocks of the geography                                        public
+    persons/PRODUCT/NUMBER       records of a chunk, counted by block and cell                      confidential
+    counts/PRODUCT/SS/blocks     exact histograms of a state's blocks, by geocode                   confidential
+    counts/PRODUCT/SS/LEVEL      exact histograms of a level, in spine order                        confidential
+    ```
+    """
+
+    @property
+    def tables(self) -> Tables:
+        """Load the paths of the run's inputs."""
+        return self._load("prepared/tables", Tables)
+
+    def chunk_folder(self, product: str, number: int) -> Path:
+        """Return the folder of a chunk's counted records; its report is next to it, with the suffix .json."""
+        return self / f"persons/{product}/{number:05d}"
+
+    def counts_folder(self, product: str, state: str, level: str) -> Path:
+        """Return the folder of the exact histograms of a level."""
+        return self / f"counts/{product}/{state}/{level}"
+
+
 def save_blocks(source: Source, blocks: Blocks) -> None:
     """Save the universe by state: no worker needs the nation's at once."""
     with atomic_path(source / "prepared/blocks") as folder:
@@ -212,3 +251,31 @@ def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
 def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
     """Read a spine; its derived arrays are cached with it."""
     return read_object(path, Spine)
+
+
+def save_histograms(folder: Path, histograms: Histograms) -> None:
+    """Write histograms of neighbouring geounits in narrow types: counts are below 2^31."""
+    save_arrays(
+        folder,
+        {
+            "at": np.array([histograms.level, histograms.first]),
+            "starts": histograms.starts,
+            "cell": narrowest(histograms.cell),
+            "count": histograms.count.astype(np.int32),
+        },
+    )
+
+
+def load_histograms(folder: Path, kind: type[H], first: int = 0, last: int | None = None) -> H:
+    """Read what `save_histograms` wrote, or its geounits first ... last - 1, counted from its own first."""
+    level, start = open_array(folder, "at").tolist()
+    starts = open_array(folder, "starts")
+    last = len(starts) - 1 if last is None else last
+    within = slice(int(starts[first]), int(starts[last]))
+    return kind(
+        level,
+        start + first,
+        np.asarray(starts[first : last + 1]) - within.start,
+        open_array(folder, "cell")[within].astype(np.int64),
+        open_array(folder, "count")[within].astype(np.int64),
+    )

@@ -166,7 +166,7 @@ def others(model: BaseModel, name: str) -> Iterator[BaseModel]:
         for part in others(getattr(model, first), rest):
             yield model.model_copy(update={first: part})
         return
-    values = ("x", "/etc/passwd", 7, 0.5, True, False, ("x",), (7,), (("x",),), {"x": "y"}, "pr", "gls", "l1", "text")
+    values = ("x", "/etc/passwd", 7, 0.5, True, False, ("x",), (7,), (("x",),), {"x": "y"}, "pr", "gls", "text")
     more = ("nmf", "ratio", "puredp", "zcdp", "paper", "dhc-units", "aian", "1", ("units",))
     for value in (*values, *more):
         try:

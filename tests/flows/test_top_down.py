@@ -90,8 +90,8 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_one_release(
     (reserved,) = ledger.rows(ACCOUNT)
     spent = sum(run.design.cost(product, nation=False) for product in PRODUCTS)
     assert (reserved.status, reserved.amount, reserved.states) == ("reserved", spent, ("23", "46"))
-    with pytest.raises(Refused, match="began with another rounding"):
-        top_down(settings.model_copy(update={"rounding": "l1"}))
+    with pytest.raises(Refused, match="began with another estimator"):
+        top_down(settings.model_copy(update={"estimator": "gls"}))
     place = Path(str(top_down(settings)))
     assert place == tmp_path / "out/us"
     (row,) = ledger.rows(ACCOUNT)

@@ -31,7 +31,7 @@ Estimator = StrEnum("Estimator", ["topdown", "gls"])
 @with_options
 def accuracy(
     context: typer.Context,
-    chosen: Annotated[Chosen, Settings(TopDownSettings, (*TOP_DOWN.inputs, "rounding"))],
+    chosen: Annotated[Chosen, Settings(TopDownSettings, TOP_DOWN.inputs)],
     place: Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go.")],
     spine: Annotated[
         list[Kind] | None, typer.Option(help="Only this spine; may be repeated.", show_default="all")

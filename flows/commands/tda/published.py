@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tasks.top_down.published.estimate import Readable, S
     from tasks.top_down.published.nmf.source import Request
 
-CHANGES = ("estimator", "rounding", "microdata", "out")
+CHANGES = ("estimator", "microdata", "out")
 AS_RELEASED = "that of the release; else as the 2020 program"
 Files = Annotated[
     Path, typer.Argument(metavar="NMF", help="The Census Bureau's noisy measurement files, as downloaded.")
@@ -201,10 +201,10 @@ def estimate(
 
 def _estimate_declared(options: WorkOptions, release: Path, out: Path, declaration: str | None) -> None:
     """Estimate from the measurements of a declaration's release."""
-    from tasks.top_down.declared.estimate import PublishedDeclaration, write_estimate
     from tasks.top_down.declared.measurements import read_measurements
+    from tasks.top_down.declared.release import write_estimate
 
-    published = PublishedDeclaration(read_measurements(release, declaration))
+    published = read_measurements(release, declaration)
     (place,) = write_published(options, "Estimate", [published], out, write_estimate)
     facts = {"release": place, "report": place / "report.html"}
     show(facts, lambda: str(place), as_json=options.as_json)

@@ -14,12 +14,12 @@ from spine.geography import FloatArray, IntArray
 from spine.top_down import PERSONS, TrueHistograms
 from tasks.top_down.accuracy.entities import Entities
 from tasks.top_down.accuracy.entities import entities as entities_of
-from tasks.top_down.estimate.estimates import load_estimates
 from tasks.top_down.estimate.gls.margin_tables import Margins, Z, load_margins
-from tasks.top_down.input.histograms import BLOCKS
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.input.validate_invariants import BLOCKS
 from tasks.top_down.release.microdata import by_geocode
-from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.source import TopDownRun, load_histograms
 
 SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
 ALL = -1  # instead of a class of size: all of them

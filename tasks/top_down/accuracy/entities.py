@@ -13,8 +13,8 @@ from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.pages.words import level_title
 from tasks.top_down.areas import DIGITS, areas
 from tasks.top_down.input.geography import make_spine
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import ProductName
+from tasks.top_down.source import TopDownRun
 
 LEVELS = {  # in words
     level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")

@@ -21,9 +21,9 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, TARGET, compare_state
 from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS
-from tasks.top_down.measure.reserve_budget import check_cost, configuration_digest
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.measure import check_cost, configuration_digest
 from tasks.top_down.run_plan import ESTIMATORS, Estimator
+from tasks.top_down.source import TopDownRun
 
 SHARES = ("mape", "within_5_percent", "within_5", "outliers")
 

@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
+from spine.geography import IntArray
 from spine.top_down import TrueHistograms, query_group
+from spine.top_down.histogram import Histograms
+from spine.top_down.queries import QueryGroup
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -20,10 +23,10 @@ from tasks.top_down.accuracy.errors import averaged, repetitions
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.declared.measure import DeclaredRun, estimate
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables
-from tasks.top_down.declared.report import group_sums, query_title
+from tasks.top_down.declared.release import query_title
 from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
-from tasks.top_down.estimate.estimates import load_estimates
-from tasks.top_down.run import load_histograms
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.source import load_histograms
 
 KEYS = ["product", "level", "quantity", "size"]
 COUNTS_AT_ONCE = 1 << 23
@@ -54,6 +57,13 @@ def compare_level(run: RunDirectory, level: str) -> pd.DataFrame:
     rows = [(own.name, level, *row) for row in _compare(own, level)]
     table = pd.DataFrame(rows, columns=[*KEYS, *ErrorSums._fields, *Closeness._fields])
     return table.groupby(KEYS, as_index=False, sort=False).sum()
+
+
+def group_sums(histograms: Histograms, group: QueryGroup) -> IntArray:
+    """Return the (geounits, coordinates) sums of a query group."""
+    sums = np.zeros((len(histograms), group.width), np.int64)
+    np.add.at(sums, (histograms.row, group.coordinate[histograms.cell]), histograms.count)
+    return sums
 
 
 def _compare(own: DeclaredRun, level: str) -> Iterator[tuple[object, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 from spine.declaration.declaration import Declaration, read_declaration
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.received import NotOfRelease
-from tasks.top_down.release.tables import MEASURED
+from tasks.top_down.release.tables import MEASURED, axis_column, integer
 
 MEASUREMENTS = "measurements"
 SETTINGS_FILE, LEAVES_FILE = f"{MEASUREMENTS}/declared.json", f"{MEASUREMENTS}/leaves.parquet"
@@ -50,30 +50,16 @@ def released_levels(declaration: Declaration) -> list[str]:
 def description(manifest: Mapping[str, Any]) -> Description:
     """Return the description of a release. No law is known of the error of its counts."""
     declaration = declaration_of(manifest)
-    axes = [
-        Column(
-            axis.name,
-            "code",
-            axis.words,
-            dict(zip(axis.codes, axis.labels, strict=True)),
-            labels=axis.codes != axis.labels,
-        )
-        for axis in declaration.product.axes
-    ]
-    count = Column(
-        COUNT,
-        declaration.records,
-        f"the {declaration.records}, as estimated",
-        type="integer",
-        role="count",
-        frame="count",
-    )
+    product = declaration.product
+    axes = [replace(axis_column(axis), name=axis.name, labels=axis.codes != axis.labels) for axis in product.axes]
+    records = declaration.records
+    count = integer(COUNT, records, f"the {records}, as estimated", role="count", frame="count")
     tables = []
     for level in released_levels(declaration):
         geounit = geounit_columns(declaration, level)
         tables.append(
             Table(
-                f"{declaration.records.capitalize()} by {level}",
+                f"{records.capitalize()} by {level}",
                 (*geounit, *axes, count),
                 text=f"{level}.csv",
                 parquet=f"parquet/{level}.parquet",
@@ -94,7 +80,7 @@ def description(manifest: Mapping[str, Any]) -> Description:
             )
         )
         if declaration.form.equal:
-            columns = tuple(Column(name, "number", meaning, type="integer") for name, meaning in EQUAL_COLUMNS.items())
+            columns = tuple(integer(name, "number", meaning) for name, meaning in EQUAL_COLUMNS.items())
             title = "Counts of releases that the estimates have"
             tables.append(Table(title, columns, parquet=EQUAL_FILE, key=("EQUAL", "LEAF", "PART")))
         required += (SETTINGS_FILE, *(table.parquet for table in tables[len(required) :]))

@@ -17,6 +17,7 @@ from spine.declaration.declaration import Declaration
 from spine.declaration.form import Fault
 from spine.declaration.product import cell_values
 from spine.top_down.bounds import LARGEST_COUNT
+from spine.top_down.queries import query_group
 from tasks.inputs.files import unchanged
 from tasks.lifecycle.datapackage import Resource, read_package
 from tasks.lifecycle.errors import Refused
@@ -55,25 +56,25 @@ def _read(
     if not is_whole(release):
         raise Refused(f"{equal.release} is not whole: a file is missing or changed")
     codes = [name for level in declaration.levels for name in level.columns]
-    fit: dict[str, tuple[Resource, list[str], str]] = {}
+    fit: dict[str, tuple[Resource, dict[str, str], str]] = {}
     for table in read_package(release, [*manifest["files"], MANIFEST]):
         names = {column.name for column in table.columns}
         counts = [column.name for column in table.columns if column.role == "count"]
         forms = {axis: declaration.form.axes[axis].column for axis in declaration.product.asked(equal.partition)}
-        axes = [axis if axis in names else column for axis, column in forms.items()]
+        axes = {axis: axis if axis in names else column for axis, column in forms.items()}
         whole = len(counts) == 1 and not table.is_text and len(table.paths) == 1
-        if whole and names.issuperset([*codes, *axes]) and equal.table in ("", table.name):
+        if whole and names.issuperset([*codes, *axes.values()]) and equal.table in ("", table.name):
             fit[table.name] = table, axes, counts[0]
     if len(fit) != 1:
         needed = ", ".join([*codes, *declaration.product.asked(equal.partition)])
         found = f"several: say which, as table = {', '.join(fit)}" if fit else f"no such table {equal.table}".rstrip()
         raise Refused(f"a table of one count by {needed} is read, and {equal.release} has {found}")
     ((table, axes, count),) = fit.values()
-    read = pq.read_table(path_in(release, table.paths[0]), columns=[*codes, *axes, count])
+    read = pq.read_table(path_in(release, table.paths[0]), columns=[*codes, *axes.values(), count])
     number = read[count]
     if number.null_count or not pa.types.is_integer(number.type) or not _in_range(number.to_numpy()):
         raise Refused(f"{equal.release}: {table.name} has counts other than whole numbers from 0 to {LARGEST_COUNT:,}")
-    columns = {name: [str(value) for value in read[name].to_pylist()] for name in (*codes, *axes)}
+    columns = {name: [str(value) for value in read[name].to_pylist()] for name in (*codes, *axes.values())}
     found_counts, wrong = _counted(declaration, at, leaves, columns, axes, number.to_numpy())
     return found_counts, release_digest(release), wrong
 
@@ -88,27 +89,25 @@ def _counted(
     at: int,
     leaves: Mapping[str, Sequence[str]],
     columns: Mapping[str, Sequence[str]],
-    axes: Sequence[str],
+    axes: Mapping[str, str],
     count: np.ndarray,
 ) -> tuple[Counts, list[Fault]]:
     form, product, equal = declaration.form, declaration.product, declaration.form.equal[at]
     codes = [name for level in declaration.levels for name in level.columns]
     row_of = {own: row for row, own in enumerate(zip(*(leaves[name] for name in codes), strict=True))}
-    recodes = {recode.name: recode.part for recode in product.recodes}
-    coordinate, asked = np.zeros(len(count), np.int64), product.asked(equal.partition)
-    for axis in product.axes:
-        if axis.name not in asked:
+    at_cell = [np.zeros(len(count), np.int64) for _ in product.axes]
+    for own, axis in zip(at_cell, product.axes, strict=True):
+        if axis.name not in axes:
             continue
-        given = columns[axes[list(asked).index(axis.name)]]
+        given = columns[axes[axis.name]]
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
         number |= {code: cell for cell, code in enumerate(axis.codes)}
         if unknown := next((value for value in given if value not in number), None):
             return (), [
                 Fault(f"equal.{at}.release", f"{axis.name} has no value {unknown!r:.40}, which the release has")
             ]
-        part = recodes.get(asked[axis.name], range(len(axis)))
-        own = np.array([part[number[value]] for value in given], np.int64)
-        coordinate = coordinate * (max(part) + 1) + own
+        own[:] = [number[value] for value in given]
+    coordinate = query_group(product, equal.partition).coordinate[np.ravel_multi_index(tuple(at_cell), product.shape)]
     rows = [row_of.get(own, -1) for own in zip(*(columns[name] for name in codes), strict=True)]
     if -1 in rows:
         name = "/".join(columns[each][rows.index(-1)] for each in codes)

@@ -17,8 +17,8 @@ from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
 from tasks.top_down.declared.public_tables import Declared, file_name, published_names
-from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.run_plan import law
+from tasks.top_down.spend import declared_spend
 
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
 LEAST_SQUARES, ROUNDING, DRAWS = (15, 100), (0.2, 10), (20e6, 50e6)
@@ -31,7 +31,6 @@ class LevelFacts:
 
     level: str
     geounits: int
-    only_children: int
     largest_family: int
     unknowns: int
     passes: str
@@ -103,7 +102,7 @@ def declared_unchanged(declaration: Declaration) -> list[str]:
 def explain(declared: Declared) -> Explanation:
     """Return what a declaration means."""
     declaration, plan = declared.declaration, declared.plan
-    product, spend, found = declaration.product, planned_spend(declaration), classify(declaration)
+    product, spend, found = declaration.product, declared_spend(declaration), classify(declaration)
     levels = [_level(declared, number) for number in range(len(declaration.levels))]
     widths = declared.widths
     measured = [int((shares > 0).sum()) for shares in plan.spine.shares]
@@ -151,7 +150,6 @@ def _level(declared: Declared, number: int) -> LevelFacts:
     return LevelFacts(
         level=name,
         geounits=len(spine.starts[number]),
-        only_children=int((families == 1).sum()) if number else 0,
         largest_family=int(families.max()),
         unknowns=int(families.max()) * int(declaration.product.possible.sum()),
         passes=f"total {first}",
@@ -199,19 +197,13 @@ def _even_records(declared: Declared, level: int) -> FloatArray | None:
 
 def _feasibility(declared: Declared) -> str:
     """Return why a parent's whole numbers always divide among its children."""
-    plan, form = declared.plan, declared.declaration.form
-    known = [level for level, totals in enumerate(plan.bounds.totals) if totals is not None]
-    if (sets := plan.bounds.sets) is not None:
-        if sets.certified:
-            return (
-                f"found together with a division among all leaves, by {GENERAL} and not by the flow: {sets.certified}"
-            )
-        if (sets.member.sum(axis=1) == 1).all():
-            return "inherited: each part of the counts divides by itself"
-        return "inherited: compared for every set of parts with what the geounits below can take"
-    if not form.counts:
+    bounds = declared.plan.bounds
+    known = max((level for level, totals in enumerate(bounds.totals) if totals is not None), default=0)
+    if bounds.sets is not None and (stuck := bounds.sets.certified):
+        return f"found together with a division among all leaves, by {GENERAL} and not by the flow: {stuck}"
+    if not declared.declaration.form.counts and bounds.sets is None:
         return "inherited: only totals are declared, and each is the sum of those below it"
-    if not known or max(known) == 0:
+    if not known if bounds.sets is None else (bounds.sets.member.sum(axis=1) == 1).all():
         return "inherited: below the totals, each part of the counts divides by itself"
     return "inherited: compared for every set of parts with what the geounits below can take"
 
@@ -229,10 +221,3 @@ def _remarks(declared: Declared, answers: int) -> Iterator[str]:
             yield f"queries: the totals of {level.name} are declared, so the share of total buys nothing there"
     if declaration.product.cells > 1 << 16 or answers > 10**9:
         yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"
-    if plan.passes.earlier and not plan.passes.kept:
-        yield (
-            "passes: sums of further passes are kept within the band in least squares and dropped before rounding; two "
-            'passes, [["total"], ["rest"]], are faster'
-        )
-    if len(plan.passes.rounded) == 0 and len(declaration.product.axes) > 1:
-        yield "passes.round: no sums are rounded besides the cells; ask a coarser query, and round it first"

@@ -22,13 +22,12 @@ from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
-from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated, open_data
 from tasks.top_down.estimate.estimators import estimate_run
 from tasks.top_down.estimate.topdown import estimate_by_topdown
-from tasks.top_down.measure.measuring import Drawing, Measuring
-from tasks.top_down.run import TopDownRun
-from tasks.top_down.source import Descent, Source, Validated
+from tasks.top_down.measure import Drawing, Measuring
+from tasks.top_down.source import Descent, Source, TopDownRun, Validated
+from tasks.top_down.spend import declared_spend
 
 FOLDER = "declared"  # of OUT
 CHILDREN = 4096  # geounits that one piece estimates, about
@@ -100,13 +99,13 @@ def precheck_budget(run: RunDirectory, declared: Declared, data: str, charging: 
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     if read_mark(data.rpartition("/")[0] or ".") is None:
-        precheck(run, charging, EVERYWHERE, planned_spend(declared.declaration))
+        precheck(run, charging, EVERYWHERE, declared_spend(declared.declaration))
 
 
 def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     """Reserve the declaration's budget and make the run's secret. Raises Refused, Failed as `authorize` does."""
     declared = declared_of(run)
-    spend = planned_spend(declared.declaration)
+    spend = declared_spend(declared.declaration)
     if replacement_cost(declared.hierarchy.spine, declared.declaration.allocation) != spend.charged:
         raise Failed(NOT_PAID)
     digest = load_object(run / PUBLIC, PublicTables).digest()

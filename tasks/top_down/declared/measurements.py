@@ -1,4 +1,4 @@
-"""What a declaration's release says of its measurements besides the answers, so that others can estimate from them.
+"""What a declaration's release says of its measurements besides the answers, and the estimate of them by others.
 
 measurements/declared.json     the declaration, its declared totals and the digests of its public files
 measurements/leaves.parquet    the columns of its table of leaves
@@ -8,7 +8,8 @@ measurements/equal.parquet     the counts of releases that its estimates have, w
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,18 +18,67 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.journal import MarkName
+from spine.top_down.histogram import Product
 from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import mark_facts, mark_in
+from tasks.lifecycle.files import save_object
+from tasks.lifecycle.manifest import mark_facts, mark_in, marked
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
-from tasks.top_down.declared.description import EQUAL_COLUMNS, EQUAL_FILE, LEAVES_FILE, MEASUREMENTS, SETTINGS_FILE
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.declared.description import (
+    EQUAL_COLUMNS,
+    EQUAL_FILE,
+    LEAVES_FILE,
+    MEASUREMENTS,
+    SETTINGS_FILE,
+    geounit_columns,
+)
 from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.public_tables import PublicTables, without_folders
+from tasks.top_down.declared.measure import OfDeclaration
+from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
 from tasks.top_down.declared.shipped import find_declaration
+from tasks.top_down.declared.tabulate import ALL
+from tasks.top_down.published import release_source
+from tasks.top_down.published.release_source import ReleaseSource
+from tasks.top_down.published.source import LARGEST_NATION, save_origin
 from tasks.top_down.release.description import UNREADABLE
+from tasks.top_down.source import Origin
 
 FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
+
+
+@dataclass(frozen=True)
+class DeclaredEstimate(OfDeclaration, ReleaseSource):
+    """The measurements of a declaration's release."""
+
+    def schema(self, _product: Any) -> Product:
+        """Return the histogram of the declaration."""
+        return self.declared.declaration.product
+
+    def queries(self, _product: Any, level: str) -> tuple[str, ...]:
+        """Return the queries that the level was asked."""
+        return tuple(self.declared.declaration.queries(level))
+
+    def columns_of_geounits(self, level: str) -> tuple[str, ...]:
+        """Return the columns that name the geounits of a level."""
+        return tuple(column.name for column in geounit_columns(self.declared.declaration, level))
+
+    def geounits(self, _product: Any, _state: str, level: str) -> pa.Array:
+        """Return the names of the geounits of a level, as its file has them."""
+        hierarchy = self.declared.hierarchy
+        codes = hierarchy.codes(hierarchy.spine.levels.index(level))
+        rows = zip(*(codes[name].tolist() for name in self.columns_of_geounits(level)), strict=True)
+        return pa.array([release_source.JOIN.join(row) for row in rows] or [""], pa.large_string())
+
+    def file(self, _product: Any, _state: str, level: str) -> str:
+        """Return the file of a level's answers."""
+        return f"{MEASUREMENTS}/{level}.parquet"
+
+    def largest_count(self, _product: Any, _state: str) -> int:
+        """Return what no count can exceed."""
+        totals = self.declared.bounds.totals[0]
+        return LARGEST_NATION if totals is None else int(totals.values.sum())
 
 
 class Measurements(NamedTuple):
@@ -38,6 +88,23 @@ class Measurements(NamedTuple):
     run: str
     mark: MarkName | None
     public: PublicTables
+    jurisdiction: str = ALL
+
+    def read(
+        self, path: Path, workers: Workers, _changes: Mapping[str, Any] | None = None, _only: Sequence[str] = ()
+    ) -> DeclaredEstimate:
+        """Read the answers into a directory, and validate every one. Raises Refused."""
+        _, findings = assemble(self.public)
+        if findings:
+            raise Refused(f"the declaration does not pass: {findings[0].column}: {findings[0].rule}")
+        source = DeclaredEstimate(path)
+        save_object(source / PUBLIC, self.public)
+        save_object(source / release_source.RELEASE, release_source.Measurements(self.folder, {}))
+        save_object(source / MARK, marked(self.mark))
+        save_origin(source, Origin(self.run))
+        calls = [(source.name, ALL, level) for level in source.declared.plan.spine.levels]
+        source.read_answers(workers, calls)
+        return source
 
 
 def write_public(staged: Path, run: str, mark: MarkName | None, public: PublicTables) -> None:
@@ -106,3 +173,6 @@ def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) ->
         {key: each[key] for key in {**raw, **other} for each in (other if key in FREE else raw,) if key in each}
     )
     return replace(public, text=text)
+
+
+MARK = "prepared/mark"

@@ -1,9 +1,10 @@
-"""Release: the histograms of a declaration's levels, the noisy measurements, and the manifest."""
+"""Release: the histograms of a declaration's levels, the noisy measurements, manifest and report."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,31 +13,37 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from spine.declaration.classes import classify
+from spine.declaration.declaration import Declaration
 from spine.geography import IntArray
 from spine.noise import distinct_shares
+from spine.top_down.queries import DETAILED, TOTAL
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.files import load_object, remove
-from tasks.lifecycle.manifest import GUARANTEE, made_by, marked
+from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import PIPES, drafts, release_file, write_table
 from tasks.lifecycle.workers import Workers
+from tasks.pages.release_report import InShort
+from tasks.pages.release_report import write_report as write_page
+from tasks.pages.text_table import TextTable
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, description, geounit_columns, released_levels
-from tasks.top_down.declared.explain import declared_unchanged, explain
+from tasks.top_down.declared.explain import Explanation, explain
 from tasks.top_down.declared.measure import DeclaredRun, OfDeclaration
-from tasks.top_down.declared.measurements import write_public
+from tasks.top_down.declared.measurements import MARK, DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
-from tasks.top_down.declared.report import write_report
-from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
-from tasks.top_down.estimate.estimates import load_estimates, load_solves
+from tasks.top_down.estimate.topdown import estimate_by_topdown, load_estimates, load_solves
 from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers
+from tasks.top_down.release.report import describe_section, parts_of_levels
+from tasks.top_down.spend import declared_spend
 
 if TYPE_CHECKING:
-    from spine.top_down import Solve
+    from spine.top_down import Estimates, Solve
 
+
+MARKS = ("circle", "square", "diamond", "ring")  # of the query groups in the picture of the noise
 ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
     "guarantee": GUARANTEE,
@@ -62,6 +69,13 @@ def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
     workers.map("release", own, describe_release, [(staged,)])
 
 
+def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
+    """Write the release of an estimate from measurements: histograms, manifest and report."""
+    estimate_by_topdown(source, workers)
+    write_levels(source, workers, staged)
+    describe(source, staged, load_object(source / MARK, dict[str, str]))
+
+
 def write_levels(own: OfDeclaration, workers: Workers, staged: Path) -> None:
     """Write the histograms of the levels that are released."""
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
@@ -76,26 +90,26 @@ def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
     }
 
 
-def _dictionary(number: IntArray, words: tuple[str, ...]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), pa.array(words, pa.string())).cast(
-        "string"
+def level_table(declared: Declared, level: str, histograms: Estimates, first: int = 0) -> pa.Table:
+    """Return a row for each cell that is not 0 of geounits of a level, numbered from `first`."""
+    product = declared.declaration.product
+    at = np.unravel_index(histograms.cell, product.shape)
+    return pa.table(
+        _geounits(declared, level, histograms.row + first)
+        | {axis.name: pa.array(axis.codes).take(pa.array(own)) for axis, own in zip(product.axes, at, strict=True)}
+        | {COUNT: histograms.count.astype(np.int64)}
     )
 
 
 def write_level(own: OfDeclaration, staged: Path, level: str) -> None:
     """Write the histograms of a level, as text and as Parquet: a row for each geounit and cell that is not 0."""
-    declared, product = own.declared, own.declared.declaration.product
+    declared = own.declared
     geounits = len(declared.hierarchy.spine.starts[declared.hierarchy.spine.levels.index(level)])
 
     def tables() -> Iterator[pa.Table]:
         for first in range(0, geounits, ROWS):
             part = load_estimates(own, own.name, ALL, level, first, min(first + ROWS, geounits))
-            at = np.unravel_index(part.cell, product.shape)
-            yield pa.table(
-                _geounits(declared, level, part.row + first)
-                | {axis.name: _dictionary(own_at, axis.codes) for axis, own_at in zip(product.axes, at, strict=True)}
-                | {COUNT: part.count.astype(np.int64)}
-            )
+            yield level_table(declared, level, part, first)
 
     parts = tables()
     table = next(parts)
@@ -134,7 +148,7 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
     declared, public, origin = own.declared, load_object(own / PUBLIC, PublicTables), own.origin
     declaration, spine = declared.declaration, declared.hierarchy.spine
     solves = [] if truth else load_solves(own, own.name, ALL)
-    kind = classify(declaration)
+    facts = explain(declared)
     published = public.published()
     manifest: dict[str, Any] = {
         "release": "Tables of a declaration by the TopDown Algorithm",
@@ -142,10 +156,10 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
         "run": own.id,
         **mark,
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
-        "spent": None if truth or origin else planned_spend(declaration).as_json(),
+        "spent": None if truth or origin else declared_spend(declaration).as_json(),
         "declaration": json.loads(published.text),
-        "declared_unchanged": declared_unchanged(declaration),
-        "constraints": f"class {kind.kind}, {kind.why}",
+        "declared_unchanged": facts.unchanged,
+        "constraints": f"class {facts.kind}, {facts.why}",
         "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
         "cells": declaration.product.cells,
         "public_files": published.digests,
@@ -160,16 +174,61 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
             if solve.failed
         ],
         "seconds": {
-            "foreseen": [round(each, 1) for each in explain(declared).seconds],
+            "foreseen": [round(each, 1) for each in facts.seconds],
             "used": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
         },
         "configuration_digest": public.digest(),
         "statements": {} if truth else STATEMENTS,
         **made_by(own),
     }
-    write_report(own, staged, manifest)
+    write_report(staged, manifest, declaration, facts)
     write_descriptions(staged, description(manifest), manifest)
 
 
 def _parent(declared: Declared, solve: Solve) -> str:
     return declared.hierarchy.names(solve.level - 1)[solve.parent] if solve.level else ""
+
+
+def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaration, facts: Explanation) -> None:
+    """Write report.html in the declaration's words: the page of the redistricting data."""
+    queries = dict.fromkeys(query for level in declaration.levels for query in declaration.queries(level.name))
+    words, spend = partial(query_title, declaration), spend_of(manifest)
+    title, drawn = declaration.records.capitalize(), dict(zip(queries, MARKS, strict=False))
+    write_page(
+        "tasks.top_down.release",
+        staged,
+        manifest,
+        spend,
+        manifest["title"],
+        _short(manifest, words, facts),
+        template="declared_report.html",
+        parts=parts_of_levels([manifest]) if spend else [],
+        sections=[describe_section(title, declaration.records, manifest, str, words, drawn)],
+        divided=False,
+    )
+
+
+def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Explanation) -> InShort:
+    """Return what was published, and by level the largest noise of what was asked there."""
+    places = ", ".join(f"{level.geounits:,} {level.level}" for level in facts.levels)
+    published = [
+        f"{facts.records.capitalize()} by {facts.possible:,} cells, for {places}. Counts are whole and add up."
+    ]
+    if "NOT_PRIVATE" in manifest:
+        return InShort(published, ["The counts are exact."])
+    sure = [
+        "No formula gives the error of a count. The table has the noise of one answer, in 19 of 20 cases at most, by "
+        "what each level was asked itself; a published count draws on several answers."
+    ]
+    rows = [
+        [f"{level.level}: {words(query)}", f"{level.geounits:,}", f"{margin:,}"]
+        for level in facts.levels
+        for query, margin in level.margins.items()
+    ]
+    return InShort(published, sure, TextTable("In short", ["level, question", "units", "one answer, ±"], rows))
+
+
+def query_title(declaration: Declaration, query: str) -> str:
+    """Return a query group in the words of its axes: `sex × age in 3 groups`."""
+    words = {axis.name: axis.words for axis in declaration.product.axes} | {TOTAL: "total", DETAILED: "every cell"}
+    return " × ".join(words.get(name.strip(), name.strip()) for name in query.split("*"))

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.declaration.figures import all_leaves, named
+from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
 from spine.top_down.integer_programs import nearest_division
@@ -121,15 +122,9 @@ def _draw_cells(
 
 def _leaf_columns(declared: Declared, leaf: IntArray) -> dict[str, Any]:
     """Return the columns that name the leaf of each record."""
-    form, hierarchy = declared.declaration.form, declared.hierarchy
-    key = form.record_key
-    if len(key) == 1:
-        return {key[0]: pa.array(hierarchy.keys[leaf])}
-    columns = {name.casefold(): values for name, values in hierarchy.columns.items()}
-    sources = form.leaves.key if len(form.leaves.key) > 1 else key
-    if unknown := [name for name in sources if name.casefold() not in columns]:
-        raise Refused(f"records_file.key: {unknown[0]} is no column of a level, so its values are not known")
-    return {name: pa.array(columns[source.casefold()][leaf]) for name, source in zip(key, sources, strict=True)}
+    parts = zip(*(key.split(JOIN) for key in declared.hierarchy.keys.tolist()), strict=True)
+    names = declared.declaration.form.record_key
+    return {name: pa.array(part).take(pa.array(leaf)) for name, part in zip(names, parts, strict=True)}
 
 
 def _axis_columns(declared: Declared, rng: np.random.Generator, cell: IntArray) -> dict[str, Any]:

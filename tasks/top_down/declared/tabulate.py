@@ -21,6 +21,7 @@ import numpy as np
 
 from privacy.accounting.journal import MarkName
 from spine.declaration.figures import part_counts
+from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
@@ -44,7 +45,7 @@ from tasks.lifecycle.files import load_object, open_array, read_object, remove, 
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
-from tasks.top_down.run import TopDownRun, save_histograms
+from tasks.top_down.source import TopDownRun, save_histograms
 
 TABULATED, RECORDS = "prepared/tabulated", "prepared/records"
 CONTRADICTIONS = "persons/findings"
@@ -99,15 +100,7 @@ def record_columns(declared: Declared) -> list[str]:
 
 def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
     """Open the records with the columns of a declaration."""
-    form = declared.declaration.form
-    file, findings = open_records(data, record_columns(declared), more=True, delimiter=form.delimiter)
-    if form.records_file is None and any(repr(name) in found.rule for found in findings for name in form.leaves.key):
-        text = (
-            f"the leaf of a record is in its column {', '.join(form.leaves.key)}, as leaves.key says, unless this key "
-            "names others"
-        )
-        findings.append(Finding(findings[0].file, text, "records_file.key"))
-    return file, findings
+    return open_records(data, record_columns(declared), more=True, delimiter=declared.declaration.form.delimiter)
 
 
 def _tabulate(run: RunDirectory, workers: Workers, data: str, folder: str) -> Tabulated:
@@ -147,14 +140,14 @@ def count_chunk(run: RunDirectory, number: int) -> None:
     findings: list[Finding] = []
     if table is not None:
         checks = RowChecks(file, table)
-        keys, counts = np.unique(_keys(declared, checks), return_counts=True)
+        keys, counts = np.unique(encode(declared, checks), return_counts=True)
         save_arrays(run / f"persons/records/{number:05d}", {"key": keys, "count": counts})
         findings = checks.findings
     save_object(at, report_of(chunk, 0 if table is None else len(table), 0, findings))
 
 
-def _keys(declared: Declared, checks: RowChecks) -> IntArray:
-    """Return the keys of the records without a fault."""
+def encode(declared: Declared, checks: RowChecks) -> IntArray:
+    """Check records, and return the keys of those without a fault: leaf * cells + cell."""
     form, product = declared.declaration.form, declared.declaration.product
     at = []
     for axis in product.axes:
@@ -183,7 +176,7 @@ def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
         pairs, number = np.unique(number * len(column.values) + column.numbers, return_inverse=True)
         heads, tails = np.divmod(pairs, len(column.values))
         ends = zip(heads.tolist(), tails.tolist(), strict=True)
-        texts = [texts[head] + form.leaves.joint + column.values[tail] for head, tail in ends]
+        texts = [texts[head] + JOIN + column.values[tail] for head, tail in ends]
     return np.array([by_key.get(text, -1) for text in texts], np.int64)[number]
 
 
@@ -199,12 +192,18 @@ def sum_chunks(run: RunDirectory, chunks: int) -> None:
     keys, place = np.unique(np.concatenate([key for key, _ in parts]), return_inverse=True)
     counts = np.zeros(len(keys), np.int64)
     np.add.at(counts, place, np.concatenate([count for _, count in parts]))
-    hierarchy, product = declared.hierarchy, declared.declaration.product
+    product = declared.declaration.product
     leaf, cell = np.divmod(keys, product.cells)
     save_object(run / CONTRADICTIONS, [*contradictions(declared, leaf, cell, counts)])
-    leaves = from_entries(TrueHistograms, len(hierarchy.spine.levels) - 1, 0, leaf, cell, counts, len(hierarchy.keys))
-    for level, histograms in zip(hierarchy.spine.levels, summed(leaves, hierarchy.spine), strict=True):
-        save_histograms(TopDownRun(run.path).counts_folder(product.name, ALL, level), histograms)
+    levels = declared.hierarchy.spine.levels
+    for level, of_level in zip(levels, histograms(declared, leaf, cell, counts), strict=True):
+        save_histograms(TopDownRun(run.path).counts_folder(product.name, ALL, level), of_level)
+
+
+def histograms(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> tuple[TrueHistograms, ...]:
+    """Return the exact histograms of every level, top first, of records counted by leaf and cell."""
+    spine = declared.hierarchy.spine
+    return summed(from_entries(TrueHistograms, len(spine.levels) - 1, 0, leaf, cell, count, spine.blocks), spine)
 
 
 def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> Iterator[Finding]:

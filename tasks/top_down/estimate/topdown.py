@@ -18,14 +18,39 @@ import numpy as np
 
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
 from spine.hierarchy import Spine
-from spine.top_down import Estimates
-from tasks.lifecycle.files import save_object, unless_done
+from spine.top_down import Estimates, joined
+from tasks.lifecycle.files import complete, load_object, save_object, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.estimates import FIRST, SOLVES, load_estimates
 from tasks.top_down.input.geography import summaries
-from tasks.top_down.run import load_histograms, save_histograms
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Descent, Source
+from tasks.top_down.source import Descent, Source, load_histograms, save_histograms
+
+SOLVES = "solves"
+FIRST = "0000000"  # the name of a batch that starts at the first geounit
+
+
+def load_solves(source: Source, product: ProductName, state: str) -> list[engine.Solve]:
+    """Read how the parents of a state, or (US) of the nation, were solved; a truth solves none."""
+    folder = source.estimates_folder(product, state, SOLVES)
+    paths = complete(folder) if folder.exists() else []
+    return [solve for path in paths for solve in load_object(path, list[engine.Solve])]
+
+
+def load_estimates(
+    source: Source, product: ProductName, state: str, level: str, first: int = 0, last: int | None = None
+) -> Estimates:
+    """Read the estimates of the geounits first ... last - 1 of a level, or of all of them."""
+    paths = complete(source.estimates_folder(product, state, level))
+    spine = source.spine(product, state)
+    number = len(spine.starts[spine.levels.index(level)])
+    starts = [int(path.name) for path in paths]
+    parts = []
+    for path, start, end in zip(paths, starts, [*starts[1:], number], strict=True):
+        low, high = max(first, start), min(number if last is None else last, end)
+        if low < high:
+            parts.append(load_histograms(path, Estimates, low - start, high - start))
+    return joined(parts)
+
 
 Found = tuple[Estimates, "list[engine.Solve]"]
 

@@ -152,7 +152,7 @@ def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[in
         quarters, of_block = blocks.quarters[spine.order], blocks.geography.state[spine.order]
         declared = redistricting_bounds(SCHEMAS[product], spine, quarters, blocks.totals, of_block)
     allocation = design.allocations[product]
-    return Plan(SCHEMAS[product], spine, allocation, declared, PASSES, design.rounding, ROWS, design.free)
+    return Plan(SCHEMAS[product], spine, allocation, declared, PASSES, ROWS, design.free)
 
 
 def _nation(source: Source, product: ProductName) -> tuple[Spine, Bounds]:

@@ -26,9 +26,8 @@ from tasks.inputs.record_digests import Sums, sum_by_state, weights
 from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
 from tasks.inputs.tables import Column
 from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName
-from tasks.top_down.source import Blocks
+from tasks.top_down.source import Blocks, TopDownRun
 
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
     product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()

@@ -25,9 +25,8 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import Design, ProductName, Tables, file_name, public_digests
-from tasks.top_down.source import Blocks, Validated, save_blocks
+from tasks.top_down.source import Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.spend import planned_spend
 
 

@@ -47,7 +47,7 @@ CHOICES: dict[str, tuple[object, ...]] = {  # the values that design.json may ho
     "region": tuple(STATES),
     "kind": SPINES,
     "estimator": ESTIMATORS,
-    "rounding": ("program", "l1"),
+    "rounding": ("program",),
     "microdata": ("parquet", "text"),
     "us_level": (True, False),
 }
@@ -86,7 +86,7 @@ def write_description(source: Source, staged: Path) -> None:
         "allocations": {name: {**each.described(), "source": each.source} for name, each in design.allocations.items()},
         "asked_states": design.states,
         "estimator": design.estimator,
-        "rounding": design.rounding,
+        "rounding": "program",
         "microdata": design.microdata,
         "public_files": validated.digests,
         **({} if source.origin is None else _imported(source, source.origin)),
@@ -173,7 +173,7 @@ def _read_design(content: Mapping[str, Any]) -> Design:
         allocations,
         tuple(content["asked_states"]),
         bool(content["us_level"]),
-        **{name: content[name] for name in ("estimator", "rounding", "microdata")},
+        **{name: content[name] for name in ("estimator", "microdata")},
     )
 
 

@@ -16,7 +16,7 @@ from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
-from tasks.top_down.estimate.estimates import load_solves
+from tasks.top_down.estimate.topdown import load_solves
 from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
@@ -62,10 +62,9 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
         "statements": {} if truth else _statements(of_bureau),
         "options": {
             "estimator": design.estimator,
-            "rounding": design.rounding,
             "microdata": design.microdata,
-            "measurements": design.has_own_layout,
-            **({"nmf": True} if design.has_bureau_layout else {}),
+            "measurements": design.measurements == "parquet",
+            **({"nmf": True} if design.measurements == "nmf" else {}),
             **design.special,
         },
         "public_files": validated.digests,

@@ -7,12 +7,13 @@ queries. The answers are those of the folder `measurements/`: noise has an addre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,48 +76,29 @@ class Batch(NamedTuple):
     plb: FloatArray
 
 
-@dataclass(frozen=True)
-class NmfLayout:
-    """The columns of a file. numbers: the type in its lists. signed: whether it has the column sign."""
+def answer_rows(axes: Sequence[str], queries: Sequence[Query], batch: Batch, numbers: pa.DataType) -> pa.Table:
+    """Return a row for each geounit and query; numbers: the type in its lists. Answers have no column of signs."""
+    rows = len(batch.codes)
+    query_of, geounit = np.tile(np.arange(len(queries)), rows), pa.array(np.repeat(np.arange(rows), len(queries)))
+    widths = [prod(query.query_shape) for query in queries]
+    ends = pa.array(np.concatenate([[0], np.cumsum(np.tile(widths, rows))]).astype(np.int32))
 
-    axes: tuple[str, ...]
-    queries: list[Query]
-    numbers: pa.DataType
-    signed: bool
-    footer: dict[str, str]
+    def of_query(values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
+        return pa.array(values, kind or pa.string()).take(pa.array(query_of))
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the columns with their types."""
-        words = ("geocode", "query_name", *(["sign"] if self.signed else []), *self.axes)
-        lists = [(name, pa.list_(self.numbers)) for name in ("query_shape", "value")]
-        columns = [*((name, pa.string()) for name in words), *lists, ("variance", pa.float32()), ("plb", pa.float64())]
-        return pa.schema(columns)
-
-    def table(self, batch: Batch) -> pa.Table:
-        """Return a row for each geounit and query."""
-        rows, queries = len(batch.codes), self.queries
-        query_of = pa.array(np.tile(np.arange(len(queries)), rows))
-        widths = [prod(query.query_shape) for query in queries]
-        ends = pa.array(np.concatenate([[0], np.cumsum(np.tile(widths, rows))]).astype(np.int32))
-        geounit = pa.array(np.repeat(np.arange(rows), len(queries)))
-        of_query = {
-            "query_name": [query.query_name for query in queries],
-            "sign": [query.sign for query in queries],
-            **{axis: [query.axes[at] for query in queries] for at, axis in enumerate(self.axes)},
-            "query_shape": [list(query.query_shape) for query in queries],
-        }
-        of_row = {
-            "geocode": text(batch.codes).cast(pa.string()).take(geounit),
-            "value": pa.ListArray.from_arrays(ends, pa.array(batch.values.ravel()).cast(self.numbers)),
-            "variance": pa.array(batch.variance.ravel(), pa.float32()),
-            "plb": pa.array(batch.plb.ravel()),
-        }
-        columns = [
-            of_row[field.name] if field.name in of_row else pa.array(of_query[field.name], field.type).take(query_of)
-            for field in self.schema
-        ]
-        return pa.table(columns, schema=self.schema)
+    columns = {
+        "geocode": text(batch.codes).cast(pa.string()).take(geounit),
+        "query_name": of_query([query.query_name for query in queries]),
+        "sign": of_query([query.sign for query in queries]),
+        **{axis: of_query([query.axes[at] for query in queries]) for at, axis in enumerate(axes)},
+        "query_shape": of_query([list(query.query_shape) for query in queries], pa.list_(numbers)),
+        "value": pa.ListArray.from_arrays(ends, pa.array(batch.values.ravel()).cast(numbers)),
+        "variance": pa.array(batch.variance.ravel(), pa.float32()),
+        "plb": pa.array(batch.plb.ravel()),
+    }
+    if not any(query.sign for query in queries):
+        del columns["sign"]
+    return pa.table(columns)
 
 
 @dataclass(frozen=True)
@@ -187,8 +169,9 @@ def _write_answers(geounits: Geounits, staged: Path, folder: Path) -> None:
     queries = [
         Query(name.replace("*", " * ") + "_dpq", _words(schema, name), shape_of[name], sign="") for name in names
     ]
-    layout = NmfLayout(geounits.axes, queries, pa.int32(), signed=False, footer=_footer(geounits.source))
-    _write(layout, _answers(geounits.take(measured), names), staged, folder)
+    batches = _answers(geounits.take(measured), names)
+    tables = (answer_rows(geounits.axes, queries, batch, pa.int32()) for batch in batches)
+    _write(tables, _footer(geounits.source), staged, folder)
 
 
 def _words(schema: Product, query: str) -> tuple[str, ...]:
@@ -241,18 +224,19 @@ def _write_declared(geounits: Geounits, order: dict[str, str], staged: Path, fol
     footer = _footer(geounits.source) | order
     no_noise = np.zeros((len(quarters), len(names)))
     batch = Batch(geounits.codes, np.hstack([values[name] for name in names]), no_noise, no_noise)
-    _write(NmfLayout(axes, queries, pa.int64(), signed=True, footer=footer), [batch], staged, folder)
+    _write(iter([answer_rows(axes, queries, batch, pa.int64())]), footer, staged, folder)
 
 
-def _write(layout: NmfLayout, batches: Iterable[Batch], staged: Path, folder: Path) -> None:
-    """Write the part file of a folder."""
+def _write(tables: Iterator[pa.Table], footer: dict[str, str], staged: Path, folder: Path) -> None:
+    """Write the part file of a folder, of one table at least."""
+    first = next(tables)
     with (
         release_file(staged, str((folder / PART).relative_to(staged))) as draft,
-        pq.ParquetWriter(draft, layout.schema, compression="snappy", store_schema=False) as writer,
+        pq.ParquetWriter(draft, first.schema, compression="snappy", store_schema=False) as writer,
     ):
-        for batch in batches:
-            writer.write_table(layout.table(batch))
-        writer.add_key_value_metadata(layout.footer)
+        for table in chain([first], tables):
+            writer.write_table(table)
+        writer.add_key_value_metadata(footer)
 
 
 def _footer(source: Source) -> dict[str, str]:

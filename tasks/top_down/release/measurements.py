@@ -19,12 +19,11 @@ from spine.geography import IntArray
 from tasks.lifecycle.staging import clear_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
-from tasks.top_down.measure.measuring import Measured
+from tasks.top_down.measure import Measured
 from tasks.top_down.release.description import FOLDER, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import Source, StateAnswers
+from tasks.top_down.source import Source, StateAnswers, TopDownRun
 
 SCHEMA = pa.schema(
     [
@@ -43,9 +42,9 @@ def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str
     """Write the noisy measurements of every level, state by state, into a staging folder that holds nothing else."""
     source, design = Measured(run.path), run.design
     clear_staging(run, out, folder)
-    if design.has_own_layout:
+    if design.measurements == "parquet":
         write_own_layout(source, workers, staged)
-    if design.has_bureau_layout:
+    if design.measurements == "nmf":
         write_measurement_files(source, workers, staged)
 
 

@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from spine.allocations import Allocation
-from spine.geography import IntArray
 from spine.production import allocation as production
-from tasks.inputs.names import names_of_2020, title_of_states
-from tasks.inputs.public_regions import kept_names
-from tasks.inputs.regions import Region
+from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import margin
 from tasks.pages.dots import Series, dots
@@ -24,7 +19,7 @@ from tasks.pages.release_report import InShort
 from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import PRODUCTS, count_title, level_title, query_title
-from tasks.top_down.estimate.estimates import load_estimates
+from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Source
 
@@ -36,7 +31,6 @@ DRAWN = {  # query groups in the picture, of those that a level asks, with their
 }
 OF_STATES = ("total", "voting age", "Hispanic", "race", "occupied")  # the counts of each state, by quantity
 UNIT = "standard deviation of one answer’s noise (a step to the right is ten times as much)"
-QUARTILES = (0, 25, 50, 75, 100)
 # Mean absolute errors of `topdown`, population / voting age by seven races: benchmarks/results/top-down.md
 MEASURED = {
     "conventional": {
@@ -68,7 +62,7 @@ COUNTED = 24  # counts in a table, the first; with the cells of P1 to P5 there a
 def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
     """Write report.html from the manifest's content and the released histograms and margins."""
     spend = spend_of(manifest)
-    states = [_name(run, "STATE", state) for state in run.validated.states]
+    states = [*map(name_of_state, run.validated.states)]
     sections = [_section(run, product, manifest["products"][product]) for product in run.design.products]
     margins = next((row["margins"] for row in manifest["products"].values() if "margins" in row), None)
     where = title_of_states(states)
@@ -87,7 +81,6 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
         divided=any(row["geounits"]["State"] > len(states) for row in manifest["products"].values()),
         counts=_counts_of_states(run, states),
         margins=margins,
-        example=_example(run, staged) if margins else None,
         unsaid=() if any(section["failed"] for section in sections) else ("not_solved",),
     )
 
@@ -152,22 +145,13 @@ def parts_of_levels(products: Sequence[Mapping[str, Any]]) -> list[tuple[str, li
     ]
 
 
-def _name(run: Source, region_type: str, code: str) -> str:
-    region = Region.named(region_type, code)
-    return kept_names(run).get(region) or names_of_2020().get(region, f"{region_type.capitalize()} {code}")
-
-
 def _section(run: Source, product: ProductName, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a product's geounits, noise, sizes and margins by level."""
+    """Return a product's geounits, noise and margins by level."""
 
     def titled(query: str) -> str:
         return "occupied and vacant" if (product, query) == ("units", "detailed") else query_title(query)
 
-    sizes = {}
-    for level in run.spine(product, run.validated.states[0]).levels:
-        parts = [load_estimates(run, product, state, level).totals() for state in run.validated.states]
-        sizes[level] = np.concatenate(parts)
-    section = describe_section(PRODUCTS[product], product, facts, sizes, level_title, titled, DRAWN)
+    section = describe_section(PRODUCTS[product], product, facts, level_title, titled, DRAWN)
     return section | {
         "errors": _standard_errors(facts["margins"]["mean_standard_error"]) if "margins" in facts else None
     }
@@ -177,15 +161,13 @@ def describe_section(
     title: str,
     unit: str,
     facts: Mapping[str, Any],
-    sizes: Mapping[str, IntArray],
     level_words: Callable[[str], str],
     query_words: Callable[[str], str],
     drawn: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return what the page shows of one histogram: geounits, noise, sizes, and how parents were solved, by level.
+    """Return what the page shows of one histogram: geounits, noise, and how parents were solved, by level.
 
-    facts: the manifest's. sizes: of each level the released totals of its geounits. drawn: the marks of the query
-    groups in the picture.
+    facts: the manifest's. drawn: the marks of the query groups in the picture.
     """
     deviations: dict[str, dict[str, float]] = {}
     for row in facts.get("noise", ()):  # shares ascend within a level: that of the largest stays
@@ -202,17 +184,10 @@ def describe_section(
         "levels": levels,
         "deviations": {query_words(query): of_level for query, of_level in deviations.items()},
         "noise": dots([{"name": level} for level in levels], marks, UNIT, least=0) if marks else None,
-        "sizes": [{"level": level_words(level)} | _quartiles(totals) for level, totals in sizes.items()],
+        "geounits": [*facts["geounits"].values()],
         "solved": {level_words(level): solved for level, solved in facts["solved"].items()},
         "failed": facts["failed"],
     }
-
-
-def _quartiles(totals: IntArray) -> dict[str, Any]:
-    """Return the number of released geounits, how many are empty, and the quartiles of the others' records."""
-    held = totals[totals > 0]
-    quartiles = np.percentile(held, QUARTILES, method="lower").tolist() if len(held) else []
-    return {"geounits": len(totals), "empty": len(totals) - len(held), "quartiles": quartiles}
 
 
 def _standard_errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -241,21 +216,3 @@ def _counts_of_states(run: Source, states: Sequence[str]) -> dict[str, Any]:
     together = [("all states", np.sum(rows, axis=0).tolist())] if len(rows) > 1 else []
     names = [count.words for of_product in shown.values() for count in of_product]
     return {"names": names, "rows": [*zip(states, rows, strict=True), *together]}
-
-
-def _example(run: Source, staged: Path) -> dict[str, Any] | None:
-    """Return the counts of the largest released county with their margins; None where the release has no county's."""
-    tables = {}
-    for product in run.design.products:
-        paths = sorted((staged / f"margins/{product}/tabulation/County").glob("*.parquet"))
-        if paths:
-            tables[product] = pq.read_table(paths)
-    if not tables:
-        return None
-    first = next(iter(tables.values()))
-    totals = first.filter(pc.equal(first["count"], first["count"][0]))
-    code = totals["geounit"][pc.index(totals["released"], pc.max(totals["released"])).as_py()].as_py()
-    rows = [
-        row for table in tables.values() for row in table.filter(pc.equal(table["geounit"], code)).to_pylist()[:COUNTED]
-    ]
-    return {"name": _name(run, "COUNTY", code), "rows": rows}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spine.counts import cell_table, mask
 from spine.geography import IntArray
 from spine.top_down import Estimates
 from spine.top_down.histogram import Histograms, from_entries
@@ -18,18 +20,17 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import clear_staging, drafts, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.estimate.estimates import FIRST, load_estimates
-from tasks.top_down.estimate.gls.margin_tables import describe_margins, write_margins
+from tasks.top_down.estimate.gls.margin_tables import counts_of, describe_margins, write_margins
+from tasks.top_down.estimate.topdown import FIRST, load_estimates
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.release.cells import write_cells
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.microdata import by_geocode, write_microdata
-from tasks.top_down.run import TopDownRun, load_histograms
-from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Source
+from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.source import Source, TopDownRun, load_histograms
 
 
 def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
@@ -102,3 +103,17 @@ def _write_histograms(staged: Path, name: str, codes: NDArray[np.uint8], histogr
 def _write_quarters(staged: Path, name: str, codes: NDArray[np.uint8], quarters: IntArray) -> None:
     columns = {kind: pa.array(quarters[:, at].astype(np.int32)) for at, kind in enumerate(QUARTERS)}
     write_table(staged, f"invariants/{name}", pa.table({"geounit": text(codes), **columns}))
+
+
+def write_cells(out: Path, product: ProductName, *, pl94: bool) -> None:
+    """Write OUT/cells/PRODUCT.csv and PRODUCT-counts.csv; pl94: with the cells of the tables P1 to P5."""
+    axes = SCHEMAS[product].axes
+    cells = cell_table(axes)
+    _write(out / CELLS_FILE.format(product=product), [*cells], zip(*cells.values(), strict=True))
+    sums = ((count.name, cell) for count in counts_of(product, pl94) for cell in mask(axes, count.where).nonzero()[0])
+    _write(out / COUNTS_FILE.format(product=product), ["count", "cell"], sums)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("|".join(map(str, row)) + "\n" for row in (columns, *rows)))

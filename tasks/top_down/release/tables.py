@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from spine.counts import Axis
 from spine.redistricting import HHGQ, PERSON_AXES, UNIT_AXES
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
-from tasks.lifecycle.description import Column, Description, Reference, Table
+from tasks.lifecycle.description import Column, Description, Reference, Role, Table
 from tasks.lifecycle.received import PART, NotOfRelease
 from tasks.pages.words import level_title
 from tasks.top_down.areas import FOLDERS, TABULATED
@@ -37,65 +38,35 @@ BLOCK = (
     Column("TABBLKGRPCE", "code", "block group, 1 digit"),
     Column("TABBLK", "code", "block, 4 digits"),
 )
-RECORDS = Column(
-    "COUNT",
-    "records",
-    "how many records of the block are so",
-    type="integer",
-    role="count",
-)
-DECLARED = (
-    Column(QUARTERS[0], "housing units", "declared: the housing units, without noise", type="integer", role="declared"),
-    *(
-        Column(
-            name,
-            "facilities",
-            f"declared: {HHGQ.labels[at]}, without noise",
-            type="integer",
-            role="declared",
-        )
-        for at, name in enumerate(QUARTERS[1:], 1)
-    ),
+EITHER = "persons or housing units"
+integer, number = partial(Column, type="integer"), partial(Column, type="number")
+RECORDS = integer("COUNT", "records", "how many records of the block are so", role="count")
+DECLARED = tuple(
+    integer(name, unit, f"declared: {what}, without noise", role="declared")
+    for name, unit, what in (
+        (QUARTERS[0], "housing units", "the housing units"),
+        *((name, "facilities", HHGQ.labels[at]) for at, name in enumerate(QUARTERS[1:], 1)),
+    )
 )
 GEOUNIT = Column(
     "geounit", "code", "the geounit by its geocode on the spine, or by its public code", title="Geounit", frame="code"
 )
-CELL = Column("cell", "code", "the cell of the histogram", type="integer")
-COUNT = Column(
-    "count", "persons or housing units", "the released count; cells of 0 have no row", type="integer", role="count"
-)
+CELL = integer("cell", "code", "the cell of the histogram")
+COUNT = integer("count", EITHER, "the released count; cells of 0 have no row", role="count")
 STATISTIC = Column("count", "text", "what is counted", title="Count of", frame="statistic", overlap=True)
+ESTIMATED: tuple[tuple[Role, str, str], ...] = (  # of a count: the role of a column, what it is, and of what
+    ("margin", "its margin of error at 95%; empty where it would not be the release's", "released"),
+    ("estimate", "the unbiased estimate; not rounded, and may be negative", "released"),
+    ("standard error", "the standard error of the estimate", "estimate"),
+)
 MARGINS = (
     STATISTIC,
-    Column("released", "persons or housing units", "the released count", type="integer", role="count"),
-    Column(
-        "margin",
-        "persons or housing units",
-        "its margin of error at 95%; empty where it would not be the release's",
-        role="margin",
-        of="released",
-        type="number",
-    ),
-    Column(
-        "estimate",
-        "persons or housing units",
-        "the unbiased estimate; not rounded, and may be negative",
-        role="estimate",
-        of="released",
-        type="number",
-    ),
-    Column(
-        "standard_error",
-        "persons or housing units",
-        "the standard error of the estimate",
-        role="standard error",
-        of="estimate",
-        type="number",
-    ),
+    integer("released", EITHER, "the released count", role="count"),
+    *(number(role.replace(" ", "_"), EITHER, meaning, role=role, of=of) for role, meaning, of in ESTIMATED),
 )
 
 
-def _column(axis: Axis) -> Column:
+def axis_column(axis: Axis) -> Column:
     """Return the column of records that an axis is read from."""
     return Column(axis.column, "code", axis.words, dict(zip(axis.codes, axis.labels, strict=True)))
 
@@ -164,7 +135,7 @@ def _tables(product: str, *, whole_states: bool) -> list[Table]:
         ),
         Table(
             f"Cells of the histograms of {product}",
-            (CELL, *map(_column, PERSON_AXES if product == "persons" else UNIT_AXES)),
+            (CELL, *map(axis_column, PERSON_AXES if product == "persons" else UNIT_AXES)),
             text=CELLS_FILE.format(product=product),
             key=cell,
         ),
@@ -178,18 +149,13 @@ def _tables(product: str, *, whole_states: bool) -> list[Table]:
     ]
 
 
-VARIANCE = Column(
-    "variance",
-    "persons or units, squared",
-    "the variance of the noise in one answer",
-    type="number",
-    role="variance",
-    of="value",
+VARIANCE = number(
+    "variance", "persons or units, squared", "the variance of the noise in one answer", role="variance", of="value"
 )
 # An answer of a geounit, behind what names it. The columns of a law are exact.
 MEASURED = (
     Column("query", "text", "the query group"),
-    Column("value", "persons or units", "its noisy answers, in the order of its coordinates", type="array"),
+    Column("value", "persons or units", "its noisy answers, in the order of its coordinates", type="any"),
     Column("share", "fraction", "the share of the budget that the geounit has"),
     Column("variance_numerator", "number", "with the denominator, the exact parameter of the noise"),
     Column("variance_denominator", "number", "sigma squared of the discrete Gaussian, or the geometric scale"),
@@ -203,7 +169,7 @@ MICRODATA = (
             *BLOCK,
             Column("EPNUM", "code", "999999999: the Bureau's field for a person's number, not used"),
             Column("RTYPE", "code", "where the person lives", {"3": "household", "5": "group quarters"}),
-            *map(_column, PERSON_AXES),
+            *map(axis_column, PERSON_AXES),
             RECORDS,
         ),
         parquet="mdf/{state}_{product=persons}.parquet",
@@ -239,31 +205,27 @@ OTHER_TABLES = (
     Table(
         "Blocks, as they were measured",
         (
-            Column(
-                "geocode", "code", "the block: its 15 digits, with the block group before the block", type="integer"
-            ),
-            Column("place", "code", "place, 99999 for none", type="integer"),
-            Column("cousub", "code", "county subdivision", type="integer"),
-            Column("aiannh", "code", "AIANNH area, 9999 for none", type="integer"),
-            Column(
-                "school_district",
-                "code",
-                "unified, secondary and elementary school district together, all nines for none; where they are known",
-                type="integer",
-                optional=True,
-            ),
-            Column(
-                "prim",
-                "code",
-                "the primitive of the Estimates and Projections: state, county, subdivision, place; where it is known",
-                type="integer",
-                optional=True,
-            ),
-            Column(
-                "gq",
-                "bits",
-                "which of the seven types of group quarters it has, the first type leftmost",
-                type="integer",
+            *(
+                integer(name, unit, meaning, optional=name in ("school_district", "prim"))
+                for name, unit, meaning in (
+                    ("geocode", "code", "the block: its 15 digits, with the block group before the block"),
+                    ("place", "code", "place, 99999 for none"),
+                    ("cousub", "code", "county subdivision"),
+                    ("aiannh", "code", "AIANNH area, 9999 for none"),
+                    (
+                        "school_district",
+                        "code",
+                        "unified, secondary and elementary school district together, all nines for none; where they "
+                        "are known",
+                    ),
+                    (
+                        "prim",
+                        "code",
+                        "the primitive of the Estimates and Projections: state, county, subdivision, place; where it "
+                        "is known",
+                    ),
+                    ("gq", "bits", "which of the seven types of group quarters it has, the first type leftmost"),
+                )
             ),
             Column("universe", "yes or no", "whether it has living quarters", type="boolean"),
             *DECLARED,
@@ -275,7 +237,7 @@ OTHER_TABLES = (
     Table(
         "Blocks of the spine that was read, in its order: {product}",
         (
-            Column("block", "number", "the row of the block in the table of blocks", type="integer"),
+            integer("block", "number", "the row of the block in the table of blocks"),
             Column("geocode", "code", "the block's geocode on the spine"),
         ),
         parquet="measurements/geounits/{product}/{state}.parquet",
@@ -283,10 +245,7 @@ OTHER_TABLES = (
     ),
     Table(
         "Noisy measurements of {product}: {level}",
-        (
-            GEOUNIT,
-            *MEASURED,
-        ),
+        (GEOUNIT, *MEASURED),
         parquet="measurements/{product}/{level}/{state}.parquet",
         split="state",
         key=("geounit", "query"),
@@ -302,10 +261,10 @@ OTHER_TABLES = (
                 for schema in SCHEMAS.values()
                 for axis in schema.axes
             ),
-            Column("query_shape", "number", "the shape of the answers", type="array"),
-            Column("value", "persons or units", "the answers in C order of the shape", type="array"),
+            Column("query_shape", "number", "the shape of the answers", type="any"),
+            Column("value", "persons or units", "the answers in C order of the shape", type="any"),
             replace(VARIANCE, optional=True),
-            Column("plb", "rho", "the budget of the query in the geounit", type="number", optional=True),
+            number("plb", "rho", "the budget of the query in the geounit", optional=True),
         ),
         parquet="nmf/{dataset}/{level}.parquet/{kind}/{part*}.parquet",
         split="part",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -64,7 +62,7 @@ def test_the_flow_is_as_cheap_as_the_linear_program(parents: Parents) -> None:
     chosen = [p for p in parents if len(p[1].parent.counts) and p[2].size < 3000]
     assert len(chosen) > 60
     for total_first, problem, x in chosen:
-        whole, by = to_integers(problem, x, total_first, exact=False)
+        whole, by = to_integers(problem, x, total_first)
         best, off = best_cost(problem, x, total_first)
         assert by == "flow"
         assert off < 1e-9
@@ -76,45 +74,9 @@ def test_roots_too(parents: Parents) -> None:
     roots = [(d, x) for _, d, x in parents if not len(d.parent.counts)]
     assert len(roots) == 3
     for problem, x in roots:
-        whole, _ = to_integers(problem, x, False, exact=False)
+        whole, _ = to_integers(problem, x, False)
         assert whole.sum() == problem.parent.total
         assert cost(problem, x, whole, False) == pytest.approx(best_cost(problem, x, False)[0], abs=1e-5)
-
-
-def test_l1_is_as_close_as_any_choice_and_the_program_s_is_not(
-    parents: Parents,
-) -> None:
-    """The option l1 by brute force, where there are at most 12 fractions."""
-    tried = 0
-    for total_first, problem, x in parents:
-        if not len(problem.parent.counts) or total_first:
-            continue
-        f, fraction = floors(x, problem.parent.allowed, problem.parent.quarters_type)
-        live = np.argwhere(problem.allowed_cells & (problem.parent.counts > f.sum(axis=1))[:, None])
-        if not 2 <= len(live) <= 12:
-            continue
-        whole, _ = to_integers(problem, x, False, exact=True)
-        best = np.inf
-        for choice in product([0, 1], repeat=len(live)):
-            b = np.zeros_like(f)
-            b[tuple(live.T)] = choice
-            if not broken_rule(problem, f + b):
-                best = min(best, distance(problem, fraction, b))
-        assert distance(problem, fraction, whole - f) <= best + len(live) / 16  # costs are multiples of 1 / 64
-        tried += 1
-    assert tried >= 5
-
-
-def distance(problem: ParentProblem, fraction: np.ndarray, b: np.ndarray) -> float:
-    """L1 distance of b to the fractions at the children's totals, the nested sums and twice the cells."""
-    away = b - fraction
-    total = np.abs(away.sum(axis=0)).sum() + PASSES.cell_weight * np.abs(away).sum()
-    for coordinate in problem.parent.nested:
-        rows = np.unique(coordinate, return_inverse=True)[1]
-        sums = np.zeros((rows.max() + 1, b.shape[1]))
-        np.add.at(sums, rows, away)
-        total += np.abs(sums).sum()
-    return float(total)
 
 
 @given(st.integers(0, 2**32), st.booleans())
@@ -136,7 +98,7 @@ def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) ->
     allowed = np.ones((kind.max() + 1, children), bool)
     parent = Parent(cells, kind, counts, allowed, least, nested, cell_weight=PASSES.cell_weight)
     problem = ParentProblem(None, parent)  # type: ignore[arg-type]
-    whole, by = to_integers(problem, x, total_first, exact=False)
+    whole, by = to_integers(problem, x, total_first)
     assert by == "flow"
     best, _ = best_cost(problem, x, total_first)
     assert cost(problem, x, whole, total_first) == pytest.approx(best, abs=1e-5)
@@ -177,19 +139,19 @@ def test_what_the_flow_cannot_do_highs_does(parents: Parents, monkeypatch: pytes
     from spine.top_down import solve_parent
 
     _, problem, x = next(p for p in parents if len(p[1].parent.counts) and 50 < p[2].size < 500)
-    whole, _ = to_integers(problem, x, False, exact=False)
+    whole, _ = to_integers(problem, x, False)
     monkeypatch.setattr(solve_parent, "rounded", lambda x, *_: (np.floor(x).astype(np.int64), 1))
-    other, by = to_integers(problem, x, False, exact=False)
+    other, by = to_integers(problem, x, False)
     assert by == "highs"
     assert cost(problem, x, other, False) == pytest.approx(cost(problem, x, whole, False))
     monkeypatch.setattr(integer_programs, "rounding", lambda *_: (None, False))
     with pytest.raises(solve_parent.EstimationError, match="neither the flow nor HiGHS"):
-        to_integers(problem, x, False, exact=False)
+        to_integers(problem, x, False)
 
 
 def test_a_broken_rule_is_named(parents: Parents) -> None:
     total_first, problem, x = next(p for p in parents if len(p[1].parent.counts))
-    whole, _ = to_integers(problem, x, total_first, exact=False)
+    whole, _ = to_integers(problem, x, total_first)
     assert broken_rule(problem, whole) == ""
     assert "negative" in broken_rule(problem, whole - whole.max() - 1)
     assert "sum to their parent" in broken_rule(problem, whole + problem.allowed_cells)

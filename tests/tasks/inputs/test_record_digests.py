@@ -14,7 +14,7 @@ from top_down_inputs import country, design, tables
 
 from tasks.inputs.marks import MARK_FILE
 from tasks.top_down.input.validation import validate
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.source import TopDownRun
 
 
 def known(folder: Path, inputs: Inputs, jurisdiction: Any, *, parquet: bool = False) -> tuple[str, ...]:

@@ -47,17 +47,16 @@ from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
-from tasks.top_down.declared.estimate import open_measurements, write_estimate
 from tasks.top_down.declared.explain import explain
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import file_name, find_faults, read_declared
-from tasks.top_down.declared.release import stage_release
+from tasks.top_down.declared.release import stage_release, write_estimate
 from tasks.top_down.declared.shipped import SHIPPED
-from tasks.top_down.declared.spend import planned_spend
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import tabulate
-from tasks.top_down.estimate.estimates import load_estimates
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.spend import declared_spend
 
 Row = tuple[str, ...]
 
@@ -240,7 +239,7 @@ DWELLINGS = {"partition": "dwelling", "columns": ["homes", "institutions"]}
 )
 def test_counts_that_say_the_number_of_records_are_declared_totals(counts: dict[str, Any], within: str) -> None:
     """Nobody can be added to such a part, or replaced by one of another: no such claim is made, even of some parts."""
-    relations = planned_spend(declared(changed(lambda raw: raw.update(totals=[], counts=[counts])))).relations
+    relations = declared_spend(declared(changed(lambda raw: raw.update(totals=[], counts=[counts])))).relations
     figures = {each.key: each.figure for each in relations}
     if not within:
         assert figures == {"replaced": 2, "added_or_removed": 1}
@@ -252,7 +251,7 @@ def test_counts_that_say_the_number_of_records_are_declared_totals(counts: dict[
 
 
 def test_a_count_of_records_next_to_totals_narrows_the_relation() -> None:
-    found = planned_spend(declared(changed(lambda raw: raw.update(counts=[exactly("sex", 2)])))).relations
+    found = declared_spend(declared(changed(lambda raw: raw.update(counts=[exactly("sex", 2)])))).relations
     assert found[0].sentence.startswith("a person replaced by another of its region and its zone and its sex,")
 
 
@@ -495,7 +494,7 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: P
 def estimate_again(folder: Path, staged: Path, declaration: str | None = None) -> Path:
     """Estimate from the measurements of a release; returns the release."""
     folder.mkdir()
-    source = open_measurements(read_measurements(staged, declaration), folder / "runs/again", HERE)
+    source = read_measurements(staged, declaration).read(folder / "runs/again", HERE)
     write_estimate(source, HERE, folder / "again")
     return folder / "again"
 
@@ -689,7 +688,7 @@ def test_the_shipped_table_of_1940_has_its_cells_and_queries() -> None:
     assert declaration is not None, faults
     assert declaration.product.shape == (8, 2, 116, 2, 6, 2)
     assert query_group(declaration.product, "age64*sex").width == 4
-    assert planned_spend(declaration).definition == "puredp"
+    assert declared_spend(declaration).definition == "puredp"
 
 
 # Synthetic records.
@@ -825,7 +824,7 @@ def test_a_release_names_two_releases_apart_without_their_folders_and_is_estimat
         at = table.column_names.index(name)
         pq.write_table(table.set_column(at, name, pa.array([wrong, *table[name].to_pylist()[1:]])), path)
         with pytest.raises(Refused):
-            open_measurements(read_measurements(staged), folder / f"estimate/{name}", HERE)
+            read_measurements(staged).read(folder / f"estimate/{name}", HERE)
 
 
 def test_a_release_that_changes_while_it_is_read_is_refused(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,8 +69,8 @@ def test_with_noise_declared_figures_stay_exact_and_calls_differ(records: pd.Dat
     [
         (lambda frame: frame.drop(columns="SEX"), "no column SEX"),
         (lambda frame: frame[:0], "there is no record"),
-        (lambda frame: frame.assign(zone="z9"), "a leaf is not in the table of leaves"),
-        (lambda frame: frame.assign(SEX="9"), "a value is none of its axis"),
+        (lambda frame: frame.assign(zone="z9"), "leaves that are not in the table of leaves"),
+        (lambda frame: frame.assign(SEX="9"), "values that the axis sex does not have"),
         (lambda frame: frame.assign(DW="2", AGE=0), "in a cell that is declared a zero"),
         (lambda frame: frame[1:], "contradict declared figures: declared totals"),
     ],

@@ -24,7 +24,7 @@ DIGESTS = Path(__file__).with_name("release_tables.json")
 CASES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "optimized": (("31", "46"), {"nation": True, "microdata": "text"}),
     "optimized gls": (("31", "46"), {"nation": True, "estimator": "gls", "definition": "puredp", "pl94": True}),
-    "conventional": (("31", "46"), {"kind": "conventional", "definition": "puredp", "rounding": "l1"}),
+    "conventional": (("31", "46"), {"kind": "conventional", "definition": "puredp"}),
     "conventional gls": (("72",), {"kind": "conventional", "estimator": "gls"}),
     "aian": (("46",), {"kind": "aian", "measurements": "none"}),
     "aian gls": (("31", "46"), {"kind": "aian", "nation": True, "estimator": "gls", "definition": "puredp"}),

@@ -27,7 +27,7 @@ from tasks.top_down.published.microdata.make_inputs import COUNTS, make_inputs
 from tasks.top_down.published.replicates.compare import Compared, compare_runs
 from tasks.top_down.published.replicates.read_replicates import keep_runs, keep_truth, read_replicates
 from tasks.top_down.published.replicates.report import write_comparison
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.source import TopDownRun
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
 MOVED = 7  # persons whose race is another in a replicate

@@ -21,10 +21,9 @@ from tasks.lifecycle.commit import mark_truth
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
-from tasks.top_down.measure.measuring import Measured
-from tasks.top_down.run import TopDownRun, load_histograms
+from tasks.top_down.measure import Measured
 from tasks.top_down.run_plan import SPINES, Design, Estimator, check_allocation
-from tasks.top_down.source import Source
+from tasks.top_down.source import Source, TopDownRun, load_histograms
 from tasks.top_down.spend import planned_spends
 
 MATRIX = [

@@ -13,7 +13,7 @@ from top_down_inputs import HERE, country, damage, design, edited, tables
 from tasks.inputs.findings import Finding, load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.input.validation import validate
-from tasks.top_down.run import TopDownRun
+from tasks.top_down.source import TopDownRun
 
 Change = Callable[[list[str]], list[str]]
 

@@ -22,8 +22,8 @@ from spine.geography import FloatArray
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import LEVELS, entities
 from tasks.top_down.published.replicates.read_replicates import load_counts
-from tasks.top_down.run import TopDownRun
 from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.source import TopDownRun
 
 IN_PART = ("tract", "cbg", "obg", "block")  # compared where states are run without the US level
 SINGLE = ("state", "county", "tract", "place", "mcd", "aian")  # levels whose single counts are listed

@@ -31,16 +31,16 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, complete, remove
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.entities import WIDTHS, entities
-from tasks.top_down.estimate.estimates import load_estimates
-from tasks.top_down.input.histograms import BLOCKS
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.input.validate_invariants import BLOCKS
 from tasks.top_down.published.microdata.make_inputs import COUNTS, ENTRIES
 from tasks.top_down.published.microdata.read_microdata import CELLS as CELLS_OF
 from tasks.top_down.published.microdata.read_microdata import VACANT, read_microdata
 from tasks.top_down.published.moved_blocks import into_universe
 from tasks.top_down.published.source import LARGEST_NATION
 from tasks.top_down.release.microdata import by_geocode
-from tasks.top_down.run import TopDownRun, load_histograms
 from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.source import TopDownRun, load_histograms
 
 TRUTH, OURS, THEIRS = "truth", "ours-{:04d}", "theirs-{:04d}"
 NUMBER = re.compile(r"(\d{1,4})(?:\.[A-Za-z]+)*$")
