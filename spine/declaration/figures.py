@@ -167,12 +167,9 @@ def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
     """Return (leaves, parts) whether a leaf may have records in a part, as 0 and 1, and the bounds of sets of parts."""
     declaration, product = hierarchy.declaration, hierarchy.declaration.product
     form, parts = declaration.form, int(product.types.max()) + 1
-    counts = np.ones((len(hierarchy.keys), parts), np.int64)
-    counts &= np.bincount(product.types, product.possible, parts) > 0
-    members: dict[bytes, int] = {}
-    rows: list[BoolArray] = []
-    lows: list[IntArray] = []
-    highs: list[IntArray] = []
+    has_cells = np.bincount(product.types, product.possible, parts) > 0
+    counts = np.ones((len(hierarchy.keys), parts), np.int64) & has_cells
+    bounded: dict[bytes, tuple[BoolArray, IntArray, IntArray]] = {}  # a set, its fewest and its most records
     numbers: dict[str, IntArray] = {}
     equal = [
         CountForm(
@@ -193,28 +190,24 @@ def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
         for at, column in enumerate(each.columns):
             if not column:
                 continue
-            inside = (coordinate == at) & (np.bincount(product.types, product.possible, parts) > 0)
+            inside = (coordinate == at) & has_cells
             counts[:, inside] &= (own[:, at] > 0)[:, None]
             if each.partition not in binding or (not inside.any() and not own[:, at].any()):
                 continue
             limit, low = most[at], own[:, at] * least[at]
             high = own[:, at] * limit if isinstance(limit, int) else np.where(own[:, at], NO_LIMIT, 0)
             high = np.where(high > LARGEST_COUNT, NO_LIMIT, high)  # sums of the others are exact
-            at_set = members.setdefault(inside.tobytes(), len(rows))
-            if at_set == len(rows):
-                rows.append(inside)
-                lows.append(low)
-                highs.append(high)
-            else:
-                lows[at_set], highs[at_set] = np.maximum(lows[at_set], low), np.minimum(highs[at_set], high)
-            number[at] = at_set
+            key = inside.tobytes()
+            _, fewest, largest = bounded.get(key, (inside, low, high))
+            bounded[key] = inside, np.maximum(fewest, low), np.minimum(largest, high)
+            number[at] = [*bounded].index(key)
         if each.partition in binding:
             numbers[each.partition] = number
-    crossing = first_crossing(product, binding) is not None
-    stacked = (np.column_stack(each) if each else np.zeros((len(counts), 0), np.int64) for each in (lows, highs))
-    low, high = stacked
-    member = np.array(rows, bool).reshape(-1, parts)
-    return counts, Sets(member, numbers, (low,), (high,), crossing)
+    member = np.array([inside for inside, _, _ in bounded.values()], bool).reshape(-1, parts)
+    lows, highs = (
+        np.array([each[end] for each in bounded.values()], np.int64).reshape(-1, len(counts)).T.copy() for end in (1, 2)
+    )
+    return counts, Sets(member, numbers, (lows,), (highs,), first_crossing(product, binding) is not None)
 
 
 def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray, bool]:

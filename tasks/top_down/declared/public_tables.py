@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -193,12 +194,8 @@ def _by_group(table: Mapping[str, Sequence[str]], key: str, path: str) -> tuple[
     groups = [JOIN.join(codes) for codes in zip(*(table[name] for name in table if name != TOTAL_COLUMN), strict=True)]
     groups = groups or [""] * len(values)  # of the only geounit at the top
     faults = [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is no whole number") for at in wrong[:1]]
-    if (
-        twice := next((group for group in groups if groups.count(group) > 1), None)
-        if len(set(groups)) < len(groups)
-        else None
-    ):
-        faults.append(Fault(key, f"{twice.replace(JOIN, '/')} is there twice"))
+    twice = [group for group, number in Counter(groups).items() if number > 1]
+    faults += [Fault(key, f"{group.replace(JOIN, '/')} is there twice") for group in twice[:1]]
     return dict(zip(groups, values.tolist(), strict=True)), as_findings(path, faults)
 
 
