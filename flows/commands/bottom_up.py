@@ -83,7 +83,7 @@ def curve(
 
     **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
     """
-    from privacy.analyses.accuracy_curve import expected
+    from privacy.bottom_up.mechanism import expected
 
     truth, epsilons = _counts(counts), _budgets(epsilon)
     with refusing():

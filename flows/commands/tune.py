@@ -76,8 +76,7 @@ def tune(
     from flows.reports.figures import delta_of, fraction, share
     from flows.reports.tuning import queries
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
-    from flows.reports.tuning.tables import tables
-    from flows.reports.tuning.tuning import answers
+    from flows.reports.tuning.tuning import answers, tables
     from tasks.bottom_up.domain import is_domain
     from tasks.s_dhc.budgets import is_of_s_dhc
 

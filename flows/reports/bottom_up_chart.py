@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privacy.analyses.accuracy_curve import Errors
+from privacy.bottom_up.mechanism import Errors
 from tasks.pages.charts import BLUE, ORANGE
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import Any
 from flows.reports.figures import digits, near, up
 from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget, disjoint, query_budgets, spend
-from privacy.analyses.comparison import Analysis, analyses
+from privacy.analyses.comparison import LARGEST_EPSILON, LEAST_DELTA, Analysis, analyses
 from privacy.analyses.comparison_tables import COMPARISON, DELTA, GAMMA, LOSSES, STABILITY, PrintedTable
-from privacy.analyses.loss_distributions import LARGEST_EPSILON, LEAST_DELTA
 from privacy.analyses.margin_budgets import least_budget, recipe_budget
 from privacy.noise.laws import UNITS, Definition, law
 from privacy.noise.margins import margin_of_error

@@ -101,12 +101,6 @@ class Table:
     unit: Fraction = Fraction(0)
     tau: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.join < 0 or self.unit < 0:
-            raise ValueError(f"{self.name}: a budget must not be negative")
-        if self.join > 0 and (self.tau is None or self.tau < 1):
-            raise ValueError(f"{self.name}: counts of persons need a truncation tau of at least 1")
-
     @property
     def total(self) -> Fraction:
         """The table's bounded rho."""
@@ -178,8 +172,6 @@ def loss_by_table(
     effects = affected(person, attributes)
     losses = {}
     for table in tables:
-        if table.name not in effects:
-            raise ValueError(f"there is no table {table.name!r}: choose from {', '.join(TABLES)}")
         effect = max(effects[table.name], _swap(person, attributes, table))
         losses[table.name] = compute(person, attributes, table, effect) if effect else Fraction(0)
     return losses

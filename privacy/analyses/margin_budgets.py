@@ -29,8 +29,6 @@ def recipe_budget(definition: Definition, margin: int, stability: int) -> Fracti
     That of the geometric law misses its target: the margin that it attains is margin + 1, as (35) rounds down where a
     margin has to be rounded up.
     """
-    if margin < 1:
-        raise ValueError(f"a target margin of error must be a whole number of counts, 1 or more, not {margin}")
     if definition == "zcdp":
         return stability * HALF_Z_SQUARED / margin**2
     return stability * LN_20 / (margin + 1)

@@ -81,8 +81,6 @@ def sizes_for_relative_error(margin: int, target: Fraction) -> dict[str, int]:
     A statistic of c cells is taken at its average cell, n / c persons: n >= c margin / target. The group's total is
     then within the target as well, its margin growing as sqrt(c).
     """
-    if target <= 0:
-        raise ValueError(f"a relative error must be positive, not {target}")
     return {name: ceil(cells * margin / target) for name, cells in CELLS.items()}
 
 
@@ -91,8 +89,6 @@ def sizes_for_margin(margin: int, target: int) -> dict[str, int | None]:
 
     0 where any will do, None where none does: all counts of step 2 have the same noise, whatever detail and size.
     """
-    if target < 0:
-        raise ValueError(f"a target margin must not be negative; it is {target}")
     return dict.fromkeys(CELLS, 0 if margin <= target else None)
 
 

@@ -36,12 +36,10 @@ def additive(noisy: Counts, total: int) -> Counts:
 
 
 def nonnegative(noisy: Counts, total: int) -> Counts:
-    """Return the counts >= 0 with sum T nearest to the noisy ones by least squares. Raises ValueError where T < 0.
+    """Return the counts >= 0 with sum T nearest to the noisy ones by least squares.
 
     max(n_i - h, 0) with one h for all: of the j largest, h = (their sum - T)/j, j the most for which none is negative.
     """
-    if total < 0:
-        raise ValueError(f"counts of at least 0 cannot sum to {total}")
     falling = np.sort(noisy)[::-1].astype(object)
     excess = np.cumsum(falling) - total
     kept = np.arange(1, len(noisy) + 1)

@@ -1,14 +1,23 @@
-"""The two-tailed geometric bottom-up mechanism: what it spends, and the noise of every cell.
+"""The two-tailed geometric bottom-up mechanism: what it spends, the noise of every cell, and the accuracy of counts.
 
 Source: Clark, Dajani (2019), Method. A record is in one cell, so one epsilon pays for the whole histogram (parallel
 composition), by adding or removing a record; replacing one moves two cells and costs 2 epsilon. Marginals are sums.
+
+Slide 2: L1 and L2 norms are "the average absolute and squared distance" of the counts, and a curve of accuracy over
+epsilon, which the slides call a ROC curve, guides the choice of epsilon. They give no formula for accuracy; this is the
+simple one that reaches 1 as epsilon grows and agrees with their remark that L2 reaches it sooner because the counts are
+large:
+
+    A1 = 1 - sum|t - c| / sum t,    A2 = 1 - sum (t - c)^2 / sum t^2        (t true, c released)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, expm1, log, log1p
+from math import ceil, exp, expm1, log, log1p
+from typing import NamedTuple
 
 from privacy.accounting.composition import Spend, spend
 from privacy.noise.exact import exact
@@ -61,3 +70,26 @@ def sampled_epsilon(epsilon: float, share: float) -> float:
     (Balle, Barthe, Gaboardi 2018, Theorem 8).
     """
     return log1p(share * expm1(epsilon)) if epsilon < LARGEST else epsilon + log(share)
+
+
+class Errors(NamedTuple):
+    """Mean absolute error, mean squared error, and the accuracies A1 and A2."""
+
+    l1: float
+    l2: float
+    a1: float
+    a2: float
+
+
+def expected(truth: Sequence[int], e: float) -> Errors:
+    """Return the expected errors of n counts at e = epsilon / sensitivity, without calibration and clipping.
+
+    E A1 = 1 - n E|N| / sum t, E A2 = 1 - n Var N / sum t^2, with a = exp(-e), E|N| = 2a/(1-a^2), Var N = 2a/(1-a)^2.
+    Raises ValueError where no true count is positive.
+    """
+    if not any(truth):
+        raise ValueError("accuracy is relative to the true counts, and these sum to 0")
+    a, p, n = exp(-e), -expm1(-e), len(truth)  # 1 - exp(-e) would lose digits for small e
+    absolute, squared = 2 * a / (p * (1 + a)), 2 * a / p**2
+    squares = sum(count**2 for count in truth)
+    return Errors(absolute, squared, 1 - n * absolute / sum(truth), 1 - n * squared / squares)

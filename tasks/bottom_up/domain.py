@@ -35,16 +35,16 @@ from functools import cached_property
 from hashlib import sha256
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from privacy.accounting.states import EVERYWHERE, check_states, states_of
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
-from privacy.noise.exact import exact_number
+from privacy.noise.exact import exact, exact_number
 from tasks.bottom_up.declared_domain import domain_of
 from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import read_text, why
@@ -59,14 +59,18 @@ MOST_STEPS = 1 << 31  # of a record: counts of 2^32 such records fit int64
 LARGEST_TOTAL = 1 << 53  # steps
 
 
+def _exact(value: object) -> Fraction:
+    return exact(value, "it")
+
+
 class Weight(BaseModel):
     """Weighted records: no weight is above `most`; weights are counted in steps of `grid`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     column: str
-    most: Fraction = Field(gt=0)
-    grid: Fraction = Field(default=Fraction(1), gt=0)
+    most: Annotated[Fraction, BeforeValidator(_exact), Field(gt=0)]
+    grid: Annotated[Fraction, BeforeValidator(_exact), Field(gt=0)] = Fraction(1)
 
 
 class Group(BaseModel):
@@ -233,18 +237,16 @@ class Grouping:
 def is_domain(path: Path) -> bool:
     """Return whether a file is a domain or a declaration."""
     try:
-        return path.suffix == ".toml" or bool({"factors", "axes"} & _read_json(path).keys())
-    except (OSError, ValueError, RecursionError, AttributeError):
+        return bool({"factors", "axes"} & read_raw(str(path)).keys())
+    except Refused:
         return False  # whoever reads it says why
 
 
 def read_domain(path: Path) -> Domain:
     """Read a declared domain. Raises Refused with the first fault, in one line."""
     try:
-        raw = None if path.suffix == ".toml" else _read_json(path)
-        if raw is None or (isinstance(raw, dict) and "axes" in raw):
-            raw = domain_of(str(path), read_raw(str(path)))
-        domain = Domain.model_validate(_whole_numbers(raw))
+        raw = read_raw(str(path))
+        domain = Domain.model_validate(domain_of(str(path), raw) if "axes" in raw else raw)
         histogram = domain.histogram
         for name, group in domain.groups.items():
             histogram.factor(group.of)
@@ -266,10 +268,6 @@ def read_domain(path: Path) -> Domain:
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
     return domain
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(read_text(path), parse_float=exact_number, parse_int=exact_number)
 
 
 def _check_writable(domain: Domain) -> None:
@@ -330,15 +328,6 @@ def _check_weight(weight: Weight | None) -> None:
         raise ValueError("weight: grid is above most")
     if weight and max(weight.most, weight.most / weight.grid) > MOST_STEPS:
         raise ValueError(f"weight: most is above {MOST_STEPS:,}, as such or in steps of grid")
-
-
-def _whole_numbers(raw: Any) -> Any:
-    """Return the declaration with each `first` as an int: JSON numbers are read exactly, as fractions."""
-    if isinstance(raw, dict) and isinstance(groups := raw.get("groups"), dict):
-        for group in groups.values():
-            if isinstance(group, dict) and isinstance(first := group.get("first"), Fraction) and first.denominator == 1:
-                group["first"] = int(first)
-    return raw
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ import pytest
 from conftest import lacking
 
 from flows.reports.tuning.plan import first_plan
-from flows.reports.tuning.tables import tables
-from flows.reports.tuning.tuning import answers
+from flows.reports.tuning.tuning import answers, tables
 from flows.reports.tuning.workbook import workbook
 from tasks.population_groups.levels import named_level
 

@@ -11,7 +11,7 @@ from typing import Any
 from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, up
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
-from flows.reports.tuning.tables import MARGINS
+from flows.reports.tuning.tuning import MARGINS
 from privacy.accounting.composition import LevelBudget, rounded_up
 from privacy.analyses.margin_budgets import least
 from privacy.analyses.tuning import CELLS, level_laws, loss, multiplicity_stability

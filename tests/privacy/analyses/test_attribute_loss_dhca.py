@@ -83,19 +83,6 @@ def test_race_groups_of_codes(codes, groups):
     assert race_groups_of_codes(codes) == groups
 
 
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="must not be negative"):
-        GroupLevel("USA", 2, Fraction(-1), 8, 1)
-    with pytest.raises(ValueError, match="at least one race group"):
-        GroupLevel("USA", 2, Fraction(1), 0, 1)
-    with pytest.raises(ValueError, match="at least one race code"):
-        race_groups_of_codes(0)
-    with pytest.raises(ValueError, match="more than the 2 race groups"):
-        Record("x", 2, total_only=3)
-    with pytest.raises(ValueError, match="must not be negative"):
-        Record("x", 2, -1)
-
-
 # A toy world: at most two of three race codes, h = 1, h_e = 1, stability 3; iteration "a alone" is TotalOnly at USA.
 BLOCKS = {"b1": ("c1", "p1"), "b2": ("c1", None), "b3": ("c2", "p2")}  # block -> county, place
 RACES = ("a", "b", "c", "ab", "bc")

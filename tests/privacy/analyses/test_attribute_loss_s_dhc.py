@@ -234,15 +234,6 @@ def test_contradicting_descriptions_are_refused(values):
         Person(**sound | values)
 
 
-def test_bad_tables_are_refused():
-    with pytest.raises(ValueError, match="must not be negative"):
-        Table("PH1", join=Fraction(-1), tau=3)
-    with pytest.raises(ValueError, match="truncation tau"):
-        Table("PH1", join=Fraction(1))
-    with pytest.raises(ValueError, match="no table"):
-        loss(PEOPLE[0], frozenset({"Age"}), [Table("PH9", join=Fraction(1), tau=1)])
-
-
 # Brute force: every edit of every member of toy households, and moves between two of them.
 
 ONE, NIL = Fraction(1), Fraction(0)
