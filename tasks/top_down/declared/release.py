@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from spine.top_down import Estimates, Solve
 
 
-MARKS = ("circle", "square", "diamond", "ring")  # of the query groups in the picture of the noise
 ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
     "guarantee": GUARANTEE,
@@ -191,9 +190,7 @@ def _parent(declared: Declared, solve: Solve) -> str:
 
 def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaration, facts: Explanation) -> None:
     """Write report.html in the declaration's words: the page of the redistricting data."""
-    queries = dict.fromkeys(query for level in declaration.levels for query in declaration.queries(level.name))
     words, spend = partial(query_title, declaration), spend_of(manifest)
-    title, drawn = declaration.records.capitalize(), dict(zip(queries, MARKS, strict=False))
     write_page(
         "tasks.top_down.release",
         staged,
@@ -203,7 +200,7 @@ def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaratio
         _short(manifest, words, facts),
         template="declared_report.html",
         parts=parts_of_levels([manifest]) if spend else [],
-        sections=[describe_section(title, declaration.records, manifest, str, words, drawn)],
+        sections=[describe_section(facts.records.capitalize(), facts.records, manifest, str, words)],
         divided=False,
     )
 

@@ -14,7 +14,6 @@ from spine.production import allocation as production
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import margin
-from tasks.pages.dots import Series, dots
 from tasks.pages.release_report import InShort
 from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
@@ -23,14 +22,7 @@ from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Source
 
-DRAWN = {  # query groups in the picture, of those that a level asks, with their marks
-    "total": "circle",
-    "hispanic*cenrace": "square",
-    "votingage*hispanic*cenrace": "diamond",
-    "detailed": "ring",
-}
 OF_STATES = ("total", "voting age", "Hispanic", "race", "occupied")  # the counts of each state, by quantity
-UNIT = "standard deviation of one answer’s noise (a step to the right is ten times as much)"
 # Mean absolute errors of `topdown`, population / voting age by seven races: benchmarks/results/top-down.md
 MEASURED = {
     "conventional": {
@@ -151,7 +143,7 @@ def _section(run: Source, product: ProductName, facts: Mapping[str, Any]) -> dic
     def titled(query: str) -> str:
         return "occupied and vacant" if (product, query) == ("units", "detailed") else query_title(query)
 
-    section = describe_section(PRODUCTS[product], product, facts, level_title, titled, DRAWN)
+    section = describe_section(PRODUCTS[product], product, facts, level_title, titled)
     return section | {
         "errors": _standard_errors(facts["margins"]["mean_standard_error"]) if "margins" in facts else None
     }
@@ -163,27 +155,20 @@ def describe_section(
     facts: Mapping[str, Any],
     level_words: Callable[[str], str],
     query_words: Callable[[str], str],
-    drawn: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return what the page shows of one histogram: geounits, noise, and how parents were solved, by level.
 
-    facts: the manifest's. drawn: the marks of the query groups in the picture.
+    facts: the manifest's.
     """
     deviations: dict[str, dict[str, float]] = {}
     for row in facts.get("noise", ()):  # shares ascend within a level: that of the largest stays
         deviations.setdefault(row["query"], {})[level_words(row["level"])] = row["variance"] ** 0.5
     levels = [level_words(level) for level in facts["geounits"]]
-    marks = {
-        query_words(query): Series(mark, [deviations[query].get(level) for level in levels])
-        for query, mark in drawn.items()
-        if query in deviations
-    }
     return {
         "title": title,
         "unit": unit,
         "levels": levels,
         "deviations": {query_words(query): of_level for query, of_level in deviations.items()},
-        "noise": dots([{"name": level} for level in levels], marks, UNIT, least=0) if marks else None,
         "geounits": [*facts["geounits"].values()],
         "solved": {level_words(level): solved for level, solved in facts["solved"].items()},
         "failed": facts["failed"],
