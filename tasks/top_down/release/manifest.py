@@ -17,7 +17,7 @@ from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
 from tasks.top_down.estimate.topdown import load_solves
-from tasks.top_down.input.geography import codes_of, plan_of, spine_digest, summaries
+from tasks.top_down.input.geography import codes_of, spine_digest, summaries
 from tasks.top_down.release.report import write_report
 from tasks.top_down.release.tables import description
 from tasks.top_down.run_plan import US, ProductName, law, request_digest
@@ -38,7 +38,7 @@ STATEMENTS = {
     "not_solved": "Parents listed under failed were not solved by the first method; their children meet every sum and "
     "invariant all the same.",
 }
-OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")
+OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's files
 
 
 def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, Any]) -> None:
@@ -59,7 +59,11 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
         "products": {product: _product(run, product, margins.get(product)) for product in design.products},
-        "statements": {} if truth else _statements(of_bureau),
+        "statements": {
+            name: text
+            for name, text in STATEMENTS.items()
+            if not truth and not (of_bureau and name in OF_OUR_MEASUREMENTS)
+        },
         "options": {
             "estimator": design.estimator,
             "microdata": design.microdata,
@@ -77,11 +81,6 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
     write_descriptions(staged, description(manifest), manifest)
 
 
-def _statements(of_bureau: bool) -> dict[str, str]:
-    """Return what a reader must know; of the Bureau's files nothing about measurements by das-flows."""
-    return {name: text for name, text in STATEMENTS.items() if not (of_bureau and name in OF_OUR_MEASUREMENTS)}
-
-
 def _product(run: Source, product: ProductName, margins: Any) -> dict[str, Any]:
     """Describe how a product was measured, and how its parents were solved."""
     allocation = run.design.allocations[product]
@@ -95,7 +94,8 @@ def _product(run: Source, product: ProductName, margins: Any) -> dict[str, Any]:
         entry["noise"] = list(_noise(run, product))
     if margins:
         entry["margins"] = margins
-    return entry | {"solved": _solved(run, product), "failed": list(_failed(run, product))}
+    solved = describe_solves(allocation.levels, ((level, solve) for _, level, solve in _solves(run, product)))
+    return entry | {"solved": solved, "failed": list(_failed(run, product))}
 
 
 def _geounits(run: Source, product: ProductName) -> dict[str, int]:
@@ -130,17 +130,11 @@ def describe_noise(allocation: Allocation, shares: Mapping[str, Iterable[Fractio
                 }
 
 
-def _solves(run: Source, product: ProductName) -> Iterator[tuple[str, Solve]]:
-    """Yield how every parent was solved, with its state (or US)."""
+def _solves(run: Source, product: ProductName) -> Iterator[tuple[str, str, Solve]]:
+    """Yield how every parent was solved, with its state (or US) and the level of its children."""
     for state in (*((US,) if run.validated.nation else ()), *run.validated.states):
-        for solve in load_solves(run, product, state):
-            yield state, solve
-
-
-def _solved(run: Source, product: ProductName) -> dict[str, Any]:
-    """Return by level of the children how many parents were solved, in how many iterations and by which solver."""
-    solves = ((plan_of(run, product, state).spine.levels[solve.level], solve) for state, solve in _solves(run, product))
-    return describe_solves(run.design.allocations[product].levels, solves)
+        levels = (US, "State") if state == US else run.spine(product, state).levels
+        yield from ((state, levels[solve.level], solve) for solve in load_solves(run, product, state))
 
 
 def describe_solves(levels: Iterable[str], solves: Iterable[tuple[str, Solve]]) -> dict[str, Any]:
@@ -178,10 +172,9 @@ def _spread(numbers: list[int]) -> dict[str, int]:
 
 def _failed(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
     """Yield the parents that the first attempt did not solve, by their geocodes."""
-    for state, solve in _solves(run, product):
+    for state, children, solve in _solves(run, product):
         if solve.failed:
-            levels = plan_of(run, product, state).spine.levels
             parent = ""  # a root, or below the nation
             if state != US and solve.level:
                 parent = text(codes_of(run, product, state)[solve.level - 1])[solve.parent].as_py()
-            yield {"state": state, **describe_failed(levels[solve.level], parent, solve)}
+            yield {"state": state, **describe_failed(children, parent, solve)}
