@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
-from spine.geography import IntArray
+from spine.declaration.figures import group_sums
 from spine.top_down import TrueHistograms, query_group
-from spine.top_down.histogram import Histograms
-from spine.top_down.queries import QueryGroup
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
@@ -52,35 +50,28 @@ def measure_errors(run: RunDirectory, workers: Workers, seeds: Iterable[int]) ->
 
 
 def compare_level(run: RunDirectory, level: str) -> pd.DataFrame:
-    """Return sums of errors of a level's released counts by query group and class of the true size. Of marked data."""
-    own = DeclaredRun(run.path)
-    rows = [(own.name, level, *row) for row in _compare(own, level)]
-    table = pd.DataFrame(rows, columns=[*KEYS, *ErrorSums._fields, *Closeness._fields])
-    return table.groupby(KEYS, as_index=False, sort=False).sum()
+    """Return sums of errors of a level's released counts by query group and class of the true size. Of marked data.
 
-
-def group_sums(histograms: Histograms, group: QueryGroup) -> IntArray:
-    """Return the (geounits, coordinates) sums of a query group."""
-    sums = np.zeros((len(histograms), group.width), np.int64)
-    np.add.at(sums, (histograms.row, group.coordinate[histograms.cell]), histograms.count)
-    return sums
-
-
-def _compare(own: DeclaredRun, level: str) -> Iterator[tuple[object, ...]]:
-    """Yield sums of errors, some geounits at a time; cells that no record can be in are left out."""
-    declared = own.declared
-    product, spine = declared.declaration.product, declared.hierarchy.spine
+    Cells that no record can be in are left out.
+    """
+    own, rows = DeclaredRun(run.path), []
+    product, spine = own.declared.declaration.product, own.declared.hierarchy.spine
     number = len(spine.starts[spine.levels.index(level)])
-    for query in declared.declaration.queries(level):
+    for query in own.declared.declaration.queries(level):
         group = query_group(product, query)
         possible = np.bincount(group.coordinate, product.possible, group.width) > 0
         step = max(COUNTS_AT_ONCE // group.width, 1)
         for first in range(0, number, step):
             last = min(first + step, number)
             exact = load_histograms(own.counts_folder(own.name, ALL, level), TrueHistograms, first, last)
-            true = group_sums(exact, group)[:, possible].ravel()
-            released = group_sums(load_estimates(own, own.name, ALL, level, first, last), group)[:, possible].ravel()
-            yield from ((query, *row) for row in sums_by_size(true, released - true))
+            estimates = load_estimates(own, own.name, ALL, level, first, last)
+            true, released = (
+                group_sums(group, last - first, each.row, each.cell, each.count)[:, possible].ravel()
+                for each in (exact, estimates)
+            )
+            rows += [(own.name, level, query, *row) for row in sums_by_size(true, released - true)]
+    table = pd.DataFrame(rows, columns=[*KEYS, *ErrorSums._fields, *Closeness._fields])
+    return table.groupby(KEYS, as_index=False, sort=False).sum()
 
 
 def write_report(

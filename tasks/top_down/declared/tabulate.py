@@ -20,11 +20,12 @@ from hashlib import sha256
 import numpy as np
 
 from privacy.accounting.journal import MarkName
-from spine.declaration.figures import part_counts
+from spine.declaration.figures import group_sums
 from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
+from spine.top_down.queries import query_group
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, read_mark
@@ -217,7 +218,8 @@ def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: In
             text = "declared totals that are not those of the records"
             yield Finding(file, text, f"totals.{at}.file", len(wrong), (), kept(names[each] for each in wrong.tolist()))
     for at, counted in enumerate(form.counts):
-        records, declared_counts = part_counts(hierarchy, counted.partition, cell, leaf, count), figures.counts[at]
+        parts, declared_counts = query_group(declared.declaration.product, counted.partition), figures.counts[at]
+        records = group_sums(parts, len(keys), leaf, cell, count)
         has = np.array([bool(column) for column in counted.columns])
         least = np.array(counted.least or [0] * len(has))
         most = [each if isinstance(each, int) else np.inf for each in counted.most] or [np.inf] * len(has)
