@@ -10,9 +10,10 @@ from pathlib import Path
 from flows.execution.runner import Runner
 from flows.execution.s_dhc_settings import SDhcSettings
 from tasks.inputs.marks import read_mark
+from tasks.lifecycle.reservation import precheck
 from tasks.s_dhc.averages import find_averages
 from tasks.s_dhc.encode import encode, open_sources
-from tasks.s_dhc.measure import measure, precheck_budget, reserve_budget
+from tasks.s_dhc.measure import measure, reserve_budget
 from tasks.s_dhc.release import stage_release
 from tasks.s_dhc.run import TABULATED, keep_plan
 from tasks.s_dhc.tabulate import tabulate
@@ -21,11 +22,11 @@ from tasks.s_dhc.tabulate import tabulate
 def check(settings: SDhcSettings) -> bool:
     """Refuse a configuration and an account with which a run could not end."""
     plan = settings.plan()
-    plan.configuration.spend()
+    spend = plan.configuration.spend()
     plan.check()
     there = open_sources(settings.data)[0] is not None  # encode says what is not
     if there and not (settings.directory / TABULATED).exists() and read_mark(settings.data) is None:
-        precheck_budget(settings.directory, plan, settings.charging)
+        precheck(settings.directory, settings.charging, plan.configuration.states, spend)
     return True
 
 

@@ -34,7 +34,8 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
     """
     part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
     county = county_codes(geography, part, settings)
-    entities = [_required(block_group_key(geography, name, settings), name) for name in _keys(geography, settings)]
+    families = [name for name in settings.entities if name != "gq" or geography.gq is not None]  # where it is known
+    entities = [_required(block_group_key(geography, name, settings), name) for name in families]
     if "Prim" in settings.levels:
         return _by_prim(geography, settings, part, county, entities)
     order = np.lexsort((geography.geocode, *entities[::-1], geography.tract, county, part, geography.state))
@@ -50,13 +51,8 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
     spine = _spine(order, begins, tuple(level for level in settings.levels if level != "Tract_Group"))
     if "Tract_Group" not in settings.levels:
         return spine
-    families = [entities_of(geography, name, settings) for name in settings.objective]
-    return with_tract_groups(spine, [family for family in families if family is not None], settings)
-
-
-def _keys(geography: Geography, settings: SpineSettings) -> list[str]:
-    """Return the families that keep optimized block groups apart; GQ types only where the geography knows them."""
-    return [name for name in settings.entities if name != "gq" or geography.gq is not None]
+    measured = [entities_of(geography, name, settings) for name in settings.objective]
+    return with_tract_groups(spine, [family for family in measured if family is not None], settings)
 
 
 def _by_prim(

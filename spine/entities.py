@@ -29,13 +29,17 @@ class Entities:
         county * 10^5 + COUSUBFP, an AIAN area AIANNHCE, a school district state * 10^15 + its code, a GQ
         pattern its seven binary digits.
     of_block: (blocks,) index into `codes`, for the rows of the geography.
-    outside: (entities,) whether this is the region outside all entities of the family.
     """
 
     name: str
     codes: IntArray
     of_block: IntArray
-    outside: BoolArray
+
+    @property
+    def outside(self) -> BoolArray:
+        """(entities,) whether this is the region outside all entities of the family."""
+        outside: BoolArray = self.codes == OUTSIDE
+        return outside
 
 
 OUTSIDE = -1
@@ -47,7 +51,7 @@ def entities(geography: Geography, name: str, settings: SpineSettings) -> Entiti
     if code is None:
         return None
     codes, of_block = np.unique(code, return_inverse=True)
-    return Entities(name, codes, of_block.astype(np.int64), codes == OUTSIDE)
+    return Entities(name, codes, of_block.astype(np.int64))
 
 
 def _codes(geography: Geography, name: str, settings: SpineSettings) -> IntArray | None:

@@ -144,7 +144,7 @@ def objectives(spine: Spine, families: Sequence[Entities], settings: SpineSettin
     offset = 0
     for family in families:
         pairs = overlap(spine, family.of_block, len(family.codes))
-        values = costs_by_level(spine, family, pairs)
+        values = costs_by_level(spine, pairs)
         kept = ~family.outside | settings.objective_outside
         here, (x, y) = pairs[county_level + 1], values[county_level + 1]
         use = kept[here.entity]

@@ -28,7 +28,7 @@ class Costs:
     met: IntArray
 
 
-def costs_by_level(spine: Spine, family: Entities, pairs: tuple[Pairs, ...]) -> tuple[tuple[IntArray, IntArray], ...]:
+def costs_by_level(spine: Spine, pairs: tuple[Pairs, ...]) -> tuple[tuple[IntArray, IntArray], ...]:
     """Return c[k, l, u] and c[k', l, u] of equations 20-23 for the pairs of every level, top first."""
     inside, outside = np.ones(spine.blocks, np.int64), np.zeros(spine.blocks, np.int64)
     levels = [(inside, outside)]
@@ -52,7 +52,7 @@ def costs_at_top(spine: Spine, family: Entities, pairs: tuple[Pairs, ...] | None
     """Return what each entity costs at the top level of `spine`, summed over the geounits there."""
     number = len(family.codes)
     pairs = pairs or overlap(spine, family.of_block, number)
-    inside, outside = costs_by_level(spine, family, pairs)[0]
+    inside, outside = costs_by_level(spine, pairs)[0]
     top = pairs[0].entity
     return Costs(_sum(top, inside, number), _sum(top, outside, number), np.bincount(top, minlength=number))
 

@@ -151,7 +151,6 @@ def settings_for(
 
 
 def _check(settings: SpineSettings, dhc: bool) -> None:
-    """Raise ValueError for settings with which no spine can be built."""
     for name in ("fanout_cutoff", "cap_extra", "tract_group_cap_extra", "entity_threshold"):
         if getattr(settings, name) < 0:
             raise ValueError(f"{name} must not be below 0; it is {getattr(settings, name)}")

@@ -56,7 +56,7 @@ def random_allocation(rng: np.random.Generator, levels: tuple[str, ...], definit
 def random_family(rng: np.random.Generator, blocks: int, entities: int = 3) -> Entities:
     _, of_block = np.unique(rng.integers(0, entities, blocks), return_inverse=True)
     codes = np.arange(of_block.max() + 1)
-    return Entities("random", codes, of_block, np.zeros(len(codes), bool))
+    return Entities("random", codes, of_block)
 
 
 def matrix(spine: Spine, level: int) -> np.ndarray:

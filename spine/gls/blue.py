@@ -60,7 +60,6 @@ def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Inf
 
 
 def _runs(chosen: BoolArray) -> list[tuple[int, int]]:
-    """Return the (start, end) of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
     return [(int(start), int(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 

@@ -54,20 +54,15 @@ def residual_of(network: Network) -> Residual:
         capacity[2 * e] = network.capacity[e]
         first_arc[network.tail[e] + 1] += 1
         first_arc[network.head[e] + 1] += 1
-    for u in range(network.nodes):
-        first_arc[u + 1] += first_arc[u]
-    at, leaving = np.empty(network.nodes, np.int64), np.empty(2 * arcs, np.int32)
-    for u in range(network.nodes):
-        at[u] = first_arc[u]
+    first_arc = first_arc.cumsum()
+    at, leaving = first_arc[:-1].copy(), np.empty(2 * arcs, np.int32)
     for e in range(arcs):
         u, w = network.tail[e], network.head[e]
         leaving[at[u]] = 2 * e
         at[u] += 1
         leaving[at[w]] = 2 * e + 1
         at[w] += 1
-    potential = np.empty(network.nodes, np.int64)
-    for u in range(network.nodes):
-        potential[u] = FAR
+    potential = np.full(network.nodes, FAR)
     potential[0] = 0
     for u in range(network.nodes):
         if potential[u] < FAR:
@@ -233,7 +228,4 @@ def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
             break
         shipped += ship(residual, network.cost, amount - shipped, current, path, state)
         phases += 1
-    flow = np.empty(len(network.tail), np.int64)
-    for e in range(len(flow)):
-        flow[e] = residual.capacity[2 * e + 1]
-    return flow, shipped, phases
+    return residual.capacity[1::2].astype(np.int64), shipped, phases

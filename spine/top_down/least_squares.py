@@ -24,7 +24,7 @@ import numpy as np
 
 from spine.compiled import compiled, implements
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.projection import Point, Polytope, project, start, towards
+from spine.top_down.projection import Point, Polytope, project, start
 from spine.top_down.queries import QueryHierarchy
 
 STEP = 1e-7  # persons: the largest change in one iteration at which it stops
@@ -189,13 +189,8 @@ def minimize(objective: Any, onto: Polytope, point: Point, careful: bool, stop: 
     """
     cells, children = point.x.shape
     table, v = objective.table, np.empty((cells, children))
-    x, before = np.empty((cells, children)), np.empty((cells, children))
-    towards(point.x, 0.0, point.x, x)
-    towards(point.x, 0.0, point.x, before)
-    levels, levels_before = np.empty(point.levels.shape), np.empty(point.levels.shape)
-    towards(point.levels, 0.0, point.levels, levels)
-    towards(point.levels, 0.0, point.levels, levels_before)
-    anchor = np.empty(levels.shape)
+    x, before = point.x.copy(), point.x.copy()
+    levels, levels_before, anchor = point.levels.copy(), point.levels.copy(), np.empty(point.levels.shape)
     t, beta, step, missed = 1.0, 0.0, 1e-2, 0.0
     moved, uphill = np.empty(children), np.empty(children)
     iteration = 0
@@ -298,15 +293,10 @@ def least_squares(
     for j in range(len(sums.group)):
         for c in range(children):
             y[j, c] = answers[c, sums.coordinate[j]]
-    scale, weight = 0.0, np.empty(w.shape)
-    for c in range(children):
-        scale = max(scale, w[0, c])
-    for q in range(1, len(w) if scale == 0.0 else 0):  # a pass that does not ask the cells
-        for c in range(children):
-            scale = max(scale, w[q, c])
-    for q in range(len(w)):
-        for c in range(children):
-            weight[q, c] = w[q, c] / scale
+    scale = w[0].max()
+    if scale == 0.0:  # a pass that does not ask the cells
+        scale = w.max()
+    weight = w / scale
     a = inverse_row_sums(sums, weight, parent.allowed, parent.quarters_type)
     objective = Misfit(np.zeros(y.shape), sums, weight, y)
     return minimum(objective, a, y, parent, careful, stop)

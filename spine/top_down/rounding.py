@@ -140,10 +140,7 @@ def numbered_nodes(parent: Parent, rest: Remainder) -> Nodes:
     first_child = 1 + len(parent.state_totals)
     first[0] = first_child + children
     for g in range(groups):
-        highest = 0
-        for i in range(cells):
-            highest = max(highest, nested[g, i])
-        seen = np.full(highest + 1, -1)
+        seen = np.full(nested[g].max() + 1, -1)
         for i in range(cells):
             if live[i] >= 0:
                 if seen[nested[g, i]] < 0:
@@ -222,17 +219,8 @@ def sum_arcs(arcs: Network, at: int, parent: Parent, rest: Remainder, nodes: Nod
                         lower_bound = int(parent.low_of[s, c]) - held[len(allowed) + s, c]
                         upper = min(upper, int(parent.high_of[s, c]) - held[len(allowed) + s, c])
                     here = nodes.first[g] + k * children + c
-                    at = convex_arcs(
-                        arcs,
-                        at,
-                        above,
-                        here,
-                        max(0, lower_bound),
-                        target[k],
-                        max(0, upper),
-                        1,
-                        costs.reward,
-                    )
+                    lower_bound, upper = max(0, lower_bound), max(0, upper)
+                    at = convex_arcs(arcs, at, above, here, lower_bound, target[k], upper, 1, costs.reward)
     return at
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
@@ -21,25 +20,7 @@ from tasks.s_dhc.released_rows import places_of
 from tasks.s_dhc.run import EXACT, plan_of
 from tasks.s_dhc.tabulate import exact_answer
 
-
-@dataclass
-class Errors:
-    """The errors of one kind of count: absolute errors, and whether their stated margins held them."""
-
-    sizes: list[NDArray[np.float64]] = field(default_factory=list)
-    held: list[NDArray[np.bool_]] = field(default_factory=list)
-    margin: float = 0.0
-
-    def row(self) -> dict[str, float]:
-        """Return the number of errors, their root mean square and 90% quantile, the margin and its coverage."""
-        sizes, held = np.concatenate(self.sizes), np.concatenate(self.held)
-        return {
-            "errors": len(sizes),
-            "rms": sqrt(float((sizes**2).mean())),
-            "q90": float(np.quantile(sizes, 0.9)),
-            "margin": self.margin,
-            "coverage": float(held.mean()),
-        }
+Errors = list[tuple[NDArray[np.float64], NDArray[np.bool_], float]]  # sizes, which are held, margin
 
 
 def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tuple[str, str, str], dict[str, float]]:
@@ -50,7 +31,7 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tupl
     plan = plan_of(run)
     counts = np.asarray(open_array(run / EXACT, "counts"))
     exact = {each.query.name: exact_answer(counts, each) for each in plan.configuration.queries()}
-    errors: dict[tuple[str, str, str], Errors] = defaultdict(Errors)
+    errors: dict[tuple[str, str, str], Errors] = defaultdict(list)
     for number in range(runs):
         given = Authorization(f"accuracy {number}", plan.digest(), "")
         noisy = noisy_answers(plan, exact, RunSecret.generate(), given)
@@ -66,14 +47,24 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tupl
                 _add(errors[table, key, "estimate"], estimated.counts - true, 1.96 * float(deviations.max()))
         if averages:
             _add_averages(run, exact, noisy, errors)
-    return {key: each.row() for key, each in errors.items()}
+    return {key: _row(each) for key, each in errors.items()}
 
 
 def _add(errors: Errors, difference: NDArray[np.int64], margin: float) -> None:
     sizes = np.abs(difference).ravel().astype(np.float64)
-    errors.sizes.append(sizes)
-    errors.held.append(sizes <= margin)
-    errors.margin = margin
+    errors.append((sizes, sizes <= margin, margin))
+
+
+def _row(errors: Errors) -> dict[str, float]:
+    """Return the number of errors, their root mean square and 90% quantile, the last margin and the coverage."""
+    sizes, held = (np.concatenate(each) for each in list(zip(*errors, strict=True))[:2])
+    return {
+        "errors": len(sizes),
+        "rms": sqrt(float((sizes**2).mean())),
+        "q90": float(np.quantile(sizes, 0.9)),
+        "margin": errors[-1][2],
+        "coverage": float(held.mean()),
+    }
 
 
 def _add_averages(
@@ -89,7 +80,6 @@ def _add_averages(
         there = below > 0
         ratio = above[there] / below[there]
         low, high = (np.array(columns[name])[there] for name in ("LOW", "HIGH"))
-        of = errors[average.name, queries[0].key, "average"]
-        of.sizes.append(np.abs((low + high) / 2 - ratio))
-        of.held.append((low <= ratio) & (ratio <= high))
-        of.margin = float(((high - low) / 2).mean()) if there.any() else 0.0
+        margin = float(((high - low) / 2).mean()) if there.any() else 0.0
+        error = np.abs((low + high) / 2 - ratio), (low <= ratio) & (ratio <= high), margin
+        errors[average.name, queries[0].key, "average"].append(error)

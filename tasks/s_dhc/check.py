@@ -25,7 +25,8 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check what was spent, the law of every query, the margins of every row, and counts that are sums of others."""
     queries = manifest["queries"]
     if queries:
-        yield check_spend(_spend(manifest), manifest["spent"])
+        definition, given = manifest["spent"]["definition"], [*queries_of(manifest).values()]
+        yield check_spend(spend(definition, manifest["stability"], given), manifest["spent"])
         yield from _check_queries(manifest)
     tables = {
         name: pd.read_parquet(path_in(release, file))
@@ -68,10 +69,6 @@ def _check_posterior(name: str, rows: pd.DataFrame) -> Check:
     return Check(f"posterior of {name}", f"{len(rows):,} rows", tuple(faults))
 
 
-def _spend(manifest: Mapping[str, Any]) -> Any:
-    return spend(manifest["spent"]["definition"], manifest["stability"], list(queries_of(manifest).values()))
-
-
 def _check_queries(manifest: Mapping[str, Any]) -> Iterator[Check]:
     definition, stability = manifest["spent"]["definition"], manifest["stability"]
     for name, query in queries_of(manifest).items():
@@ -108,14 +105,14 @@ def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str,
 
 
 def _check_sums(table: PublishedTable, rows: pd.DataFrame, source: pd.DataFrame) -> Check:
-    """Check that a table's counts are the sums of its measured table's."""
     own = PUBLISHED[table.of.name]
-    of_source = {own_cell: cell for cell, places in table.cells.items() for own_cell in _codes(own, places)}
+    of_source = {
+        own_cell: cell
+        for cell, places in table.cells.items()
+        for own_cell in own.cells
+        if own.cells[own_cell][0] in places
+    }
     summed = source.assign(CELL=source[own.column].map(of_source)).groupby([*KEYS, "CELL"])["COUNT"].sum()
     found = rows.rename(columns={table.column: "CELL"}).set_index([*KEYS, "CELL"])["COUNT"]
     same = len(found) == len(summed) and (found.sort_index() == summed.sort_index()).all()
     return Check(f"{table.name} is {own.name}", f"{len(rows):,} rows", () if same else ("counts differ",))
-
-
-def _codes(own: PublishedTable, places: tuple[int, ...]) -> list[str]:
-    return [code for code, (place,) in own.cells.items() if place in places]

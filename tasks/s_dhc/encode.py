@@ -44,12 +44,8 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Tabulated:
     """Check every row of every file and encode it: rows/FILE/NUMBER. Return digests and mark.
 
     A run that has encoded continues from its own copy, if the files are unchanged or gone.
-
-    Raises
-    ------
-    Refused
-        where a row has a fault, or a file cannot be read or changes meanwhile. The findings are in the run's
-        findings.json, the message holds none of them.
+    Raises Refused where a row has a fault, or a file cannot be read or changes meanwhile. The findings are in the run's
+    findings.json, the message holds none of them.
     """
     sources, findings = open_sources(data)
     if (run / ENCODED).exists():

@@ -107,7 +107,8 @@ def write_estimates(plan: Plan, out: Path, found: Found) -> None:
             if query.table.name != name or each is None:
                 continue
             columns = keys_table(plan, query, published.column, cells)
-            rounded = _summed(query.region_type, query.level, len(plan.configuration.states)) / 12  # whole numbers
+            states = len(plan.configuration.states) if query.region_type == "USA" else 1
+            rounded = states * (len(LEVELS["A-G"]) if query.level == "*" else 1) / 12  # the whole numbers that it sums
             deviations = [sqrt(each.variance([cell]) + rounded) for cell in range(len(cells))]
             margins = {
                 column: pa.array(
@@ -117,8 +118,3 @@ def write_estimates(plan: Plan, out: Path, found: Found) -> None:
             }
             parts.append(pa.table({**columns, "COUNT": pa.array(each.counts.ravel()), **margins}))
         write_table(out, f"estimates/{name}", pa.concat_tables(parts), everything=True)
-
-
-def _summed(region_type: str, level: str, states: int) -> int:
-    """Return how many whole numbers an estimate sums."""
-    return (states if region_type == "USA" else 1) * (len(LEVELS["A-G"]) if level == "*" else 1)

@@ -10,7 +10,7 @@ from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import Authorization, read_drawing
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
-from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import TableQuery
@@ -20,18 +20,10 @@ from tasks.s_dhc.tabulate import exact_answer
 Answers = dict[str, NDArray[np.int64]]
 
 
-def precheck_budget(run: RunDirectory, plan: Plan, charging: Charging) -> None:
-    """Refuse, before the data is read, an account that cannot be charged. Charges nothing."""
-    precheck(run, charging, plan.configuration.states, plan.configuration.spend())
-
-
 def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     """Reserve the run's spend and make its secret.
 
-    Raises
-    ------
-    Refused, Failed
-        as `authorize` does; Refused for an infinite budget, and for rows that are not truncated.
+    Raises Refused, Failed as `authorize` does; Refused for an infinite budget, and for rows that are not truncated.
     """
     plan = plan_of(run)
     if not plan.truncated:

@@ -109,7 +109,6 @@ def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[
 
 
 def _noise(manifest: dict[str, Any]) -> TextTable:
-    """Return the noise of every query."""
     rows = [
         [
             name,

@@ -60,11 +60,8 @@ UNTRUNCATED = np.iinfo(np.int64).max
 def tabulate(run: RunDirectory, workers: Workers) -> Tabulated:
     """Check households and count them: the exact counts of the run, in the run's directory.
 
-    Raises
-    ------
-    Refused
-        where the files contradict each other or a household is not consistent, unless config.json asks for warnings
-        alone. The findings are in the run's findings.json, the message holds none of them.
+    Raises Refused where the files contradict each other or a household is not consistent, unless config.json asks for
+    warnings alone. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
         return load_object(run / TABULATED, Tabulated)

@@ -13,7 +13,7 @@ from spine.settings import SpineSettings
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.pages import render
 from tasks.pages.dots import FEWEST, Series, dots
-from tasks.pages.words import best_in_words, level_title, query_title
+from tasks.pages.words import level_title, query_title
 from tasks.spine.first_pass import SPINES, SpinePlan
 
 SETTINGS = {
@@ -54,7 +54,6 @@ def write_report(
         fanouts=_fanouts(levels),
         states=states,
         where=title_of_states(states),
-        best=_best(classes, plan.marginals[0]),
         settings=_settings(plan.settings),
     )
     path.write_text(html)
@@ -67,13 +66,6 @@ def _with_medians(classes: pd.DataFrame, entities: pd.DataFrame, marginal: str) 
     return [
         row | {name: median[row["class"]] for name, median in medians.items()} for row in classes.to_dict("records")
     ]
-
-
-def _best(classes: pd.DataFrame, marginal: str) -> str:
-    """Return in words on which spine each class of areas has the least mean standard error of a marginal."""
-    means = classes.set_index("class")[[f"se_mean_{marginal}_{spine}" for spine in SPINES]].dropna()
-    rows = {level_title(str(name), several=True): row for name, row in zip(means.index, means.to_numpy(), strict=True)}
-    return best_in_words({name: dict(zip(SPINES.values(), row, strict=True)) for name, row in rows.items()})
 
 
 def _by_class(classes: pd.DataFrame, column: str, unit: str, what: str) -> dict[str, Any]:
@@ -91,7 +83,6 @@ def _by_class(classes: pd.DataFrame, column: str, unit: str, what: str) -> dict[
 
 
 def _fanouts(levels: pd.DataFrame) -> dict[str, Any]:
-    """Return the picture of the children of a geounit, by level of the optimized spine."""
     rows = levels[levels["fanout_max"].notna() & (levels["spine"] == "optimized")].to_dict("records")
     marks = {"median": ("circle", "p50"), "95 of 100 have at most": ("box", "p95"), "largest": ("bar", "max")}
     series = {name: Series(mark, [row[f"fanout_{of}"] for row in rows]) for name, (mark, of) in marks.items()}

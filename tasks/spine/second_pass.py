@@ -37,14 +37,13 @@ Roots = Mapping[str, Mapping[str, list[Root]]]  # by spine and marginal, one roo
 class Family:
     """A state's entities of one family.
 
-    codes, outside, blocks, population: (entities,), as in `spine.entities`, with how many blocks and persons they hold.
+    codes, blocks, population: (entities,), as in `spine.entities`, with how many blocks and persons they hold.
     costs: by spine. variance: by spine and marginal the (entities,) variance of a cell, which is right where the entity
     is in this state alone. shared: (entities,) whether it is in other states too; sums: by spine, marginal and part
     what the root needs to know of those.
     """
 
     codes: IntArray
-    outside: NDArray[np.bool_]
     blocks: IntArray
     population: IntArray | None
     shared: NDArray[np.bool_]
@@ -198,7 +197,6 @@ def measure_families(
     return {
         name: Family(
             family.codes,
-            family.outside,
             np.bincount(family.of_block, minlength=len(family.codes)),
             _persons(geography, family),
             several[name],

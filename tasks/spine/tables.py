@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from spine.entities import OUTSIDE
 from spine.osed import at_root
 from spine.variance import Root, cell_variance
 from spine.workload import Part
@@ -34,37 +35,27 @@ def entity_table(
     parts = {which: plan.parts(levels[which]) for which in SPINES}
     for name in measured[0]:
         families = [families[name] for families in measured]
-        if all(family.outside.all() for family in families):
-            continue  # as AIAN areas in Puerto Rico
         codes, where = np.unique(np.concatenate([family.codes for family in families]), return_inverse=True)
+        if (codes == OUTSIDE).all():
+            continue  # as AIAN areas in Puerto Rico
         rows = np.split(where, np.cumsum([len(family.codes) for family in families])[:-1])
-        columns = _identity(name, codes, families, rows)
+        columns = _identity(name, codes, families, where)
         for which in SPINES:
             total = _add([family.costs[which] for family in families], rows, len(codes))
             columns[f"osed_{which}"] = at_root(total, tops[which])
         for marginal in plan.marginals:
             for which in SPINES:
-                variance = _variance(
-                    families, rows, len(codes), which, marginal, parts[which][marginal], root_of[which][marginal]
-                )
-                columns[f"se_{marginal}_{which}"] = np.sqrt(variance)
+                under = [*zip(parts[which][marginal], root_of[which][marginal], strict=True)]
+                columns[f"se_{marginal}_{which}"] = np.sqrt(_variance(families, rows, which, marginal, under))
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
 
 
 def _variance(
-    families: Sequence[Family],
-    rows: Sequence[Any],
-    number: int,
-    which: str,
-    marginal: str,
-    parts: Sequence[Part],
-    marginal_roots: Sequence[Root],
+    families: Sequence[Family], rows: Sequence[Any], which: str, marginal: str, under: Sequence[tuple[Part, Root]]
 ) -> Any:
-    """Return the variance of every entity.
-
-    It comes from the entity's state, and from the root where the entity is in several.
-    """
+    """Return the variance of every entity: of its state, and from the root where it is in several states."""
+    number = 1 + max(row.max() for row in rows)
     variance, shared = np.zeros(number), np.zeros(number, bool)
     for family, row in zip(families, rows, strict=True):
         variance[row] = family.variance[which][marginal]
@@ -73,25 +64,20 @@ def _variance(
         place = np.cumsum(shared) - 1
         own = [place[row[family.shared]] for family, row in zip(families, rows, strict=True)]
         variance[shared] = 0
-        for i, (part, root) in enumerate(zip(parts, marginal_roots, strict=True)):
+        for i, (part, root) in enumerate(under):
             sums = _add([family.sums[which][marginal][i] for family in families], own, int(shared.sum()))
             variance[shared] += cell_variance(part, root.entities(sums))
     return variance
 
 
-def _identity(name: str, codes: Any, families: Sequence[Family], rows: Sequence[Any]) -> dict[str, Any]:
-    outside, blocks, persons = (
-        np.zeros(len(codes), bool),
-        np.zeros(len(codes), np.int64),
-        np.zeros(len(codes), np.int64),
-    )
-    for family, row in zip(families, rows, strict=True):
-        outside[row] = family.outside
-        blocks[row] += family.blocks
-        persons[row] += 0 if family.population is None else family.population
-    columns = {"class": name, "code": entity_labels(name, codes, outside), "outside": outside, "blocks": blocks}
-    unknown = any(family.population is None for family in families)
-    return columns if unknown else {**columns, "population": persons}
+def _identity(name: str, codes: Any, families: Sequence[Family], where: Any) -> dict[str, Any]:
+    def summed(values: Sequence[Any]) -> Any:
+        return np.bincount(where, np.concatenate(values)).astype(np.int64)
+
+    outside, persons = codes == OUTSIDE, [family.population for family in families]
+    columns = {"class": name, "code": entity_labels(name, codes, outside), "outside": outside}
+    columns["blocks"] = summed([family.blocks for family in families])
+    return columns if any(each is None for each in persons) else columns | {"population": summed(persons)}
 
 
 def entity_labels(name: str, codes: Any, outside: Any) -> Any:

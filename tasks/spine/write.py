@@ -105,8 +105,9 @@ def roots(
         tops = sum(state.geounits[which][0] for state in states)
         root_of[which] = {}
         for marginal, pieces in parts.items():
-            of_states = [state.tops[which][marginal] for state in states]
-            total = [np.sum(each, axis=0) for each in zip(*of_states, strict=True)]
+            total = [
+                np.sum(each, axis=0) for each in zip(*(state.tops[which][marginal] for state in states), strict=True)
+            ]
             root_of[which][marginal] = [
                 Root(np.zeros_like(each), each, 1)
                 if plan.rooted
@@ -126,7 +127,6 @@ def shared_codes(states: Sequence[StateSummary]) -> dict[str, Any]:
 
 
 def _second_pass(prepared: Prepared, states: Sequence[StateSummary], root_of: Roots) -> list[tuple[Any, ...]]:
-    """Return the arguments of `write_state` for each state."""
     plan = prepared.plan
     counts = [state.geounits["optimized"] for state in states]
     ids = [(0,) * len(counts[0]), *accumulate(counts, lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)))]

@@ -112,7 +112,6 @@ def _places(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
 
 
 def _areas(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
-    """Return the AIANNH area code of each block."""
     if not tally.areas:
         return np.full(tally.blocks, NO_AREA)
     cover = WIDE_AREA_COVER if tally.state in WIDE_AREA_STATES else AREA_COVER

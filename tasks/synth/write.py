@@ -151,8 +151,6 @@ class _DigestedFile(io.RawIOBase):
 
 
 class _TextFile(_DigestedFile):
-    """The file of a table as text."""
-
     def __init__(self, path: Path, table: Table) -> None:
         super().__init__(path)
         self._table = table
@@ -200,7 +198,6 @@ class _ParquetFile(_DigestedFile):
 
 
 def _open(stack: ExitStack, place: Path, table: Table, form: Format) -> _TextFile | _ParquetFile:
-    """Open the file of a table."""
     if form == "text" or table.always_text:
         return stack.enter_context(_TextFile(place / f"{table.name}.{table.extension}", table))
     return stack.enter_context(_ParquetFile(place / f"{table.name}.parquet", table))

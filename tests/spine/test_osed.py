@@ -37,7 +37,7 @@ def test_a_hand_made_case() -> None:
     """Ten blocks in one group: nine of them are the group less one block (equation 20)."""
     group = (np.array([0]), np.array([0, 10]), np.arange(20))
     spine = Spine(("root", "group", "block"), np.arange(20), group, tuple(np.zeros(len(s), int) for s in group), 1)
-    family = Entities("one", np.arange(2), (np.arange(20) >= 9).astype(int), np.zeros(2, bool))
+    family = Entities("one", np.arange(2), (np.arange(20) >= 9).astype(int))
     assert osed(spine, family).tolist() == [2, 2]  # group 0 - block 9; group 1 + block 9
 
 
@@ -52,13 +52,13 @@ def test_distances_of_any_family(seed: int, blocks: int, levels: int, entities: 
     assert (distances >= 1).all()
     assert (distances <= members).all()  # adding up its blocks is always possible
     for entity in range(len(distances)):  # all at once is one by one
-        alone = Entities("one", np.arange(2), (family.of_block == entity).astype(int), np.zeros(2, bool))
+        alone = Entities("one", np.arange(2), (family.of_block == entity).astype(int))
         if len(members) > 1:
             assert osed(spine, alone)[1] == distances[entity]
     for level in range(len(spine.levels)):  # a geounit is at distance 1
         of_block = np.empty(blocks, int)
         of_block[spine.order] = spine.geounit_of_block(level)
-        units = Entities("units", np.arange(of_block.max() + 1), of_block, np.zeros(of_block.max() + 1, bool))
+        units = Entities("units", np.arange(of_block.max() + 1), of_block)
         assert (osed(spine, units) == 1).all()
 
 

@@ -187,7 +187,7 @@ def test_tracts_are_joined_beforehand_only_where_they_meet_the_same_codes_the_ou
         tuple(np.zeros(n, np.int64) for n in (1, 3, 6)),
         1,
     )
-    family = Entities("place", np.arange(2), np.array([1, 1, 1, 0, 1, 1]), np.array([True, False]))
+    family = Entities("place", np.array([-1, 0]), np.array([1, 1, 1, 0, 1, 1]))
     for outside in (False, True):
         settings = with_groups("production", objective_outside=outside)
         (objective,) = objectives(spine, [family], settings)

@@ -47,7 +47,7 @@ class Origins:
     """The joint law of QSPAN and the race codes in one country.
 
     race: race codes, `S4` of shape (c,), in the order of the list, so that related codes are neighbours. span: QSPAN
-    codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic. most_codes: max_race_codes.
+    codes, `S4` of shape (1 + h,); the first is that of persons who are not Hispanic.
     Laws: spans of QSPAN, of those not Hispanic and of others; cells of the 128 cells 64 * Hispanic + set of races;
     counts of the number of codes less 1, by cell; codes of the race codes, by 6 * Hispanic + major race. nearest:
     (128,), by cell, the set of races that codes can give.
@@ -55,7 +55,6 @@ class Origins:
 
     race: NDArray[np.bytes_]
     span: NDArray[np.bytes_]
-    most_codes: int
     spans: Laws
     cells: Laws
     counts: Laws
@@ -95,7 +94,6 @@ def make_origins(
     return Origins(
         race,
         span,
-        most_codes,
         make_laws(no_span, shares(others) if others.any() else no_span),
         make_laws(shares(np.concatenate(cells))),
         make_laws(*(shares(number) for number in numbers)),
