@@ -17,17 +17,18 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
+from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Refused
 
 POLICY = "DAS_POLICY"
 ALL, SPINE, DRY_RUN = "all", "geographic-spine", "dry-run"
+CLUSTER = "cluster"  # the setting that has parts
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -90,19 +91,10 @@ def under_policy(settings: M, *flows: str) -> M:
         raise Refused(f"the policy of this worker, {path}, cannot be used: {why}") from None
 
 
-def setting_names(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the names of settings; of one that has parts the names of the parts, as `cluster.workers`."""
-    for name, about in kind.model_fields.items():
-        if group := _group(about):
-            yield from setting_names(group, f"{prefix}{name}.")
-        else:
-            yield prefix + name
-
-
-def _group(about: FieldInfo) -> type[BaseModel] | None:
-    """Return the model of a setting that has parts; it may be None itself."""
-    types = (about.annotation, *get_args(about.annotation))
-    return next((each for each in types if isinstance(each, type) and issubclass(each, BaseModel)), None)
+def setting_names(kind: type[BaseModel]) -> Iterator[str]:
+    """Yield the names of settings; of the cluster the names of its parts, as `cluster.workers`."""
+    for name in kind.model_fields:
+        yield from (f"{CLUSTER}.{part}" for part in ClusterSettings.model_fields) if name == CLUSTER else (name,)
 
 
 def _restricted(settings: M, rules: _Rules, prefix: str = "") -> M:
@@ -110,8 +102,8 @@ def _restricted(settings: M, rules: _Rules, prefix: str = "") -> M:
     changes: dict[str, Any] = {}
     for name, about in type(settings).model_fields.items():
         full, given = prefix + name, getattr(settings, name)
-        if _group(about):
-            changes[name] = given and _restricted(given, rules, f"{full}.")
+        if name == CLUSTER:
+            changes[name] = given and _restricted(given, rules, f"{CLUSTER}.")
         elif full not in rules.may_set:
             default = [] if about.is_required() else [about.get_default(call_default_factory=True)]
             allowed = [_parsed(settings, name, value) for value in rules.values.get(full, default)]
