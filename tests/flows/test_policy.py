@@ -167,7 +167,7 @@ def others(model: BaseModel, name: str) -> Iterator[BaseModel]:
             yield model.model_copy(update={first: part})
         return
     values = ("x", "/etc/passwd", 7, 0.5, True, False, ("x",), (7,), (("x",),), {"x": "y"}, "pr", "gls", "text")
-    more = ("nmf", "ratio", "puredp", "zcdp", "paper", "dhc-units", "aian", "1", ("units",))
+    more = ("nmf", "nonnegative", "puredp", "zcdp", "paper", "dhc-units", "aian", "1", ("units",))
     for value in (*values, *more):
         try:
             given = {name: getattr(model, name) for name in model.model_fields_set}
