@@ -12,6 +12,7 @@ from flows.reports.tuning.page import page
 from flows.reports.tuning.plan import BudgetPlan, first_plan
 from flows.reports.tuning.solve import read_question, solve
 from flows.reports.tuning.tuning import answers
+from privacy.accounting.attacker import detection
 from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
 from privacy.analyses.tuning import (
@@ -165,7 +166,7 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
           const points = [0, 0.5, 1, 1.5, 2].map((part) => Math.floor(part * told.threshold)).map((n) => [
             n, suppressionProbability(told.noise, told.threshold, n), publishedBias(told.noise, told.threshold, n)]);
           return {margins: told.margins, sizes: told.sizes, threshold: told.threshold, points,
-                  epsilon: epsilonOf(one.budget, 1e-10)};
+                  epsilon: epsilonOf(one.budget, 1e-10), right: detection(one.definition, one.budget)};
         })""",
         cases,
     )
@@ -188,6 +189,7 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
         for size, suppressed, bias in result["points"]:
             assert suppressed == pytest.approx(suppression_probability(noise, threshold, size), rel=1e-11)
             assert bias == pytest.approx(published_bias(noise, threshold, size), rel=1e-11)
+        assert result["right"] == pytest.approx(detection(case["definition"], float(level.budget)), abs=2e-9)
         assert result["epsilon"] == pytest.approx(epsilon(level.budget, Fraction(1, 10**10)), rel=1e-11)
 
 

@@ -6,6 +6,7 @@ const state = structuredClone(START);
 const whole = (x) => (x === null ? "never" : x === 0 ? "any" : x.toLocaleString("en-US"));
 const figure = (x, places = 4) => String(+x.toPrecision(places));
 const upTo3 = (x) => (Math.ceil(x * 1000 - 1e-6) / 1000).toFixed(3); // a guarantee is rounded up
+const rightOf100 = (figure) => (Math.ceil(1000 * detection(state.definition, figure) - 1e-6) / 10).toFixed(1);
 const unit = () => (state.definition === "zcdp" ? "rho" : "epsilon");
 const budgetOf = (level) => level.budgets[state.definition];
 const plan = () => ({ ...state, levels: undefined });
@@ -23,7 +24,7 @@ function addRows() {
       <input type="number" min="0" step="any" aria-label="budget"></td><td data-out="stability"></td>`
       + MARGINS.map((name) => `<td data-out="${name}"></td>`).join("")
       + SIZES.map((name) => `<td data-out="size-${name}"></td>`).join("")
-      + `<td data-out="threshold"></td><td data-out="with"></td><td data-out="without"></td>`;
+      + `<td data-out="threshold"></td><td data-out="with"></td><td data-out="without"></td><td data-out="right"></td>`;
     row.cells[0].textContent = level.name;
     const [on, slider, number] = row.querySelectorAll("input");
     on.addEventListener("input", () => change(() => { level.on = on.checked; }));
@@ -132,9 +133,10 @@ function draw(typedIn) {
   const on = state.levels.filter((level) => level.on).map(budgetOf);
   for (const relation of document.querySelectorAll("[data-relation]")) {
     const spent = loss(plan(), on.map((budget) => relation.dataset.times * budget));
-    const [amount, epsilon] = relation.querySelectorAll("b");
+    const [amount, epsilon, right] = relation.querySelectorAll("b");
     amount.textContent = figure(spent.budget, 7);
     epsilon.textContent = upTo3(spent.epsilon);
+    right.textContent = rightOf100(spent.budget);
   }
   const found = new Map(state.levels.map((level) => [level, answersFor(level)]));
   for (const level of state.levels) drawRow(level, found.get(level), show);
@@ -157,6 +159,7 @@ function drawRow(level, found, show) {
   const others = state.levels.filter((other) => other.on && other !== level).map(budgetOf);
   out("with", upTo3(loss(plan(), [...others, budgetOf(level)]).epsilon));
   out("without", upTo3(loss(plan(), others).epsilon));
+  out("right", rightOf100(2 * budgetOf(level)));
 }
 
 function drawCharts(found) {

@@ -100,7 +100,9 @@ def bottom_up(source: Path, epsilon: Fraction) -> Design:
     """Return a declared domain's: the histogram, and its marginals by up to two factors or groups."""
     domain = read_domain(source)
     mechanism = domain.mechanism(epsilon)
-    named = [names for count in range(3) for names in combinations((*domain.factors, *domain.groups), count)]
+    every = (*domain.factors, *domain.groups)
+    named = [names for count in range(3) for names in combinations(every, count)]
+    named = [names for names in named if len({domain.factor_of(name) for name in names}) == len(names)]
     marginals = {", ".join(names) or "the total": _cells_summed(domain, names) for names in named}
     queries = [
         Query(name, epsilon, mechanism.sensitivity, (cells,))
@@ -196,7 +198,7 @@ def tables(answered: Mapping[str, Any]) -> Iterator[TextTable]:
     }
     shown = [name for name in titles if name in answered["queries"][0]]
     rows = [[_text(name, row[name]) for name in shown] for row in answered["queries"]]
-    notes = ["Of several numbers of cells the margins are in their order. Margins are exact."]
+    notes = ["Margins are exact, of a count that sums so many cells at most."]
     yield TextTable(f"Noise of each query: {answered['source']}", [titles[name] for name in shown], rows, notes)
 
 
