@@ -17,6 +17,7 @@ from spine.settings import Jurisdiction
 from tasks.inputs.block_codes import (
     BLOCK_COLUMNS,
     BLOCK_WIDTHS,
+    COUNTY_UNIT,
     STATE_UNIT,
     TRACT_UNIT,
     block_numbers,
@@ -32,6 +33,7 @@ from tasks.lifecycle.files import load_object, open_array, save_arrays, save_obj
 COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
 WIDTHS = (*BLOCK_WIDTHS, 5, 4)
 NO_PLACE, NO_AREA = 99999, 9999
+UNITS = {"STATE": (2, STATE_UNIT), "COUNTY": (5, COUNTY_UNIT), "TRACT": (11, TRACT_UNIT)}  # width, and unit of a block
 NOWHERE = -1  # the region number of a block that is in no region of a type
 
 
@@ -108,8 +110,7 @@ def read_region_map(
     if absent and len(codes.block):
         rule = f"states without a block; a run is charged to them all the same: {absent}"
         findings.append(Finding(GRF_FILE, rule, "TABBLKST", len(absent), warning=True))
-    tracts = _Numbered.ranges(codes.block // TRACT_UNIT)
-    encoded = {region_type: _regions(region_type, codes, tracts) for region_type in REGION_TYPES[jurisdiction]}
+    encoded = {region_type: _regions(region_type, codes) for region_type in REGION_TYPES[jurisdiction]}
     return (
         RegionMap(
             blocks=codes.block,
@@ -155,55 +156,33 @@ def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
     return check_mask(GRF_FILE, table, column, f"Invalid values found in {column}", ~good)
 
 
-@dataclass(frozen=True)
-class _Numbered:
-    """The sorted distinct codes of regions, and of each block the number of its region, or NOWHERE."""
-
-    codes: NDArray[np.int64]
-    of_block: NDArray[np.int32]
-
-    @classmethod
-    def ranges(cls, code: NDArray[np.int64]) -> _Numbered:
-        """Number the codes of regions that are ranges of the blocks: codes that never fall."""
-        begins = np.ones(len(code), bool)
-        np.not_equal(code[1:], code[:-1], out=begins[1:])
-        return cls(code[begins], np.cumsum(begins, dtype=np.int32) - np.int32(1))
-
-    def grouped(self, code: NDArray[np.int64]) -> _Numbered:
-        """Number groups of these regions by the code of each region's group, codes that never fall."""
-        groups = _Numbered.ranges(code)
-        return _Numbered(groups.codes, groups.of_block[self.of_block])
-
-    @classmethod
-    def anywhere(cls, code: NDArray[np.int64]) -> _Numbered:
-        """Number the codes of regions, or NOWHERE, in any order."""
-        somewhere = code != NOWHERE
-        of_block = np.full(len(code), NOWHERE, np.int32)
-        of_block[somewhere], codes = pd.factorize(code[somewhere], sort=True)
-        return cls(codes, of_block)
-
-
-def _regions(region_type: str, codes: BlockCodes, tracts: _Numbered) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+def _regions(region_type: str, blocks: BlockCodes) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Return the sorted ids of a type's regions, as a release spells them, and the region of each of ordered blocks."""
-    tract = tracts.codes
-    match region_type.removeprefix("PR-"):
-        case "USA":
-            width, regions = 1, tracts.grouped(np.ones_like(tract))
-        case "STATE":
-            width, regions = 2, tracts.grouped(tract // 10**9)
-        case "COUNTY":
-            width, regions = 5, tracts.grouped(tract // 10**6)
-        case "TRACT":
-            width, regions = 11, tracts
-        case "PLACE":
-            code = codes.block // STATE_UNIT * 10**5 + codes.place
-            width, regions = 7, _Numbered.anywhere(np.where(codes.place == NO_PLACE, NOWHERE, code))
-        case "AIANNH":
-            area = codes.area.astype(np.int64)
-            width, regions = 4, _Numbered.anywhere(np.where(area == NO_AREA, NOWHERE, area))
-        case _:
-            raise ValueError(f"{region_type} is not a region type")
-    return tuple(f"{number:0{width}d}" for number in regions.codes.tolist()), regions.of_block
+    kind = region_type.removeprefix("PR-")
+    if kind == "PLACE":
+        width, code = 7, blocks.block // STATE_UNIT * 10**5 + blocks.place
+        code[blocks.place == NO_PLACE] = NOWHERE
+    elif kind == "AIANNH":
+        width, code = 4, blocks.area.astype(np.int64)
+        code[code == NO_AREA] = NOWHERE
+    elif kind == "USA":
+        width, code = 1, np.ones_like(blocks.block)
+    else:
+        width, unit = UNITS[kind]
+        code = blocks.block // unit
+    codes, numbers = _numbered(code)
+    return tuple(f"{number:0{width}d}" for number in codes.tolist()), numbers
+
+
+def _numbered(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the sorted distinct codes of regions, and the number of each code among them, NOWHERE for NOWHERE."""
+    if len(code) and code[0] != NOWHERE and (code[1:] >= code[:-1]).all():  # ranges of the blocks
+        begins = np.diff(code, prepend=NOWHERE) != 0
+        return code[begins], np.cumsum(begins, dtype=np.int32) - np.int32(1)
+    somewhere = code != NOWHERE
+    numbers = np.full(len(code), NOWHERE, np.int32)
+    numbers[somewhere], codes = pd.factorize(code[somewhere], sort=True)
+    return codes, numbers
 
 
 def save_region_map(folder: Path, geography: RegionMap) -> None:
