@@ -25,66 +25,55 @@ NEXT = {  # what to do with the data of each system
     "sdhc": "das sdhc validate {0}/config-sdhc.json {1}",
     "tda": "das tda validate {1}",
 }
-Words = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="[BLOCKS PARAMS | nation] OUT", help="What to populate, and the new directory for it."),
-]
-Mark = Annotated[
-    Path | None,
-    typer.Option("--mark", metavar="DATA", help="Declare the files in DATA, or a table, synthetic; make no files."),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="With --mark: do not ask for confirmation.")]
-Shares = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="CSV",
-        help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: made-up shares.",
-    ),
-]
-Persons = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=10**9, help="Persons in the nation, Puerto Rico included. Default: 334,735,155, as in 2020."
-    ),
-]
-States = Annotated[
-    str | None,
-    typer.Option(metavar="44,09,72", help="Make only these states of the nation; 72 is Puerto Rico. Default: all."),
-]
-Params = Annotated[
-    Path | None,
-    typer.Option(
-        "--params", metavar="DIR", help="Parameter files of the nation. Default: those of the bundled example."
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")]
-Form = Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the records.")]
-Report = Annotated[
-    bool, typer.Option("--report", help="Show how plausible the population is: its shares next to published ones.")
-]
-For = Annotated[
-    str | None,
-    typer.Option(
-        "--for",
-        metavar="ddhcb,sdhc",
-        help="Write the same population for these systems, each in OUT/SYSTEM: detailed-dhca, ddhcb, sdhc, tda; or all."
-        " Default: person records in OUT/data. Or the declaration of a TopDown run (see das tda explain).",
-    ),
-]
 
 
 def synth(
-    words: Words = None,
-    mark: Mark = None,
-    yes: Yes = False,
-    shares: Shares = None,
-    persons: Persons = None,
-    states: States = None,
-    params: Params = None,
-    seed: Seed = 0,
-    form: Form = "text",
-    systems: For = None,
-    report: Report = False,
+    words: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[BLOCKS PARAMS | nation] OUT", help="What to populate, and the new directory for it."),
+    ] = None,
+    mark: Annotated[
+        Path | None,
+        typer.Option("--mark", metavar="DATA", help="Declare the files in DATA, or a table, synthetic; make no files."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --mark: do not ask for confirmation.")] = False,
+    shares: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Published national counts (ITERATION_NAME, US_POP) for the groups to follow. Default: made up.",
+        ),
+    ] = None,
+    persons: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10**9, help="Persons in the nation, Puerto Rico included. Default: 334,735,155, as in 2020."
+        ),
+    ] = None,
+    states: Annotated[
+        str | None,
+        typer.Option(metavar="44,09,72", help="Make only these states of the nation; 72 is Puerto Rico. Default: all."),
+    ] = None,
+    params: Annotated[
+        Path | None,
+        typer.Option(
+            "--params", metavar="DIR", help="Parameter files of the nation. Default: those of the bundled example."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 0,
+    form: Annotated[Literal["text", "parquet"], typer.Option("--format", help="Format of the records.")] = "text",
+    systems: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="ddhcb,sdhc",
+            help="Write the same population for these systems, each in OUT/SYSTEM: detailed-dhca, ddhcb, sdhc, tda; or "
+            "all. Default: person records in OUT/data. Or the declaration of a TopDown run (see das tda explain).",
+        ),
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Show how plausible the population is: its shares next to published ones.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make a synthetic population: OUT/data (person records, GRF-C.txt, SYNTHETIC.json) and OUT/params.

@@ -1,8 +1,8 @@
-"""Print tables of text: on the terminal, as Markdown or CSV, or as one JSON document."""
+"""Print tables of text: on the terminal, as CSV, or as one JSON document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -19,7 +19,6 @@ class Format(StrEnum):
     """How a table is printed."""
 
     table = "table"
-    markdown = "markdown"
     csv = "csv"
 
 
@@ -31,9 +30,11 @@ def report(data: Any, tables: Iterable[TextTable], form: Format, *, as_json: boo
     if as_json:
         show(data, str, as_json=True)
         return
-    printers = {Format.table: _terminal, Format.markdown: _markdown, Format.csv: _csv}
-    for table in tables:
-        printers[form](_printable(table))
+    for table in map(_printable, tables):
+        if form is Format.csv:
+            typer.echo(as_csv(table.columns, table.rows), nl=False)
+        else:
+            _terminal(table)
 
 
 def _printable(table: TextTable) -> TextTable:
@@ -61,17 +62,3 @@ def _terminal(table: TextTable) -> None:
     for note in table.notes:
         console.print(note)
     console.print()
-
-
-def _markdown(table: TextTable) -> None:
-    rules = [":--" if number < table.words else "--:" for number in range(len(table.columns))]
-    lines = [_pipes(row) for row in (table.columns, rules, *table.rows)]
-    typer.echo("\n".join([f"**{table.title}**", "", *lines, "", *(f"- {note}" for note in table.notes), ""]))
-
-
-def _pipes(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _csv(table: TextTable) -> None:
-    typer.echo(as_csv(table.columns, table.rows), nl=False)

@@ -1,4 +1,8 @@
-"""Blocks and the regions made of them, from GRF-C. Public (docs/spec/files.md#regions)."""
+"""Blocks and the regions made of them, from GRF-C. Public (docs/spec/files.md#regions).
+
+Workers parse a large file chunk by chunk by a compiled kernel. Where it is small or holds a fault, the validating
+reader takes the file, which finds every fault and its line.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +28,27 @@ from tasks.inputs.block_codes import (
     code_number,
     has_digits,
 )
+from tasks.inputs.fast_records import RecordLayout, parse_text
+from tasks.inputs.files import size_of
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.marks import GRF_FILE
+from tasks.inputs.record_fields import BLOCK_FIELDS, digits
+from tasks.inputs.records import RecordFile, open_records, read_chunk
 from tasks.inputs.regions import REGION_TYPES
 from tasks.inputs.tables import Column, check_mask, read_table
-from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, stamp
+from tasks.lifecycle.digests import combine
+from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, save_object, stamp
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.workers import Workers
 
 COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
 WIDTHS = (*BLOCK_WIDTHS, 5, 4)
 NO_PLACE, NO_AREA = 99999, 9999
 UNITS = {"STATE": (2, STATE_UNIT), "COUNTY": (5, COUNTY_UNIT), "TRACT": (11, TRACT_UNIT)}  # width, and unit of a block
 NOWHERE = -1  # the region number of a block that is in no region of a type
+MIN_BYTES = 1 << 25  # for fewer, a process would import numba for longer than it saves
+FIELDS = {**BLOCK_FIELDS, "PLACEFP": digits(5, place=1), "AIANNHCE": digits(4, place=2)}
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,7 @@ def read_region_map(
     """Read GRF-C.txt, keep the blocks of the states, check them; None where a finding is an error.
 
     A jurisdiction without a block gives a map without blocks. `parsed` are the blocks of the file where the fast reader
-    has taken it (`fast_grf_c`).
+    has taken it (`parse_blocks`).
     """
     findings: list[Finding] = []
     codes = _in_order(parsed.within(states)) if parsed else None
@@ -183,6 +197,46 @@ def _numbered(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
     numbers = np.full(len(code), NOWHERE, np.int32)
     numbers[somewhere], codes = pd.factorize(code[somewhere], sort=True)
     return codes, numbers
+
+
+@dataclass(frozen=True)
+class ParsedBlocks:
+    """The blocks of a GRF-C each of whose values is valid by itself, in the file's order, and the file's digest."""
+
+    codes: BlockCodes
+    digest: str
+
+
+def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> ParsedBlocks | None:
+    """Parse a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or has a fault."""
+    grf_c, _ = open_records(path, COLUMNS, more=True)
+    if grf_c is None or size_of(path) < MIN_BYTES:
+        return None
+    folder, chunks = "prepared/blocks", range(grf_c.chunks)
+    digests = workers.map("geography", run, encode_blocks, [(folder, grf_c, number) for number in chunks])
+    try:
+        if not all(digests):
+            return None
+        parts = [run / f"{folder}/{number:05d}" for number in chunks]
+        codes = BlockCodes(
+            *(np.concatenate([open_array(part, name) for part in parts]) for name in ("block", "place", "area"))
+        )
+    finally:
+        remove(run / folder)
+    return ParsedBlocks(codes, combine(bytes.fromhex(digest) for digest in digests)) if len(codes.block) else None
+
+
+def encode_blocks(run: RunDirectory, folder: str, grf_c: RecordFile, number: int) -> str:
+    """Write the blocks of one chunk, and return the chunk's digest; nothing and "" where a line has a fault."""
+    use_kernels(run.state_folder)
+    chunk = read_chunk(grf_c, number)
+    parsed = parse_text(RecordLayout(FIELDS), grf_c.header, chunk.text or b"")
+    if parsed is None:
+        return ""
+    block, place, area = parsed.numbers
+    arrays = {"block": block, "place": place.astype(np.int32), "area": area.astype(np.int32)}
+    save_arrays(run / f"{folder}/{number:05d}", arrays)
+    return chunk.digest
 
 
 def save_region_map(folder: Path, geography: RegionMap) -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spine.settings import Jurisdiction
-from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
-from tasks.inputs.grf_c import RegionMap, read_region_map, save_region_map
+from tasks.inputs.grf_c import ParsedBlocks, RegionMap, parse_blocks, read_region_map, save_region_map
 from tasks.inputs.marks import GRF_FILE, MARK_FILES, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests

@@ -81,7 +81,7 @@ def prepare(
     geography: GRF-C, P.L. 94-171 or CSV, a file or directory (`tasks.inputs.blocks.geography`). allocation: of the
     privacy-loss budget; by default the production run's. states: only these FIPS codes. marginals: cells to report
     standard errors of. extra: a table of prims and living quarters by block
-    (`tasks.inputs.blocks.extra`).
+    (docs/spec/files.md#block-tables).
 
     Raises Refused for bad input, and where `out` holds something.
     """

@@ -307,7 +307,7 @@ def test_no_text_of_others_steers_the_terminal(release: Path, das: Das, monkeypa
     names = "REGION_TYPE|REGION_ID|NAME\nSTATE|\x1b[2J|x\n"
     replace(release / "names.csv", names.encode())
     replace(release / MANIFEST, json.dumps(manifest).encode())
-    for form in ("table", "markdown", "csv"):
+    for form in ("table", "csv"):
         assert not steers("".join(das("show", release, "--region", "x", "--format", form)[1:]))
 
 
@@ -327,7 +327,7 @@ def test_nothing_that_is_printed_is_markup_or_steers() -> None:
 def unforeseen(release: Path, das: Das) -> list[str]:
     """What `das check`, `das show` and the pages say of a release that is neither an answer nor a refusal in a line."""
     found = []
-    for words in (["check"], ["show", "--json"], ["show", "--format", "csv"], ["show", "--format", "markdown"]):
+    for words in (["check"], ["show", "--json"], ["show", "--format", "csv"]):
         code, out, err = das(words[0], release, *words[1:])
         last = err.splitlines()[-1] if err else ""
         if code not in (0, 1) or (code and not last.startswith("refused: ")) or steers(out + err):

@@ -190,7 +190,7 @@ def test_the_terminal_and_files_have_the_same_tables(place, page):
     assert lines[1] == f"tabulation/County/46/46003,race,all persons,all ages,{total},,,"
     with urlopen(f"{page}?view=geounit/tabulation/County/46/46003&format=csv") as answer:
         assert answer.read().decode().splitlines() == lines
-    assert "South Dakota" in das(place, "--format", "markdown")
+    assert "South Dakota" in das(place, "--json")
     listed = json.loads(urlopen(f"{page}?view=listing/tabulation/County/46&format=json").read())
     assert Counter({row["geounit"]["code"]: row["sums"]["persons"] for row in listed["page"]["rows"]})["46003"] == total
     for words, said in (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,14 +28,16 @@ from spine.geography import (
     gq_pattern,
 )
 from spine.settings import SpineSettings
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, short_codes
 from tasks.inputs.blocks.columns import DISTRICTS
-from tasks.inputs.blocks.extra import with_extra
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.pl94 import GQ_TYPES, with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize
-from tasks.inputs.files import why
+from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
+
+GQ_COUNTS = tuple(f"gq{i}" for i in range(1, 8))
+KNOWN = ("tabblk", "primgeo", *GQ_COUNTS, "hu", "pop")
 
 
 def read_geography(
@@ -47,14 +50,14 @@ def read_geography(
 
     source: a block table (docs/spec/files.md#block-tables) or a directory of them, plain or compressed, local or an
     fsspec URL. states: only these, if any are named. extra: a table of prims and living quarters by block
-    (`tasks.inputs.blocks.extra`).
+    (`_with_extra`).
     Refused where the table contradicts itself, lacks a column, or has no block that the settings cover.
     """
     try:
         parts = [_read_file(path, settings, prims_given=extra is not None) for path in block_files(str(source))]
         geography = checked(concatenate(parts))
         if extra is not None:
-            geography = with_extra(geography, extra)
+            geography = _with_extra(geography, extra)
     except BadGeography as bad:
         raise Refused(f"{source}: {bad}") from bad
     except OSError as error:
@@ -177,6 +180,55 @@ def _letters(table: pa.Table, name: str) -> IntArray | None:
         return None
     letters = pc.fill_null(table[name], "").to_pylist()
     return np.array([ord(letter[0]) if letter else 0 for letter in letters])
+
+
+def _with_extra(geography: Geography, source: str) -> Geography:
+    """Return the geography with other data on its blocks; a block that is not in them has no living quarters.
+
+    source: a CSV, a row a block: `tabblk` (15 digits) and any of `primgeo` (the prim crosswalk of the Estimates and
+    Projections Area), `gq1` .. `gq7` (facilities of the major group-quarters types 1xx .. 7xx-9xx), `hu` (housing
+    units), `pop`.
+
+    BadGeography for an unknown column, a block that comes twice or has no prim, and for a value that is not a number.
+    """
+    table = _read_extra(source)
+    block = short_codes(geography.geocode)
+    row = table.index.get_indexer(pd.Index(block))
+    added: dict[str, Any] = {}
+    if "primgeo" in table:
+        lost = np.flatnonzero(row < 0)
+        if len(lost):
+            raise BadGeography(f"block {geoid15(int(geography.geocode[lost[0]]))} has no prim in {source}")
+        added["prim"] = np.unique(table["primgeo"].to_numpy(str)[row], return_inverse=True)[1].astype(np.int64)
+    counts = {
+        name: np.where(row < 0, 0, table[name].to_numpy()[row]) for name in (*GQ_COUNTS, "hu", "pop") if name in table
+    }
+    quarters = [counts[name] > 0 for name in GQ_COUNTS if name in counts]
+    if len(quarters) == len(GQ_COUNTS):
+        added["gq"] = gq_pattern(quarters)
+        if "hu" in counts:
+            added["universe"] = np.logical_or.reduce([*quarters, counts["hu"] > 0])
+    if "pop" in counts:
+        added["population"] = counts["pop"].astype(np.int32)
+    return replace(geography, **added)
+
+
+def _read_extra(source: str) -> pd.DataFrame:
+    try:
+        types: Any = {"tabblk": "int64", "primgeo": str}
+        with open_file(source, compression="infer") as file:
+            table = pd.read_csv(file, dtype=types)
+        if unknown := sorted(set(table.columns) - set(KNOWN)):
+            raise BadGeography(f"{source} has the unknown column(s) {', '.join(unknown)}; known are {', '.join(KNOWN)}")
+        table = table.set_index("tabblk")
+        counts = [str(name) for name in table if name != "primgeo"]
+        table[counts] = table[counts].fillna(0).astype(np.int64)
+    except (KeyError, ValueError, OverflowError) as error:
+        raise error if isinstance(error, BadGeography) else BadGeography(f"{source}: {error}") from error
+    twice = table.index[table.index.duplicated()]
+    if len(twice):
+        raise BadGeography(f"block {twice[0]:015d} comes twice in {source}")
+    return table
 
 
 def _covered(

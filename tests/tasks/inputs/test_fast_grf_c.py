@@ -16,10 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.detailed_dhca.run import DetailedRun
-from tasks.inputs import fast_grf_c, grf_c
-from tasks.inputs.fast_grf_c import ParsedBlocks, parse_blocks
+from tasks.inputs import grf_c
 from tasks.inputs.files import LONGEST_LINE, digest_file
-from tasks.inputs.grf_c import COLUMNS, RegionMap, read_region_map
+from tasks.inputs.grf_c import COLUMNS, ParsedBlocks, RegionMap, parse_blocks, read_region_map
 from tasks.inputs.marks import GRF_FILE
 
 STATES = ("01", "02", "72")
@@ -45,7 +44,7 @@ def in_chunks(chunk_bytes: int) -> Iterator[tuple[DetailedRun, Path]]:
     """A run and a data folder, files of any size being read by chunks of so many bytes."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         cut_files(patch, chunk_bytes)
-        patch.setattr(fast_grf_c, "MIN_BYTES", 0)
+        patch.setattr(grf_c, "MIN_BYTES", 0)
         yield new_run(Path(folder), "run"), Path(folder)
 
 
