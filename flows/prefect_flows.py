@@ -22,8 +22,7 @@ def detailed_dhca(settings: DetailedDhcaSettings) -> Any:
 
     A jurisdiction that has no block or that config.json switches off is skipped and charges nothing.
     """
-    jurisdiction = settings.jurisdiction.upper()
-    return carry_out(settings, f"{jurisdiction} has no block, or config.json switches it off")
+    return carry_out(settings)
 
 
 @flow(name=DetailedDhcbSettings.SYSTEM, **flow_options(4))
@@ -32,8 +31,7 @@ def detailed_dhcb(settings: DetailedDhcbSettings) -> Any:
 
     A jurisdiction that has no block or that config.json switches off is skipped and charges nothing.
     """
-    jurisdiction = settings.jurisdiction.upper()
-    return carry_out(settings, f"{jurisdiction} has no block, or config.json switches it off")
+    return carry_out(settings)
 
 
 @flow(name=TopDownSettings.SYSTEM, **flow_options(2))

@@ -185,14 +185,15 @@ def start_workers(settings: RunSettings) -> None:
             pass
 
 
-def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
+def carry_out(settings: RunSettings) -> State[Any]:
     """Begin the run that the settings name, or resume it where it stopped; return the state that it ends in.
 
     From the state the flow's caller gets the path of the release, the exception where the run stopped or was refused,
-    or None where it was skipped because its stages found nothing to release, for the reason `nothing`. Started again
-    under the same run id, a flow continues its own run: the same noise, one charge, one release. Call it in a flow.
+    or None where it was skipped because its stages found nothing to release. Started again under the same run id, a
+    flow continues its own run: the same noise, one charge, one release. Call it in a flow.
 
-    The system's `check` refuses a new run for what needs no worker, before a cluster is started.
+    The system's `check` refuses a new run for what needs no worker, before a cluster is started. Where the run is
+    released, whatever failed after that is only logged.
     """
     stay_interruptible()
     try:
@@ -200,11 +201,6 @@ def carry_out(settings: RunSettings, nothing: str = "") -> State[Any]:
     except Refused as error:
         return states.refused(error)
     get_run_logger().info("run %s", settings.run_id)
-    return _ended(settings, nothing)
-
-
-def _ended(settings: RunSettings, nothing: str) -> State[Any]:
-    """Carry the run out; return its last state. Where it is released, whatever failed after that is only logged."""
     try:
         place = _carry_out(settings)
     except Refused as error:
@@ -217,7 +213,7 @@ def _ended(settings: RunSettings, nothing: str) -> State[Any]:
             raise
         get_run_logger().warning("the run is released; after that, a %s was raised", type(error).__name__)
     if place is None:
-        return states.skipped(nothing)
+        return states.skipped(f"{settings.folder.upper()} has no block, or config.json switches it off")
     artifacts.publish_released(settings, place)
     get_run_logger().info("released: %s", place)
     return states.released(place)
