@@ -182,37 +182,19 @@ def _codes(path: str, block: pa.ChunkedArray, pad: bool) -> tuple[IntArray, np.n
     there = np.asarray(pc.not_equal(text, ""))
     text = text.filter(pa.array(there))
     digits = pc.replace_substring_regex(text, pattern=_CODE, replacement=r"\1")
-    wrong = pc.invert(pc.match_substring_regex(digits, "^[0-9]+$"))
-    _refuse(
-        path,
-        text,
-        wrong,
-        "codes that are no block's",
-        "give 15 digits, as text: a spreadsheet may have made numbers of them",
-    )
-    width = pc.utf8_length(digits)
-    short = pc.equal(width, 14)
-    if not pad:
-        _refuse(path, text, short, "codes of 14 digits", "a leading zero was lost: put it back, or add --pad")
-    else:
-        digits = pc.if_else(short, pc.binary_join_element_wise("0", digits, ""), digits)
-        width = pc.utf8_length(digits)
-    wrong = pc.invert(pc.is_in(width, pa.array([15, 16], width.type)))
-    _refuse(
-        path, text, wrong, "codes that are no block's", "a block has 15 digits, or 16 with the block group's repeated"
-    )
-    long = pc.equal(width, 16)
+    if pad:
+        digits = pc.if_else(pc.equal(pc.utf8_length(digits), 14), pc.binary_join_element_wise("0", digits, ""), digits)
+    lost = pc.match_substring_regex(digits, "^[0-9]{14}$")
+    _refuse(path, text, lost, "codes of 14 digits", "a leading zero was lost: put it back, or add --pad")
+    wrong = pc.invert(pc.match_substring_regex(digits, "^[0-9]{15,16}$"))
+    remedy = "a block has 15 digits, or 16 with the block group's repeated: give them as text"
+    _refuse(path, text, wrong, "codes that are no block's", remedy)
     number = digits.cast(pa.int64()).to_numpy().astype(np.int64)
-    sixteen = np.asarray(long)
+    long = np.asarray(pc.equal(pc.utf8_length(digits), 16))
     repeated = number // 10**4 % 10 == number // 10**3 % 10
-    _refuse(
-        path,
-        text,
-        pa.array(sixteen & ~repeated),
-        "codes of 16 digits that do not repeat the block group's",
-        "a block has 15 digits",
-    )
-    return np.where(sixteen, short_codes(number), number), there
+    fault = "codes of 16 digits that do not repeat the block group's"
+    _refuse(path, text, pa.array(long & ~repeated), fault, "a block has 15 digits")
+    return np.where(long, short_codes(number), number), there
 
 
 def _refuse(path: str, text: pa.ChunkedArray, wrong: pa.Array, fault: str, remedy: str) -> None:
