@@ -138,8 +138,7 @@ def test_regions_of_blocks_in_any_order() -> None:
     """Held against numpy's plainest way to number codes."""
     random = np.random.default_rng(1)
     code = np.where(random.random(50) < 0.3, grf_c.NOWHERE, random.integers(0, 9, 50))
-    made = grf_c._Numbered.anywhere(code)
-    assert made.codes.tolist() == sorted(set(code.tolist()) - {grf_c.NOWHERE})
-    assert [made.codes[number] if number >= 0 else -1 for number in made.of_block] == code.tolist()
-    nowhere = grf_c._Numbered.anywhere(np.full(3, grf_c.NOWHERE))
-    assert (len(nowhere.codes), nowhere.of_block.tolist()) == (0, [-1, -1, -1])
+    for each in (code, np.sort(code), np.sort(np.abs(code)), np.full(3, grf_c.NOWHERE), code[:0]):
+        codes, numbers = grf_c._numbered(each)
+        assert codes.tolist() == sorted(set(each.tolist()) - {grf_c.NOWHERE})
+        assert [codes[number] if number >= 0 else -1 for number in numbers] == each.tolist()
