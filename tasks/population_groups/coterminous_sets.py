@@ -17,7 +17,7 @@ from tasks.inputs.regions import REGION_TYPES
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object
-from tasks.population_groups.run import SafeTabRun
+from tasks.population_groups.run import COTERMINOUS, SafeTabRun
 
 LIST_COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
 ALL_TYPES = {region_type for region_types in REGION_TYPES.values() for region_type in region_types}
@@ -38,7 +38,7 @@ def save_sets(
         read = digest_file(path) if path else None
     if path and digest not in (None, read):
         raise Refused(f"{path} changed while it was read")
-    save_object(run.coterminous_path, sets)
+    save_object(run / COTERMINOUS, sets)
 
 
 def find_sets(run: SafeTabRun, jurisdiction: Jurisdiction, listed: str | None = None) -> dict[str, NDArray[np.int64]]:

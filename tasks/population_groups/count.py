@@ -21,6 +21,7 @@ from tasks.population_groups.flatmap import Records, Regions, count_groups
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
+PARTITIONS = "prepared/partitions"
 MOST_BLOCKS = 50_000  # a partition's size, where the country is large; about 2 million persons
 PARTITIONS_PER_WORKER = 4
 
@@ -44,15 +45,15 @@ def make_partitions(run: SafeTabRun, levels: Sequence[Level], workers: int, bloc
             Partition(blocks, {name: geography.regions_in(name, blocks) for name in region_types})
             for blocks in geography.partitions(most)
         ]
-        save_object(run.partitions_path, partitions)
+        save_object(run / PARTITIONS, partitions)
 
-    unless_done(run.partitions_path, make)
+    unless_done(run / PARTITIONS, make)
     return len(load_partitions(run))
 
 
 def load_partitions(run: SafeTabRun) -> list[Partition]:
     """Return the partitions of a run's blocks."""
-    return load_object(run.partitions_path, list[Partition])
+    return load_object(run / PARTITIONS, list[Partition])
 
 
 def count_population_groups(

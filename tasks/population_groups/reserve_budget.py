@@ -5,10 +5,10 @@ from __future__ import annotations
 from privacy.accounting.composition import Spend, spend
 from spine.settings import Jurisdiction
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.lifecycle.reservation import Charging, authorize
 from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.parameters import configuration_digest
-from tasks.population_groups.run import SafeTabRun, Validated
+from tasks.population_groups.run import SafeTabRun
 
 
 def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdiction) -> Spend:
@@ -23,21 +23,6 @@ def planned_spend(configuration: SafeTabConfiguration, jurisdiction: Jurisdictio
             f"no population group level of {jurisdiction.upper()} has a budget above 0: there is nothing to release"
         )
     return spend(configuration.privacy_defn, budgets, configuration.UNIT)
-
-
-def precheck_budget(
-    run: SafeTabRun,
-    configuration: SafeTabConfiguration,
-    jurisdiction: Jurisdiction,
-    charging: Charging,
-    validated: Validated | None = None,
-) -> None:
-    """Refuse what `reserve_budget` would refuse, as far as it is known: before the data is read, or once validated.
-
-    Charges nothing. Raises Refused, Failed as `reserve_budget` does.
-    """
-    total = planned_spend(configuration, jurisdiction)
-    precheck(run, charging, configuration.states(jurisdiction), total, validated)
 
 
 def reserve_budget(

@@ -31,6 +31,9 @@ from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import Parameters
 from tasks.population_groups.record_kind import GroupRecords, RecordKind
 
+RECORDS, COTERMINOUS = "prepared/records", "prepared/coterminous"
+GEOGRAPHY = "prepared/geography"  # a folder; it is whole once `region_ids` in it is there
+
 
 @dataclass(frozen=True)
 class Validated:
@@ -76,14 +79,9 @@ class SafeTabRun(RunDirectory):
         return parameters
 
     @property
-    def records_path(self) -> Path:
-        """Where validation saves what it knows of the file of records."""
-        return self / "prepared/records"
-
-    @property
     def records(self) -> GroupRecords:
         """The file of records, and what it is checked against."""
-        return load_object(self.records_path, GroupRecords)
+        return load_object(self / RECORDS, GroupRecords)
 
     @property
     def validated_path(self) -> Path:
@@ -96,29 +94,14 @@ class SafeTabRun(RunDirectory):
         return load_object(self.validated_path, Validated)
 
     @property
-    def geography_folder(self) -> Path:
-        """Where validation saves the geography; it is there once `region_ids` in it is."""
-        return self / "prepared/geography"
-
-    @property
     def geography(self) -> RegionMap:
         """The blocks and regions of the run."""
-        return load_region_map(self.geography_folder)
-
-    @property
-    def coterminous_path(self) -> Path:
-        """The file of the sets of coterminous regions."""
-        return self / "prepared/coterminous"
+        return load_region_map(self / GEOGRAPHY)
 
     @property
     def coterminous_sets(self) -> dict[str, NDArray[np.int64]]:
         """By region type, the number of the coterminous set that each region is in, -1 for none."""
-        return load_object(self.coterminous_path, dict[str, NDArray[np.int64]])
-
-    @property
-    def partitions_path(self) -> Path:
-        """The file of the partitions of the blocks."""
-        return self / "prepared/partitions"
+        return load_object(self / COTERMINOUS, dict[str, NDArray[np.int64]])
 
     def counts_folder(self, region_type: str, number: int) -> Path:
         """Return the folder of the exact counts of a partition."""

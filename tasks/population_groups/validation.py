@@ -26,15 +26,16 @@ from tasks.inputs.tables import empty
 from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import remove, save_object
-from tasks.lifecycle.reservation import Charging
+from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.run_directory import locked
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.encode import encode_chunk, read_report
 from tasks.population_groups.iterations import PARAMETER_FILES
 from tasks.population_groups.parameters import Parameters, digest_parameters, read_parameters
 from tasks.population_groups.record_kind import GroupRecords, RecordKind
-from tasks.population_groups.reserve_budget import precheck_budget
-from tasks.population_groups.run import PublicInput, SafeTabRun, Validated
+from tasks.population_groups.reserve_budget import planned_spend
+from tasks.population_groups.run import GEOGRAPHY, RECORDS, PublicInput, SafeTabRun, Validated
 
 PUBLIC = (*PARAMETER_FILES, GRF_FILE)  # files whose faults a refusal names
 NAMES: dict[Jurisdiction, str] = {"us": "US", "pr": "Puerto Rico"}
@@ -108,14 +109,22 @@ def validate_with_sibling(
         validated = validate_parts([own, sibling], workers, params, data)
         if validated[sibling.jurisdiction] is not None:
             _validated_here.add(sibling.run.path)
-            checks: dict[Jurisdiction, Callable[[], None]] = {own.jurisdiction: lambda: None}
-            checks[sibling.jurisdiction] = partial(_precheck, sibling, charging)
+            run, jurisdiction = sibling.run, sibling.jurisdiction
+            reserve = partial(_precheck, run, run.parameters.configuration, jurisdiction, charging, run.validated)
+            checks: dict[Jurisdiction, Callable[[], object]] = {own.jurisdiction: lambda: None, jurisdiction: reserve}
             all_or_none(checks)
     return validated[own.jurisdiction]
 
 
-def _precheck(part: Part, charging: Charging) -> None:
-    precheck_budget(part.run, part.run.parameters.configuration, part.jurisdiction, charging, part.run.validated)
+def _precheck(
+    run: SafeTabRun,
+    configuration: SafeTabConfiguration,
+    jurisdiction: Jurisdiction,
+    charging: Charging,
+    validated: Validated | None = None,
+) -> None:
+    total = planned_spend(configuration, jurisdiction)
+    precheck(run, charging, configuration.states(jurisdiction), total, validated)
 
 
 def validate(
@@ -209,10 +218,10 @@ def _open(
         blocks_known=geography is not None,
     )
     save_object(run.parameters_path, parameters)
-    save_object(run.records_path, records)
+    save_object(run / RECORDS, records)
     if geography is not None:
         keep_regions(run, data)
-        save_region_map(run.geography_folder, geography)
+        save_region_map(run / GEOGRAPHY, geography)
         for other in part.others:
             opened.findings.extend(other.read(run, parameters, geography))
     return replace(opened, records=records)
@@ -289,7 +298,7 @@ def check_public(run: SafeTabRun, params: str, data: str, jurisdiction: Jurisdic
     if not validated and (parameters is None or (asked and missing)):
         refuse(run, findings + check_data_alone(run.KIND, data), PUBLIC)
     if parameters is not None and asked and not missing and read_mark(data) is None:
-        precheck_budget(run, parameters.configuration, jurisdiction, charging)
+        _precheck(run, parameters.configuration, jurisdiction, charging)
     return asked or validated
 
 

@@ -39,6 +39,7 @@ from tasks.population_groups.coterminous_sets import find_sets, is_water, save_s
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
+from tasks.population_groups.run import COTERMINOUS
 
 Node = tuple[str, str]  # region type and id
 Sets = set[frozenset[Node]]
@@ -293,7 +294,7 @@ def test_switched_off_it_changes_nothing(tmp_path: Path) -> None:
 def test_a_retry_leaves_what_is_there(tmp_path: Path) -> None:
     run = valid_run(tmp_path, Inputs())[0]
     write_tables(run, "us", random_tables(Inputs(), "us", random.Random(1)))
-    save_object(run.coterminous_path, find_sets(run, "us"))
+    save_object(run / COTERMINOUS, find_sets(run, "us"))
     equate(run, "us", 2, PublishedGroups)
     first = {
         path: path.stat().st_mtime_ns for path in final_folders(run, Level("TRACT", 2), PublishedGroups)[0].iterdir()
