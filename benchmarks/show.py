@@ -191,14 +191,15 @@ def addresses(release: Path, answers: int) -> Iterator[tuple[str, str]]:
         yield "group", f"?view=group/{first}"
         yield "compare", f"?view=compare&a={first}&b={second}"
         yield "region", f"?view=region/{kind}/{region}"
-        yield "iteration", f"?view=iteration/{code}"
+        yield "iteration", f"?view=code/ITERATION_CODE/{code}"
         yield "find", f"?view=find&q={draw.choice([region, code, 'rhode island', 'county'])}".replace(" ", "+")
         if number % 5 == 0 and any(path.stem.startswith("tract") for path in files):
-            (*_, code), (_, tract, other) = group("county").split("/"), group("tract").split("/")
+            (*_, code), (_, tract, other) = group("county-2").split("/"), group("tract-2").split("/")
             yield "typing error", f"?view=find&q={draw.choice(MISSPELT)}".replace(" ", "+")
-            yield "map of counties", f"?view=map/{code}&type=COUNTY"
+            yield "map of counties", f"?view=table-map/t1-county-2&by_ITERATION_CODE={code}"
             if (release / POINTS.file).exists():
-                yield "map of a state's tracts", f"?view=map/{other}&type=TRACT&in=STATE/{tract[:2]}"
+                by = f"by_ITERATION_CODE={other}&by_REGION_ID={tract[:2]}*"
+                yield "map of a state's tracts", f"?view=table-map/t1-tract-2&{by}"
             for form in ("csv", "xlsx"):
                 table = "t2-county-2&by_ITERATION_CODE"
                 yield f"all counties, {form}", f"?view=table/{table}={code}&format={form}"

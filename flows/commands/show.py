@@ -148,11 +148,10 @@ def _notes(shown: ReleasePages, view: Any) -> list[str]:
 
     marks = shown_marks(shown.manifest)
     status = [view.group.why] if view.view == "group" and view.group.why else []
-    sums = [f"{child.kinds}: {child.sums.verdict}" for child in getattr(view, "children", ()) if child.sums]
     page = getattr(view, "page", None)
     more = [f"page 1 of {page.pages}; {page.total:,} rows in all"] if page and page.pages > 1 else []
     said = [words for name in ("summed", "margin") if (words := getattr(view, name, ""))]
-    return [*status, *sums, *more, *said, view.reading, *marks]
+    return [*status, *more, *said, view.reading, *marks]
 
 
 def _warn(check: Check) -> None:

@@ -62,7 +62,7 @@ SYSTEMS = {
             description="tasks.detailed_dhca.description:description",
             release_checks="tasks.detailed_dhca.check:checks",
             data_files="tasks.detailed_dhca.person:DATA_FILES",
-            page="flows.reports.show.detailed_dhca.pages:DetailedDhcaPages",
+            page="flows.reports.show.detailed_dhca:DetailedDhcaPages",
         ),
         System(
             name="detailed-dhcb",
@@ -87,7 +87,7 @@ SYSTEMS = {
             description="tasks.top_down.release.tables:description",
             release_checks="tasks.top_down.check.release:checks",
             data_files="tasks.top_down.run_plan:DATA_FILES",
-            page="flows.reports.show.top_down.pages:TopDownPages",
+            page="flows.reports.show.top_down:TopDownPages",
         ),
         System(
             name="bottom-up",

@@ -12,20 +12,17 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyogrio
 import pytest
 import shapely
-from dhca_inputs import RACE
 from show_release import serving, urlopen
 
 from flows.commands.show import open_release
-from flows.reports.show.detailed_dhca.maps import iteration_map
 from flows.reports.show.maps import boundaries, projection
 from flows.reports.show.maps.boundaries import Places, read_boundaries
 from flows.reports.show.maps.drawing import SMALLEST, Classes, quantile_classes
 from flows.reports.show.maps.outlines import hulls
-from flows.reports.show.top_down.maps import SUBJECTS, geounit_map
-from flows.reports.show.top_down.tables import tables_of
 from flows.reports.show.view import NotThere
 from tasks.inputs.points import POINTS, points_in, points_of_2020, write_points
 from tasks.inputs.regions import Region
@@ -41,9 +38,6 @@ GRF_C = """TABBLKST|TABBLKCOU|TABTRACTCE|TABBLK|PLACEFP|AIANNHCE|INTPTLAT|INTPTL
 02|016|000100|1001|99999|9999|+52.00|-179.00
 72|001|000100|1000|99999|9999|+18.00|-066.00
 """
-
-
-CODES = [row[0] for row in RACE if row[1] != "0"]
 
 
 @pytest.fixture(scope="module")
@@ -127,58 +121,64 @@ def test_classes_are_named_as_they_are_made():
     assert [number for number, _ in Classes((0.5,)).words()] == [1, 5]
 
 
+def rows_of(release: Path, code: str) -> dict[str, tuple[int, int]]:
+    """Count and margin by tract of an iteration."""
+    rows = pd.read_parquet(release / "parquet/t1/tract-1.parquet")
+    return {row.REGION_ID: (row.COUNT, row.MOE) for row in rows[code == rows.ITERATION_CODE].itertuples()}
+
+
 def test_a_map_shows_each_region_by_its_count_share_or_margin(placed):
-    release, state = placed.release, Region("STATE", "01")
+    address = {"view": "table-map/t1-tract-1", "by_ITERATION_CODE": "1002", "by_REGION_ID": "01*"}
+    known = {code: row for code, row in rows_of(placed.folder, "1002").items() if code[:2] == "01"}
+    listed = {region.id for region in placed.regions if region.type == "TRACT" and region.id[:2] == "01"}
     for by in ("count", "share", "margin"):
-        view = iteration_map(release, placed.places, "1002", "TRACT", state, {"by": by})
+        view = placed.view({**address, "by": by})
         rows, symbols = view.page.rows, view.drawing.symbols
-        assert len(view.drawing.symbols) == view.page.total == len(release.regions_in("TRACT", "01"))
+        assert len(symbols) == view.page.total == len(listed)
         assert [one.label for one in symbols] == [row.name for row in rows]
-        counts = {row.region.id: row for row in release.totals(region_type="TRACT", prefix="01", code="1002")}
-        published = {row.id: row.count for row in rows if row.count is not None}
-        assert published == {one: row.count for one, row in counts.items()}
+        assert {row.id: (row.count, row.margin) for row in rows if row.count is not None} == known
+        assert {row.id for row in rows if row.count is None} == listed - set(known)
+        assert all(row.why.startswith("Suppressed") for row in rows if row.count is None)
         assert [one.style == "absent" for one in symbols] == [row.count is None for row in rows]
         if by == "count":
             largest = symbols[0]
             for row, one in zip(rows, symbols, strict=True):
                 expected = largest.radius * (max(row.count or 0, 0) / rows[0].count) ** 0.5
                 assert row.count is None or one.radius == pytest.approx(max(expected, SMALLEST), abs=0.06)
-        whole = release.group(state, "1002")
-        for row in rows:
-            if row.count is not None:
-                assert row.share == pytest.approx(row.count / whole.count)
-                assert row.share_margin == pytest.approx(
-                    ((row.margin**2 + (row.share * whole.margin) ** 2) ** 0.5) / whole.count
-                )
-    tracts = {
-        code: {row.region.id: row.count for row in release.totals(region_type="TRACT", code=code)} for code in CODES
-    }
-    most = sorted(CODES, key=lambda code: -len(tracts[code]))
-    one, other = next((a, b) for a in most for b in most if a != b and set(tracts[a]) & set(tracts[b]))
-    among = iteration_map(
-        release, placed.places, one, "TRACT", None, {"by": "share", "of": release.iterations[other].name}
-    )
-    shares = [(row.share, row.count / tracts[other][row.id]) for row in among.page.rows if row.share is not None]
+        whole = sum(count for count, _ in known.values())
+        assert all(row.share == pytest.approx(row.count / whole) for row in rows if row.count is not None)
+    other = rows_of(placed.folder, "1001")
+    among = placed.view({**address, "by": "share", "of": "1001"})
+    shares = [row for row in among.page.rows if row.share is not None]
     assert shares
-    assert all(share == pytest.approx(expected) for share, expected in shares)
-    with pytest.raises(NotThere, match="no points of TRACT are known"):
-        iteration_map(release, Places(), "1002", "TRACT", state, {})
+    for row in shares:
+        count, margin = other[row.id]
+        assert row.share == pytest.approx(row.count / count)
+        assert row.share_margin == pytest.approx(math.hypot(row.margin, row.share * margin) / count)
+    placed.places, kept = Places(), placed.places
+    with pytest.raises(NotThere, match="no regions that a map can show"):
+        placed.view(address)
+    placed.places = kept
 
 
 def test_a_map_is_served_without_scripts_and_its_table_is_whole(placed):
+    tracts = "table-map/t1-tract-1&by_ITERATION_CODE=1002&by_REGION_ID=01"
     with serving(placed.folder) as page:
         with urlopen(f"{page}?view=group/STATE/01/1002") as answer:
-            assert "?view=map/1002&amp;type=COUNTY&amp;in=STATE/01" in answer.read().decode()
-        with urlopen(f"{page}?view=map/1002&type=TRACT&in=STATE/01&by=share") as answer:
+            assert (
+                "?view=table-map/t1-county-1&amp;by_ITERATION_CODE=1002&amp;by_REGION_ID=01*" in answer.read().decode()
+            )
+        with urlopen(f"{page}?view=group/COUNTY/01001/1002") as answer:  # a county leads to the map of its tracts
+            assert f"?view={tracts}001*".replace("&", "&amp;") in answer.read().decode()
+        with urlopen(f"{page}?view=region/COUNTY/01001") as answer:
+            assert "Maps of its: <a" in answer.read().decode()
+        with urlopen(f"{page}?view={tracts}*&by=share") as answer:
             text = answer.read().decode()
-        with urlopen(f"{page}?view=map/1002&type=TRACT&in=STATE/01&format=csv") as answer:
+        with urlopen(f"{page}?view={tracts}*&format=csv") as answer:
             lines = answer.read().decode().splitlines()
     assert "<script" not in text
     assert 'style="' not in text  # the page's policy forbids both
-    assert len(lines) - 1 == len(placed.release.regions_in("TRACT", "01"))
-
-
-CELLS_OF = (("persons", 0, 0), ("adults", 0, 2), ("hispanic", 0, 1), ("race1", 2, 0), ("races", 7, 0))  # row, column
+    assert len(lines) - 1 == sum(region.type == "TRACT" and region.id[:2] == "01" for region in placed.regions)
 
 
 def test_a_map_without_boundaries_has_outlines_around_the_points_of_counties():
@@ -191,18 +191,20 @@ def test_a_map_without_boundaries_has_outlines_around_the_points_of_counties():
     assert (len(paths), names) == (1, [])  # of a nation the states
 
 
+COUNTED = (("total", 0, 0), ("voting age", 0, 2), ("Hispanic", 0, 1), ("race: black", 2, 0))  # row, column of a table
+
+
 def test_a_topdown_map_counts_what_the_tables_count(top_down_released):
     pages = open_release(top_down_released)
-    county = {row.geounit.code: row.geounit for row in pages.release.rows("tabulation", "County", "46")}
-    for subject, row, column in CELLS_OF:
-        view = geounit_map(pages.release, pages.places, "tabulation", "County", "46", {"of": subject})
-        assert view.page.total == pages.release.number("tabulation", "County", "46")
+    for count, row, column in COUNTED:
+        address = {"view": "table-map/histograms-persons-tabulation-county-counts", "by_statistic": count}
+        view = pages.view({**address, "by": "share", "of": "total"})
+        assert {one.id for one in view.page.rows} == {region.id for region in pages.regions if region.type == "COUNTY"}
         for one in view.page.rows:
-            table = tables_of("persons", pages.release.cells(county[one.id], "persons"), None)[0]
-            assert one.count == table.rows[row][1][column]
-    assert set(SUBJECTS) >= {"persons", "units"}
-    with pytest.raises(NotThere, match="is not a map of this release"):
-        geounit_map(pages.release, pages.places, "spine_persons", "County", "46", {})
+            (race, *_) = pages.region(Region("COUNTY", one.id), {}).tables
+            assert one.count == race.rows[row][1][column]
+            assert one.share == pytest.approx(one.count / race.rows[0][1][0])
+    assert dict(pages.region(Region("STATE", "46"), {}).around)["Maps of its"]
 
 
 @pytest.fixture(scope="module")
@@ -224,12 +226,13 @@ def boundary_files(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("kind", ["geojson", "gpkg", "zip"])
 def test_boundaries_of_every_format_give_the_same_shapes(kind, boundary_files, released):
     pages = open_release(released, boundaries=[boundary_files[kind]])
-    view = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"), {"by": "share"})
+    address = {"view": "table-map/t1-county-1", "by_ITERATION_CODE": "1002", "by_REGION_ID": "01*"}
+    view = pages.view({**address, "by": "share"})
     paths = [one.path for one in view.drawing.symbols if one.path]
     assert len(paths) == 2
     corners = [set(re.findall(r"[\d.]+ [\d.]+", path)) for path in paths]
     assert len(corners[0] & corners[1]) == 2  # the common line
-    counted = iteration_map(pages.release, pages.places, "1002", "COUNTY", Region("STATE", "01"), {})
+    counted = pages.view(address)
     assert sorted(counted.drawing.outlines) == sorted(paths)  # circles over the outlines
 
 

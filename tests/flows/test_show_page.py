@@ -44,7 +44,7 @@ VIEWS = (
     "overview",
     "find&q=iteration",
     "region/COUNTY/01001",
-    "iteration/1002",
+    "code/ITERATION_CODE/1002",
     "iterations",
     "group/STATE/01/1002",
     "group/COUNTY/02001/1002",
@@ -52,11 +52,11 @@ VIEWS = (
     "compare&a=STATE/01/1002&b=STATE/02/1002",
     "compare&a=STATE/01/1002&region=0100",
     "group/COUNTY/99999/1002",
-    "map/1002&type=COUNTY",
+    "table-map/t1-county-1&by_ITERATION_CODE=1002",
     "tables",
     "table/t2-county-2&by_SEX=2",
     "table-map/t1-county-2&by_ITERATION_CODE=1002",
-    "map/1002&type=COUNTY&in=STATE/01&by=share",
+    "table-map/t1-county-1&by_ITERATION_CODE=1002&by_REGION_ID=01*&by=share",
     "no/such/view",
 )
 # Chromium lays a printed page out at up to one and a half times the width of its paper.
@@ -190,14 +190,18 @@ def copied(released, tmp_path_factory):
 def test_a_copy_has_the_pages_and_tables_that_are_served(released, copied):
     assert differences(released, copied, every=5) == []
     kinds = Counter(re.split("[-.]", path.name)[0] for path in copied.glob("*.html"))
-    assert min(kinds[kind] for kind in ("index", "region", "iteration", "group", "find")) > 0
+    assert min(kinds[kind] for kind in ("index", "region", "code", "iterations", "group", "find")) > 0
 
 
-def test_a_group_with_a_table_has_a_page_of_its_own_in_a_copy(copied):
-    with (copied / "region-COUNTY-01001.csv").open() as file:
-        for row in csv.DictReader(file):
-            page = copied / f"group-COUNTY-01001-{row['ITERATION_CODE']}.html"
-            assert page.is_file() == (row["TABLE"] != "total")
+def groups_with_tables(release):
+    """Type, region and iteration of every group with a table by sex and age."""
+    rows = pd.concat(pd.read_parquet(path) for path in (release / "parquet/t2").iterdir())
+    return set(zip(rows.REGION_TYPE, rows.REGION_ID, rows.ITERATION_CODE, strict=True))
+
+
+def test_a_group_with_a_table_has_a_page_of_its_own_in_a_copy(copied, released):
+    pages = {tuple(path.stem.split("-")[1:]) for path in copied.glob("group-*.html")}
+    assert pages == groups_with_tables(released)
 
 
 @pytest.mark.slow
@@ -250,7 +254,7 @@ def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     WebDriverWait(browser, 10).until(lambda one: one.title == "Alabama")
 
 
-def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, page, sized):
+def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, released, page, sized):
     """As the page that is served; a group that has no page of its own leads to the list of its region."""
     browser = sized(1300)
     enter(browser, page)
@@ -262,7 +266,8 @@ def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, page, sized):
         assert [link.text.split(", ")[:2] for link in links] == [name.split(", ")[:2] for name in served] != []
         assert links[0].get_attribute("href").endswith("-1002.html")
     rows = [row for path in copied.glob("region-*.csv") for row in csv.DictReader(path.read_text().splitlines())]
-    alone = next(row for row in rows if row["TABLE"] == "total")
-    browser.get(f"file://{copied}/find.html?q={alone['ITERATION_CODE']} {alone['REGION_ID']}")
+    keys = {(row["REGION_TYPE"], row["REGION_ID"], row["ITERATION_CODE"]) for row in rows}
+    kind, region, code = min(keys - groups_with_tables(released))
+    browser.get(f"file://{copied}/find.html?q={code} {region}")
     (link,) = browser.find_elements(By.CSS_SELECTOR, "#found a")
-    assert link.get_attribute("href").endswith(f"/region-{alone['REGION_TYPE']}-{alone['REGION_ID']}.html")
+    assert link.get_attribute("href").endswith(f"/region-{kind}-{region}.html")

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from flows.reports.show.detailed_dhca.age_measures import age_measures, median_age
+from flows.reports.show.age_measures import age_measures, median_age
 from privacy.noise.laws import DiscreteGaussian
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, AGES, LAST_AGE

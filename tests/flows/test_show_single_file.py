@@ -18,7 +18,6 @@ from show_release import faults, with_estimates
 
 from flows.commands.show import open_release
 from flows.reports.show import export
-from tasks.detailed_dhca.pyramid import pyramid
 from tasks.lifecycle.errors import Refused
 from tests.flows.conftest import printed
 
@@ -84,9 +83,7 @@ def test_one_file_has_estimates_and_the_pyramids_of_the_pages(released, sized, t
     printed("show", folder, "--single-file", file, "--confidence", "90")
     assert "MOE_90" in {column["name"] for column in data_of(file)["tables"][0]["columns"]}
     printed("show", folder, "--single-file", tmp_path / "usual.html")
-    release = open_release(folder).release
-    region = release.regions_in("STATE", "01")[0]
-    drawing = pyramid(release.cells(region, "1002")).by_persons()
+    drawing = open_release(folder).view({"view": "group/STATE/01/1002"}).pyramid.by_persons()
     browser = sized(1400)
     browser.get("about:blank")
     browser.get(f"{(tmp_path / 'usual.html').as_uri()}#table=t2-state-1&q=alabama 1002")

@@ -152,17 +152,56 @@ def test_a_table_with_points_has_a_map_of_its_sums(released: Path) -> None:
     assert isinstance(map_of, MapView)
     rows = pd.read_parquet(released / "parquet/t1/county-2.parquet")
     expected = rows[rows.ITERATION_CODE == "2001"].set_index("REGION_ID")
-    assert {row.id: (row.count, row.margin) for row in map_of.page.rows} == {
+    assert {row.id: (row.count, row.margin) for row in map_of.page.rows if row.count is not None} == {
         code: (row.COUNT, row.MOE) for code, row in expected.iterrows()
     }
+    assert {row.id for row in map_of.page.rows} == {"01001", "01003", "02001"}  # a county without a row, too
     assert map_of.drawing.symbols
-    assert all(
-        row.address.startswith("table/t1-county-2&by_ITERATION_CODE=2001&by_REGION_ID=") for row in map_of.page.rows
-    )
+    assert {row.address for row in map_of.page.rows} == {f"group/COUNTY/{row.id}/2001" for row in map_of.page.rows}
     with pytest.raises(NotThere, match="choose one Iteration"):
         view(released, "table-map/t1-county-2")
     with pytest.raises(NotThere, match="no regions that a map can show"):
         view(released, "table-map/tabulated-iterations")
+
+
+def test_a_region_and_a_named_code_have_their_rows_in_all_tables(released: Path, bottom_up_released: Path) -> None:
+    shown = view(released, "region/COUNTY/01001")
+    assert [one.name for one in shown.tables] == ["t1-county-1", "t1-county-2"]
+    assert (
+        "Sex by age of population groups: County, Detailed",
+        "table/t2-county-2&by_REGION_ID=01001&by_REGION_TYPE=COUNTY",
+    ) in shown.others
+    rows = pd.read_parquet(released / "parquet/t1/county-2.parquet")
+    assert shown.tables[1].page.total == sum(rows.REGION_ID == "01001")
+    around = dict(shown.around)
+    assert around["In"] == [("Alabama", "region/STATE/01"), ("United States", "region/USA/1")]
+    assert ("Tract 01001000100", "region/TRACT/01001000100") in around["2 tracts within it"]
+    assert around_of_state(released)["Maps of its"]  # of the largest group, in the counties
+    code = view(released, "code/ITERATION_CODE/2001")
+    assert {one.name for one in code.tables} >= {"t1-county-2", "t1-tract-2"}
+    assert {row[2] for one in code.tables for row in one.page.rows} == {"2001"}
+    county = view(bottom_up_released, "region/COUNTY/44003")
+    assert [one.name for one in county.tables] == ["histogram"]
+    (found,) = view(bottom_up_released, "find", q="kent").kinds
+    assert [one.address for one in found.first] == ["region/COUNTY/44003"]
+    with pytest.raises(NotThere, match="is not a region of this release"):
+        view(released, "region/COUNTY/99999")
+
+
+def around_of_state(release: Path) -> dict[str, Any]:
+    return dict(view(release, "region/STATE/01").around)
+
+
+def test_a_histogram_has_a_table_of_its_named_counts(top_down_released: Path) -> None:
+    name = "histograms-persons-tabulation-county"
+    cells = pd.read_parquet(top_down_released / "histograms/persons/tabulation/County/46.parquet")
+    named = pd.read_csv(top_down_released / "cells/persons-counts.csv", sep="|")
+    both = cells.merge(named.rename(columns={"count": "statistic"}), on="cell")
+    expected = both.groupby(["geounit", "statistic"])["count"].sum().to_dict()
+    rows = view(top_down_released, f"table/{name}-counts", format="csv").page.rows
+    assert {(code, of): count for code, of, count in rows if code[:2] == "46"} == expected
+    with pytest.raises(NotThere, match="choose one Count of"):
+        view(top_down_released, f"table-map/{name}-counts")
 
 
 def test_the_terminal_prints_any_table(released: Path, top_down_released: Path) -> None:
@@ -206,7 +245,7 @@ def test_a_bottom_up_release_has_the_names_of_its_regions(bottom_up_released):
         assert [row.split(",")[0::4] for row in rows.splitlines()] == [["COUNTY", "COUNTY_NAME"]] + [
             ["44003", "Kent County"]
         ] * 2
-        assert 'Abbeville <span class="code">45001</span>' in get(page, "/?view=table/histogram")[2]
+        assert 'Abbeville</a> <span class="code">45001</span>' in get(page, "/?view=table/histogram")[2]
 
 
 def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
@@ -229,7 +268,10 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
     assert "00299" in das(histogram, "--table", "histogram")
     with pytest.raises(Refused, match="table of this release; nearest: "):
         das(histogram, "--table", "nothing")
-    for words, said in ((["--region", "Alabama"], "Detailed DHC-A"), (["--scope", "county-2"], "no tables of this")):
+    for words, said in (
+        (["--region", "Alabama"], "no region matches 'Alabama'"),
+        (["--scope", "county-2"], "no tables of this"),
+    ):
         with pytest.raises(Refused, match=said):
             das(histogram, *words)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ class Database:
 
     def __init__(self, folder: Path, named: Collection[str]) -> None:
         self.folder, self.named = folder, named
+        self.words: dict[str, Mapping[str, str]] = {}  # of codes, by what names them, once they were asked for
         self._database = ReleaseDatabase(**LIMITS)
 
     def path(self, name: str, most: int = LARGEST) -> Path:
@@ -31,15 +32,6 @@ class Database:
             return path_in(self.folder, name, most)
         except NotOfRelease as fault:
             raise Refused(f"{self.folder} is incomplete or damaged: {fault}") from None
-
-    def source(self, name: str) -> str:
-        """Return the SQL source for a Parquet file of the release. Raises Refused as `path`."""
-        text = str(self.path(name)).replace("'", "''")
-        return f"read_parquet('{text}')"
-
-    def columns(self, name: str) -> list[str]:
-        """Return the columns of a Parquet file of the release. Raises Refused where it is gone or is no Parquet."""
-        return [column for column, *_ in self.ask(f"DESCRIBE SELECT * FROM {self.source(name)}")]
 
     def ask(self, query: str, given: Iterable[Any] = ()) -> list[Any]:
         """Return the rows of a query's answer; `given` are the values of its question marks.

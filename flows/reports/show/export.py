@@ -151,13 +151,13 @@ def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], 
     """
     if os.path.lexists(out):
         raise Refused(f"{out} is there already: choose a new file")
-    chosen = [pages.table(table)] if table else list(pages.tables.values())
+    chosen = [pages.table(table)] if table else [one for one in pages.tables.values() if not one.summed]
     if (rows := sum(one.number(Selection()) for one in chosen)) > MOST_ROWS:
         raise Refused(
             f"{rows:,} rows are too many for one file, at most {MOST_ROWS:,}: choose a state (--scope) or a "
             "table (--table)"
         )
-    views = [table_view(one, {"format": "csv"}, pages.manifest, pages.places) for one in chosen]
+    views = [table_view(pages, one, {"format": "csv"}) for one in chosen]
     data = {"title": about["title"], "tables": list(map(_data, views))}
     packed = gzip.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9, mtime=0)
     script = (files("flows.reports.show") / "static/single.js").read_text()

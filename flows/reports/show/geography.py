@@ -6,13 +6,16 @@ from tasks.inputs.names import names_of_2020
 from tasks.inputs.regions import NATION, PUERTO_RICO, Region
 
 __all__ = ["NATION", "PUERTO_RICO", "STATES", "TITLES", "Region", "capitalized", "plain_name", "title"]
-TITLES = {
+TITLES = {  # in the order of answers of a search
     "USA": ("nation", "nation"),
     "STATE": ("state", "states"),
     "COUNTY": ("county", "counties"),
-    "TRACT": ("tract", "tracts"),
+    "COUSUB": ("county subdivision", "county subdivisions"),
     "PLACE": ("place", "places"),
     "AIANNH": ("AIANNH area", "AIANNH areas"),
+    "TRACT": ("tract", "tracts"),
+    "BLOCK_GROUP": ("block group", "block groups"),
+    "BLOCK": ("block", "blocks"),
 }
 STATES: dict[str, str] = {
     region.id: name for region, name in names_of_2020().items() if region.type in ("STATE", "PR-STATE")
@@ -20,8 +23,9 @@ STATES: dict[str, str] = {
 
 
 def title(region_type: str, *, several: bool = False) -> str:
-    """Return the word for a region of a type, in a sentence."""
-    return TITLES[region_type.removeprefix(PUERTO_RICO)][several]
+    """Return the word for a region of a type, in a sentence; a type of no census is its own word."""
+    bare = region_type.removeprefix(PUERTO_RICO)
+    return TITLES.get(bare, (bare, bare))[several]
 
 
 def plain_name(region: Region) -> str:

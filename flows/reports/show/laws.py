@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from flows.reports.show.confidence import confidence
@@ -12,8 +11,6 @@ from privacy.noise.exact import parse_exact
 from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.margins import margin_of_error, margin_of_sum
 from privacy.noise.sampler import check_law
-
-Source = tuple[object, ...]
 
 
 def read_law(entry: Mapping[str, Any]) -> Law:
@@ -28,45 +25,12 @@ def read_law(entry: Mapping[str, Any]) -> Law:
     return law
 
 
-def margin_of_cells(cells: Iterable[tuple[Law | None, int]]) -> int:
+def margin_of_cells(cells: Iterable[tuple[Law, int]]) -> int:
     """Return the margin, at the confidence of this answer, of a sum or difference of cells (law, number of cells)."""
     together: defaultdict[Law, int] = defaultdict(int)
     for law, number in cells:
-        if law is not None:
-            together[law] += number
+        together[law] += number
     return margin_of_sum(together, confidence().alpha)
-
-
-@dataclass(frozen=True)
-class CountNoise:
-    """The noise in one published total.
-
-    Attributes
-    ----------
-    source : tuple
-        Counts with the same source have the same noise, others independent noise.
-    law : Law or None
-        The law of each cell that was measured; None in a release without noise.
-    cells : int
-        The cells that the count sums.
-    """
-
-    source: Source
-    law: Law | None
-    cells: int
-
-
-def margin_of_difference(one: CountNoise, *others: CountNoise) -> int:
-    """Return the margin of a count less the sum of others.
-
-    Noise that both sides share cancels; the rest is independent.
-    """
-    times: Counter[Source] = Counter({one.source: 1})
-    times.subtract(Counter(other.source for other in others))
-    by_source = {noise.source: noise for noise in (one, *others)}
-    if max(map(abs, times.values())) > 1:
-        raise ValueError("a source is twice on one side of a difference")
-    return margin_of_cells((by_source[source].law, by_source[source].cells) for source, sign in times.items() if sign)
 
 
 def most_cells(law: Law, margin: int) -> int:

@@ -1,6 +1,7 @@
 """The pages of a release, whichever system made it: what the server, the terminal and a copy ask for.
 
-Every release has, by its datapackage.json, a list of its tables, each table, and its map.
+Every release has, by its datapackage.json, a list of its tables, each table, its map, the rows of each region and of
+each code with a name in all tables, and a search for both.
 """
 
 from __future__ import annotations
@@ -14,21 +15,31 @@ from typing import Any
 
 from flows.reports.show.confidence import caveat
 from flows.reports.show.database import Database
+from flows.reports.show.geography import Region, capitalized, plain_name, title
 from flows.reports.show.maps.boundaries import Places
+from flows.reports.show.maps.view import map_view
 from flows.reports.show.scope import Scope
-from flows.reports.show.search import FEW, matches, words_of
+from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundView, Index, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
-from flows.reports.show.tables.views import CAVEATS, MOST_ROWS, TableItem, TableList, map_view, table_view
-from flows.reports.show.view import NotThere, View, spend_facts
-from tasks.inputs.names import NAMES, names_of_2020
+from flows.reports.show.tables.views import (
+    CAVEATS,
+    AcrossView,
+    TableItem,
+    TableList,
+    as_options,
+    is_mapped,
+    table_view,
+)
+from flows.reports.show.view import Links, NotThere, View, link, spend_facts
+from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import release_digest
 from tasks.lifecycle.release_database import name_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
-
-MOST_COPIED = 100_000  # rows of a table in a copy that has other pages too
+LISTED = 60  # regions named within a region
+MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release
 
 
 class ReleasePages:
@@ -48,23 +59,23 @@ class ReleasePages:
         The FIPS codes of the states in its nation; empty where it has no counts of the nation.
     places : Places
         Where its regions are, for maps.
-    finds : str
-        What the search of every page finds; empty where there is none.
+    first_page : str
+        The template of the first page.
     """
 
     nation: Sequence[str] = ()
     places: Places = Places()
-    finds = ""
+    first_page = "tables"
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
         self.digest = release_digest(folder)
+        self.names: Names = {**names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
 
     @cached_property
     def nameless(self) -> str:
         """Which regions have points here and no names, with what adds them; "" where all have names."""
-        names = {region.type for region in NAMES.of_release(self.folder, self.manifest["files"])}
-        known = {region.type for region in names_of_2020()} | names
+        known = {region.type for region in self.names}
         kinds = [several for kind, several in NAMED_BY_FILES.items() if kind in self.places.types and kind not in known]
         if not kinds:
             return ""
@@ -79,35 +90,107 @@ class ReleasePages:
         """The tables by name; of text and Parquet with the same rows the Parquet. Raises Refused for none."""
         files = self.manifest["files"]
         found = {resource.name: resource for resource in read_package(self.folder, files)}
-        names = {**names_of_2020(), **NAMES.of_release(self.folder, files)}
         database, exact = Database(self.folder, files), "NOT_PRIVATE" in self.manifest
         made = [
-            ReleaseTable(database, resource, found, names, exact, self.scope)
+            ReleaseTable(database, resource, found, self.names, exact, self.scope)
             for resource in found.values()
             if not resource.twin
         ]
+        made += [counts for table in made if (counts := table.named_counts())]
         if tables := {table.resource.name: table for table in made if table.is_in_scope}:
             return tables
         raise Refused(f"{self.folder} has no tables" + " of this --scope" * (self.scope != Scope()))
+
+    @cached_property
+    def regions(self) -> set[Region]:
+        """The regions of its tables of counts: of each, or of the table that lists them."""
+        found: set[Region] = set()
+        listed: dict[str, ReleaseTable] = {}
+        for table in self.tables.values():
+            if table.count and not table.summed:
+                listing = table.listing() or table
+                listed[listing.resource.name] = listing
+        for table in listed.values():
+            found.update(region for region in table.regions() if self.scope.holds(region))
+        return found
+
+    @cached_property
+    def index(self) -> Index:
+        """What a search finds."""
+        named: dict[str, Mapping[str, str]] = {}
+        for table in self.tables.values():
+            for column in table.keys if table.count else ():
+                if table.is_named(column):
+                    named.setdefault(column.name, table.words(column))
+        codes = {Code(column, code): words for column, known in named.items() for code, words in known.items()}
+        return Index({region: self.name(region) for region in self.regions}, codes, self.found_by_code)
+
+    def found_by_code(self, text: str) -> Sequence[Region]:
+        """Return regions that a search finds by their code alone; by default none."""
+        return ()
+
+    def name(self, region: Region) -> str:
+        """Return the name of a region."""
+        return self.names.get(region) or plain_name(region)
+
+    def regions_above(self, region: Region) -> list[Region]:
+        """Return the regions that contain a region, the smallest first."""
+        above = []
+        while (parent := region.parent) is not None:
+            above += [parent] if parent in self.regions else []
+            region = parent
+        return above
+
+    def within(self, region: Region) -> str:
+        """Return the names of what contains a region, without the nation's."""
+        return ", ".join(self.name(above) for above in self.regions_above(region) if above.type != "USA")
+
+    # -- views --------------------------------------------------------------------------------------------------------
 
     def view(self, asked: Mapping[str, str]) -> View:
         """Return the view that an address names. Raises NotThere where it names none."""
         match asked.get("view", "overview").split("/"):
             case ["overview"] | [""]:
-                facts, statements = list(self._facts()), list(self.manifest.get("statements", {}).items())
                 return replace(
                     self._list(),
                     title=self.manifest.get("title", self.manifest["release"]),
-                    facts=facts,
-                    statements=statements,
+                    facts=list(self.facts()),
+                    statements=list(self.manifest.get("statements", {}).items()),
+                    begin=self.begin(),
+                    view=self.first_page,
                 )
             case ["tables"]:
                 return self._list(asked.get("q", ""))
+            case ["find"]:
+                return self.find(asked.get("q", ""))
             case ["table", name] if name in self.tables:
-                return table_view(self.tables[name], asked, self.manifest, self.places)
+                return table_view(self, self.tables[name], asked)
             case ["table-map", name] if name in self.tables:
-                return map_view(self.tables[name], asked, self.manifest, self.places)
+                return map_view(self, self.tables[name], asked)
+            case ["region", kind, number]:
+                return self.region(Region(kind, number), asked)
+            case ["code", column, code] if Code(column, code) in self.index.codes:
+                return self.code(Code(column, code), asked)
         raise NotThere("this address is not a view of this release")
+
+    def begin(self) -> Links:
+        """Return links to begin with: the nation and the states."""
+        kinds = ("USA", "STATE", "PR-STATE")
+        largest = sorted(
+            (one for one in self.regions if one.type in kinds), key=lambda one: (one.type != "USA", one.id)
+        )
+        return [(self.name(region), f"region/{region.key}") for region in largest]
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield what was spent, and the law of a count of each table that states one for all."""
+        yield from spend_facts(self.manifest)
+        found: dict[tuple[str, str], set[float]] = {}
+        for entry in (noise for table in self.tables.values() for noise in table.resource.noise):
+            step = f", in steps of {entry['step']}" if entry.get("step", "1") != "1" else ""
+            found.setdefault((str(entry["law"]), step), set()).add(float(entry["variance"]) ** 0.5)
+        for (law, step), deviations in found.items():
+            each = dict.fromkeys(f"{deviation:.3g}" for deviation in sorted(deviations))
+            yield "noise", f"{law}, standard deviation {', '.join(each)}{step}"
 
     def _list(self, query: str = "") -> TableList:
         """Return the tables whose titles and columns have the words of a query."""
@@ -119,22 +202,178 @@ class ReleasePages:
         reading = caveat(self.manifest, CAVEATS["tables"], clipped=bool(self.manifest.get("clipped")))
         return TableList(title=f"Tables of {self.manifest['release']}", reading=reading, tables=items, query=query)
 
-    def _facts(self) -> Iterator[tuple[str, str]]:
-        """Yield what was spent, and the law of a count of each table that states one for all."""
-        yield from spend_facts(self.manifest)
-        found: dict[tuple[str, str], set[float]] = {}
-        for entry in (noise for table in self.tables.values() for noise in table.resource.noise):
-            step = f", in steps of {entry['step']}" if entry.get("step", "1") != "1" else ""
-            found.setdefault((str(entry["law"]), step), set()).add(float(entry["variance"]) ** 0.5)
-        for (law, step), deviations in found.items():
-            each = dict.fromkeys(f"{deviation:.3g}" for deviation in sorted(deviations))
-            yield "noise", f"{law}, standard deviation {', '.join(each)}{step}"
+    def region(self, region: Region, asked: Mapping[str, str]) -> View:
+        """Return the rows of a region in all tables, and the regions around it. Raises NotThere for no region."""
+        if region not in self.regions:
+            raise NotThere(f"{region.key} is not a region of this release")
+        by = {column: code for column, code in asked.items() if column.startswith("by_")}
+        found = [(table, table.at(region)) for table in self._with_counts() if region.type in table.types]
+        around = self.around(region)
+        view = self._across(self.name(region), (title(region.type), region.id), found, by, around, asked)
+        return replace(view, around=[*around, *self._maps_within(region, view)])
+
+    def around(self, region: Region) -> list[tuple[str, Links]]:
+        """Return headings with links to what contains a region, and to what it contains."""
+        above = [(self.name(one), f"region/{one.key}") for one in self.regions_above(region)]
+        inside = [
+            (f"{len(found):,} {title(kind, several=True)} within it", self._named(found))
+            for kind in (region.child_types if self.scope.complete_in(region) else ())
+            if (found := [one for one in self._by_type.get(kind, ()) if one.id.startswith(region.child_prefix)])
+        ]
+        return [*([("In", above)] if above else []), *inside]
+
+    @cached_property
+    def _by_type(self) -> dict[str, list[Region]]:
+        found: dict[str, list[Region]] = {}
+        for region in sorted(self.regions):
+            found.setdefault(region.type, []).append(region)
+        return found
+
+    def _named(self, regions: Sequence[Region]) -> Links:
+        links = [(self.name(one), f"region/{one.key}") for one in regions[:LISTED]]
+        return [*links, ("… find the others by name or code", "")] if len(regions) > LISTED else links
+
+    def code(self, code: Code, asked: Mapping[str, str]) -> AcrossView:
+        """Return the rows of a code, such as an iteration, in all tables."""
+        of = {code.column: code.code}
+        found = [(table, of) for table in self._with_counts() if any(one.name in of for one in table.keys)]
+        by = {column: code for column, code in asked.items() if column.startswith("by_")}
+        return self._across(self.index.codes[code], (self.codes_are, code.code), found, by, [], asked)
+
+    def _with_counts(self) -> list[ReleaseTable]:
+        return [table for table in self.tables.values() if table.place and (table.count or table.resource.of)]
+
+    def _across(
+        self,
+        title: str,
+        kind: tuple[str, str],
+        found: Sequence[tuple[ReleaseTable, Mapping[str, str]]],
+        by: Mapping[str, str],
+        around: Sequence[tuple[str, Links]],
+        asked: Mapping[str, str],
+    ) -> AcrossView:
+        """Return the rows of tables by codes of their columns: of those with the fewest keys; links to the others."""
+        fewest = min((len(table.keys) for table, _ in found), default=0)
+        shown, others = [], []
+        for table, codes in found:
+            own = {**as_options(codes), **by}
+            address = link(f"table/{table.resource.name}", **own)
+            if len(table.keys) == fewest:
+                view = table_view(self, table, {**own, "format": asked.get("format", "")}, plain=True)
+                shown += [replace(view, map=view.map and link(view.map, **by))] if view.page.total else []
+            elif table.number(table.select({name.removeprefix("by_"): code for name, code in own.items()})):
+                others.append((table.resource.title, address))
+        reading = shown[0].reading if shown else ""
+        return AcrossView(
+            title=title, reading=reading, kind=kind[0], code=kind[1], around=around, tables=shown, others=others
+        )
+
+    def _maps_within(self, region: Region, view: AcrossView) -> list[tuple[str, Links]]:
+        """Return links to maps of what lies in a region: of the code with the largest count, where codes overlap."""
+        if not self.scope.complete_in(region):
+            return []
+        found: dict[str, str] = {}
+        for shown in view.tables:
+            names = [column.name for column in shown.columns]
+            for kind in region.child_types:
+                for table in self.tables.values():
+                    own = [column.name for column in table.columns]
+                    if own != names or kind not in table.types or not is_mapped(table, self.places) or not table.place:
+                        continue
+                    overlap = [column.name for column in table.columns if column.overlap]
+                    row = dict(zip(names, next(iter(shown.page.rows)), strict=True))
+                    by = {name: row[name] for name in overlap} | {table.place.name: f"{region.child_prefix}*"}
+                    if region.type == "USA":
+                        del by[table.place.name]
+                    if table.number(table.select(by)):
+                        said = "".join(f", {table.words_of_code(name, row[name])}" for name in overlap)
+                        words = f"{title(kind, several=True)}{said}"
+                        found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
+        return [("Maps of its", list(found.items()))] if found else []
+
+    # -- links --------------------------------------------------------------------------------------------------------
+
+    def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
+        """Return the addresses of the pages of a row's codes, by column."""
+        links = {}
+        for column in table.keys:
+            code = str(codes.get(column.name))
+            if column == table.place and table.count:
+                kind = column.region
+                region = Region(codes.get(kind[1:-1], ""), code) if kind.startswith("{") else Region.named(kind, code)
+                links[column.name] = f"region/{region.key}"
+            elif Code(column.name, code) in self.index.codes:
+                links[column.name] = f"code/{column.name}/{code}"
+        return links
+
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> str:
+        """Return why a region that is listed has no row in a table with these codes."""
+        return "not published"
+
+    # -- search -------------------------------------------------------------------------------------------------------
+
+    def find(self, query: str) -> FoundView:
+        """Return what a search finds for a query, or else for the nearest query of known words."""
+        kinds, nearest = self._found(query), ""
+        if not any(kind.total for kind in kinds) and (corrected := self.index.vocabulary.corrected(query)):
+            again = self._found(corrected)
+            if any(kind.total for kind in again):
+                kinds, nearest = again, corrected
+        reading = "The release contains everything that is listed here. A page says where there is no count, and why."
+        return FoundView(
+            title=f"“{query}”" if query else "Find", reading=reading, query=query, kinds=kinds, nearest=nearest
+        )
+
+    def _found(self, query: str) -> list[Answers]:
+        regions, codes = self.index.regions_named(query), self.index.codes_named(query)
+        pairs, total = ([], 0) if regions or codes else self.index.pairs_named(query)
+        if pairs:
+            return [Answers("group", "groups", total, [self.pair(*pair) for pair in pairs])]
+        places = [
+            Answer(f"region/{one.key}", title(one.type), one.id, self.name(one), self.within(one))
+            for one in regions[:FOUND]
+        ]
+        found = [Answers("geography", "geographies", len(regions), places)]
+        if self.index.codes:
+            named = [
+                Answer(f"code/{one.column}/{one.code}", "", one.code, self.index.codes[one]) for one in codes[:FOUND]
+            ]
+            found.append(Answers(self.codes_are, f"{self.codes_are}s", len(codes), named))
+        return found
+
+    @cached_property
+    def codes_are(self) -> str:
+        """What the codes are that have names, in a word; "" where there are none."""
+        names = {code.column for code in self.index.codes}
+        titles = (one.title for table in self.tables.values() for one in table.keys if one.name in names)
+        return next(titles, "").lower()
+
+    @property
+    def finds(self) -> str:
+        """What the search of every page finds; "" where there is nothing to find."""
+        return capitalized(" or ".join(["geography"] * bool(self.regions) + [self.codes_are] * bool(self.codes_are)))
+
+    def pair(self, region: Region, code: Code) -> Answer:
+        """Return the answer for a region and a code together."""
+        name = f"{self.index.codes[code]}, {self.name(region)}"
+        return Answer(f"region/{region.key}&by_{code.column}={code.code}", "group", f"{region.key}/{code.code}", name)
+
+    # -- what others ask for ------------------------------------------------------------------------------------------
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
-        """Return the address of the view that the options of `das show` name. Raises NotThere or Refused."""
-        if region is not None or iteration is not None:
-            raise Refused("--region and --iteration are for releases of the Detailed DHC-A; --table names a table")
-        return {"view": "overview"} if table is None else {"view": f"table/{self.table(table).resource.name}"}
+        """Return the address of the view that the options of `das show` name. Raises NotThere."""
+        if table is not None:
+            named = {"view": f"table/{self.table(table).resource.name}"}
+            return named | (as_options(self.tables[table].at(self.index.region(region))) if region is not None else {})
+        code = self.index.code(iteration, self.codes_are) if iteration is not None else None
+        if region is not None:
+            place = self.index.region(region)
+            return self.address_of_pair(place, code) if code else {"view": f"region/{place.key}"}
+        return {"view": f"code/{code.column}/{code.code}" if code else "overview"}
+
+    def address_of_pair(self, region: Region, code: Code) -> dict[str, str]:
+        """Return the address of a region and a code together."""
+        return {"view": f"region/{region.key}", f"by_{code.column}": code.code}
 
     def table(self, name: str) -> ReleaseTable:
         """Return a table by its name. Raises NotThere for a name of none, with the nearest."""
@@ -146,24 +385,28 @@ class ReleasePages:
     def addresses(self) -> Iterator[Mapping[str, str]]:
         """Return the addresses that a copy holds, without page numbers; the release as a whole first.
 
-        By default every table. Raises Refused where they have too many rows.
+        Every region, every named code, and every table that is not too long.
         """
         yield {"view": "overview"}
-        if (rows := sum(table.number(Selection()) for table in self.tables.values())) > MOST_ROWS:
-            raise Refused(f"{rows:,} rows are too many for a copy, which has at most {MOST_ROWS:,}")
-        yield from self.table_addresses(MOST_ROWS)
-
-    def table_addresses(self, most: int) -> Iterator[Mapping[str, str]]:
-        """Return the addresses of the list of tables, and of each table of at most so many rows."""
+        yield from ({"view": f"region/{region.key}"} for region in sorted(self.regions))
+        yield from ({"view": f"code/{one.column}/{one.code}"} for one in self.index.codes)
         yield {"view": "tables"}
-        yield from ({"view": f"table/{name}"} for name, one in self.tables.items() if one.number(Selection()) <= most)
+        for name, table in self.tables.items():
+            if table.number(Selection()) <= MOST_COPIED:
+                yield {"view": f"table/{name}"}
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
-        """Return the entries of a copy's search: name, detail and the view of its address; by default none."""
-        return iter(())
+        """Return the entries of a copy's search: name, detail and the view of its address."""
+        for region in self.index.regions:
+            within = self.within(region)
+            name = self.name(region) + (f", {within}" if within else "")
+            yield name, f"{title(region.type)} {region.id}", f"region/{region.key}"
+        for one, words in self.index.codes.items():
+            yield words, f"{self.codes_are} {one.code}", f"code/{one.column}/{one.code}"
 
     def warm(self) -> None:
-        """Prepare what the first answers need; by default nothing."""
+        """Index the names for the first search."""
+        self.index.vocabulary.begins("")
 
 
 def _item(table: ReleaseTable) -> TableItem:

@@ -1,33 +1,42 @@
-"""Words of names and queries, compared without case and accents; a typing error finds the nearest words."""
+"""Find the regions of a release and its named codes, such as iterations, or both: by code, or by words of their names.
+
+Words are compared without case and accents. A typing error finds the nearest words.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeVar
+from functools import cache, cached_property
+from typing import NamedTuple, TypeVar
 
+from flows.reports.show.geography import TITLES, Region
 from flows.reports.show.view import NotThere, Table, View
 
 FEW = 8  # matches that a refusal names
 FOUND = 40  # answers of a kind that a search lists
+MOST_WORDS = 8  # of a query for a region and a code
 ALIKE = 0.8  # of two words: twice their common letters over all their letters; at 0.7 Cranston is near Graton
-Found = TypeVar("Found")
-# Words of a query that name neither a region nor an iteration.
+Found = TypeVar("Found", "Region", "Code")
+# Words of a query that name neither a region nor a code.
 SMALL = "how many much people persons who are is live lives living in of the a".split()  # noqa: SIM905
+
+
+class Code(NamedTuple):
+    """A code of a column of a release's tables: `ITERATION_CODE`, `2001`."""
+
+    column: str
+    code: str
 
 
 def words_of(text: str) -> list[str]:
     """Return lower-case words without accents."""
-    return _folded(text).split()
-
-
-def _folded(text: str) -> str:
     if not text.isascii():
         text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return text.casefold().replace(",", " ")
+    return text.casefold().replace(",", " ").split()
 
 
 def matches(wanted: Sequence[str], text: str) -> bool:
@@ -64,19 +73,110 @@ class Vocabulary:
         return next(iter(get_close_matches(word, alike, 1, ALIKE)), None)
 
 
-def only(
-    search: Callable[[str], Sequence[Found]], what: str, text: str, name: Callable[[Found], str], words: Vocabulary
-) -> Found:
-    """Return the only match of a text. Raises NotThere for none, with the nearest, or several, with their names."""
-    found = search(text)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        nearest = search(words.corrected(text))
-        hint = f"; nearest: {'; '.join(map(name, nearest[:FEW]))}" if nearest else ""
-        raise NotThere(f"no {what} matches {text!r}{hint}")
-    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-    raise NotThere(f"several {what}s match {text!r}: {'; '.join(map(name, found[:FEW]))}{more}; give the code of one")
+class Index:
+    """What a search finds in a release: regions, the larger kinds first, and codes, both with their names.
+
+    others: returns what is found by its code alone.
+    """
+
+    def __init__(
+        self,
+        regions: Mapping[Region, str],
+        codes: Mapping[Code, str],
+        others: Callable[[str], Sequence[Region]] = lambda _: (),
+    ) -> None:
+        self.regions, self.codes, self._others = regions, codes, others
+        kinds = {kind: at for at, kind in enumerate(TITLES)}
+
+        @cache
+        def own(region: Region) -> str:
+            return " " + " ".join(words_of(regions[region]))
+
+        @cache
+        def above(region: Region | None) -> str:
+            if region is None or region.type == "USA":
+                return ""
+            return (own(region) if region in regions else "") + above(region.parent)
+
+        listed = sorted(regions, key=lambda one: (kinds.get(one.type.removeprefix("PR-"), 9), one.type, one.id))
+        self._texts = {region: (own(region), above(region.parent)) for region in listed}
+        self._types = {region.type for region in listed}
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words of all names."""
+        return Vocabulary([*(name for name, _ in self._texts.values()), *self.codes.values()])
+
+    def regions_named(self, text: str) -> list[Region]:
+        """Return regions by TYPE/ID or id, else of exactly this name, else of every word, own or their container's."""
+        text = text.strip()
+        kind, _, number = text.partition("/")
+        if (named := Region(kind.upper(), number)) in self._texts:
+            return [named]
+        if by_id := [named for kind in sorted(self._types) if (named := Region(kind, text)) in self._texts]:
+            return by_id
+        if others := list(self._others(text)):
+            return others
+        wanted = words_of(text)
+        if not wanted or not all(map(self.vocabulary.begins, wanted)):  # a look, in place of the names of a nation
+            return []
+        first, *rest = (f" {word}" for word in wanted)
+        texts = self._texts.items()
+        own = [region for region, (name, _) in texts if first in name and all(start in name for start in rest)]
+        if own:
+            called = " " + " ".join(wanted)
+            return [region for region in own if self._texts[region][0] == called] or own
+        return [
+            region
+            for region, (name, above) in texts
+            if (first in name or first in above) and all(start in name or start in above for start in rest)
+        ]
+
+    def codes_named(self, text: str) -> list[Code]:
+        """Return codes themselves, else those of exactly this name, else of every word, `text alone` first."""
+        text = text.strip()
+        if found := [one for one in self.codes if one.code == text]:
+            return found
+        wanted = words_of(text)
+        if not wanted:
+            return []
+        names = {one: words_of(name) for one, name in self.codes.items() if matches(wanted, f"{one.code} {name}")}
+        exact = [one for one, name in names.items() if name == wanted]
+        return exact or sorted(names, key=lambda one: names[one][: len(wanted) + 1] != [*wanted, "alone"])
+
+    def pairs_named(self, text: str) -> tuple[list[tuple[Region, Code]], int]:
+        """Return the first pairs of a query for a region and a code, in either order, and their number."""
+        wanted = [word for word in words_of(text) if word not in SMALL][:MOST_WORDS]
+        for cut in range(1, len(wanted)):
+            for of_region, of_code in ((wanted[cut:], wanted[:cut]), (wanted[:cut], wanted[cut:])):
+                codes = self.codes_named(" ".join(of_code))
+                regions = self.regions_named(" ".join(of_region)) if codes else []
+                if regions:
+                    first = [(region, code) for region in regions[:FEW] for code in codes[:FEW]]
+                    return first, len(regions) * len(codes)
+        return [], 0
+
+    def region(self, text: str) -> Region:
+        """Return the only region that a text names. Raises NotThere for none, with the nearest, or several."""
+        return self._only("region", text, self.regions_named, lambda one: f"{one.key} {self.regions.get(one, '')}")
+
+    def code(self, text: str, what: str = "code") -> Code:
+        """Return the only code that a text names. Raises NotThere as `region`."""
+        return self._only(what, text, self.codes_named, lambda one: f"{one.code} {self.codes[one]}")
+
+    def _only(
+        self, what: str, text: str, search: Callable[[str], Sequence[Found]], name: Callable[[Found], str]
+    ) -> Found:
+        found = search(text)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            nearest = search(self.vocabulary.corrected(text))
+            hint = f"; nearest: {'; '.join(map(name, nearest[:FEW]))}" if nearest else ""
+            raise NotThere(f"no {what} matches {text!r}{hint}")
+        more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
+        listed = "; ".join(map(name, found[:FEW]))
+        raise NotThere(f"several {what}s match {text!r}: {listed}{more}; give the code of one")
 
 
 @dataclass(frozen=True)
@@ -114,14 +214,3 @@ class FoundView(View):
         """Return the answers."""
         answers = [one for kind in self.kinds for one in kind.first]
         return ["KIND", "CODE", "NAME", "WITHIN"], [[one.kind, one.code, one.name, one.within] for one in answers]
-
-
-def find(query: str, reading: str, words: Vocabulary, search: Callable[[str], Sequence[Answers]]) -> FoundView:
-    """Return what a search finds for a query, or else for the nearest query of known words."""
-    kinds, nearest = search(query), ""
-    if not any(kind.total for kind in kinds) and (corrected := words.corrected(query)):
-        again = search(corrected)
-        if any(kind.total for kind in again):
-            kinds, nearest = again, corrected
-    title = f"“{query}”" if query else "Find"
-    return FoundView(title=title, reading=reading, query=query, kinds=kinds, nearest=nearest)

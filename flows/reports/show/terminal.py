@@ -6,35 +6,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from flows.reports.show.confidence import confidence, table_of
-from flows.reports.show.detailed_dhca.view_models import GroupItem, GroupView, IterationView, RegionView
-from flows.reports.show.top_down.view_models import GeounitView, Listing, Redistricting
+from flows.reports.show.detailed_dhca import Group, GroupView
+from flows.reports.show.tables.views import AcrossView
+from flows.reports.show.top_down import GeounitView
 from flows.reports.show.view import View
 from tasks.detailed_dhca.details import SEXES
 from tasks.pages import whole
 from tasks.pages.text_table import TextTable
 
 COUNTS = ["count", "margin", "table", "estimate", "its margin"]
-AROUND = ["", "region", *COUNTS]
 ESTIMATE = ("estimate", "its margin")  # columns that most releases lack
 
 
 def tables(view: View, notes: Sequence[str]) -> list[TextTable]:
     """Return the tables of a view, its notes under the last."""
-    columns, rows = table_of(view)
     match view:
         case GroupView():
-            return [*_group(view), TextTable("Around it", AROUND, _around(view), notes).without_empty(ESTIMATE)]
-        case RegionView():
-            named = [[f"{row.iteration.name} ({row.iteration.code})", *_count(row)] for row in view.page.rows]
-            return [TextTable(view.title, ["iteration", *COUNTS], named, notes).without_empty(ESTIMATE)]
-        case IterationView():
-            named = [[_region(row), *_count(row)] for row in view.page.rows]
-            return [TextTable(view.title, ["region", *COUNTS], named, notes).without_empty(ESTIMATE)]
+            around = [[f"{one.region} ({'/'.join(one.parts[:2])})", *_count(one)] for one in view.parents]
+            return [*_group(view), TextTable("Within", ["region", *COUNTS], around, notes).without_empty(ESTIMATE)]
+        case AcrossView():
+            parts = [_plain(f"{view.title}: {one.title}", one) for one in view.tables]
+            return [*parts[:-1], *(_plain(one.title, view.tables[-1], notes) for one in parts[-1:])]
         case GeounitView():
             return _geounit(view, notes)
-        case Listing() | Redistricting():
-            rows, columns = [row[4:] for row in rows], ["geounit", *columns[5:]]
-    return [TextTable(view.title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)]
+    return [_plain(view.title, view, notes)]
 
 
 def text(value: Any) -> str:
@@ -44,9 +39,14 @@ def text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def _plain(title: str, view: View, notes: Sequence[str] = ()) -> TextTable:
+    columns, rows = table_of(view)
+    return TextTable(title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)
+
+
 def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
     """Return the tables of a TopDown geounit, with its name over the first."""
-    named = [f"{view.title} ({view.geounit.kind}): {table.title.lower()}" for table in view.tables[:1]]
+    named = [f"{view.title} ({view.kind}): {table.title.lower()}" for table in view.tables[:1]]
     named += [table.title for table in view.tables[1:]]
     first, *others = view.margin_tables().values()
     margins = [
@@ -54,9 +54,8 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
         for words, one in first
     ]
     folded = [f"{sum(map(len, others)):,} more, of tables P1 to P5: --format csv"] if others else []
-    heads = ["", "released", "margin"]
     title = f"Margins of error, {confidence().percent}%"
-    of_margins = [TextTable(title, heads, margins, folded)] if margins else []
+    of_margins = [TextTable(title, ["", "released", "margin"], margins, folded)] if margins else []
     return of_margins + [
         TextTable(
             name,
@@ -70,9 +69,9 @@ def _geounit(view: GeounitView, notes: Sequence[str]) -> list[TextTable]:
 
 def _group(view: GroupView) -> list[TextTable]:
     group, pyramid = view.group, view.pyramid
-    if group.count is None or group.margin is None:
+    if group.count is None:
         return [TextTable(view.title, ["status", ""], [[group.status, group.why]])]
-    rows = [[text(group.count), text(group.margin), text(group.low), text(group.high), group.shape]]
+    rows = [[text(group.count), text(group.margin), *map(text, group.interval), group.shape]]
     if group.estimate is not None and group.estimate_margin is not None:
         estimate, margin = group.estimate, group.estimate_margin
         rows.append([*map(text, (estimate, margin, estimate - margin, estimate + margin)), "estimate"])
@@ -89,20 +88,6 @@ def _group(view: GroupView) -> list[TextTable]:
     return [total, measures, TextTable("By sex and age", ["age", *columns], by_age)]
 
 
-def _around(view: GroupView) -> list[list[str]]:
-    words = {"within": "within", "sibling": "its sibling"}
-    return [
-        [words.get(where, f"its {where}"), _region(group), *_count(group)]
-        for where, groups in view.around()
-        for group in groups
-    ]
-
-
-def _count(group: GroupItem) -> list[str]:
+def _count(group: Group) -> list[str]:
     estimate = text(group.estimate), text(group.estimate_margin)
     return [text(group.count), text(group.margin), group.shape or group.status, *estimate]
-
-
-def _region(group: GroupItem) -> str:
-    within = f", {group.region.within}" if group.region.within else ""
-    return f"{group.region.name}{within} ({group.region.id})"

@@ -47,7 +47,13 @@ def limit(shown: slice) -> str:
     return f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
 
 
+def link(view: str, **options: str) -> str:
+    """Return the address of a view with those options that are not empty."""
+    return view + "".join(f"&{name}={value}" for name, value in options.items() if value)
+
+
 Table = tuple[list[str], list[list[Any]]]  # columns and rows
+Links = Sequence[tuple[str, str]]  # words and addresses
 
 
 class NotThere(Exception):

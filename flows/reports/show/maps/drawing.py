@@ -62,19 +62,46 @@ LABELLED = 12  # regions that have their names on the map; of more, names would 
 
 
 @dataclass(frozen=True)
-class Item:
-    """A region of a map.
+class MapRow:
+    """A region of a map; count and what follows are None where nothing was published, or no margin is known.
 
-    address: of its page. name, words: its name, and with its value for whoever points at it or hears it. value: None
-    where nothing was released. class_: of a colour, from 1; None where sizes show the value.
+    share: of the count in a whole, with its margin; relative: the margin as a share of the count. why: the reason why
+    there is no count.
     """
 
-    region: Region
+    type: str
+    id: str
     address: str
     name: str
-    words: str
-    value: float | None
-    class_: int | None = None
+    count: float | None
+    margin: float | None = None
+    share: float | None = None
+    share_margin: float | None = None
+    why: str = ""
+
+    @property
+    def region(self) -> Region:
+        """The region."""
+        return Region(self.type, self.id)
+
+    @property
+    def relative(self) -> float | None:
+        """The margin as a share of the count; infinite for a count of 0 or less."""
+        if self.count is None or self.margin is None:
+            return None
+        return self.margin / self.count if self.count > 0 else float("inf")
+
+    def value(self, by: str) -> float | None:
+        """Return what a map shows of it."""
+        return {"count": self.count, "share": self.share, "margin": self.relative}[by]
+
+    @property
+    def words(self) -> str:
+        """The region and its values in a line."""
+        if self.count is None:
+            return f"{self.name}: {self.why}"
+        words = f"{self.name}: {self.count:,}" + (f" ± {self.margin:,.12g}" if self.margin is not None else "")
+        return words + (f", {100 * self.share:.3g}%" if self.share is not None else "")
 
 
 @dataclass(frozen=True)
@@ -121,7 +148,8 @@ class Drawing:
 
 
 def draw(
-    items: Sequence[Item],
+    rows: Sequence[MapRow],
+    by: str,
     points: Mapping[Region, Point],
     shapes: Shapes | None,
     *,
@@ -133,8 +161,10 @@ def draw(
 
     Parameters
     ----------
-    items : sequence of Item
+    rows : sequence of MapRow
         Regions that have neither a shape nor a point are left out and counted.
+    by : str
+        What of a row is drawn: count, share or margin.
     points : {region: (latitude, longitude)}
     shapes : Shapes or None
         The boundaries that the user gave.
@@ -145,25 +175,26 @@ def draw(
     missing : str
         Why a region has no value, for the legend.
     """
-    shaped = shapes.of([item.region for item in items]) if shapes else {}
-    placed = [item for item in items if item.region in shaped or item.region in points]
+    shaped = shapes.of([item.region for item in rows]) if shapes else {}
+    placed = [item for item in rows if item.region in shaped or item.region in points]
     centers = shapes.centers(shaped) if shapes else {}
     degrees = np.array([centers.get(item.region) or points[item.region][::-1] for item in placed])
     if not placed:
-        return Drawing(0, (), (), ("", 0), (), (), (), "", len(items))
+        return Drawing(0, (), (), ("", 0), (), (), (), "", len(rows))
     projection = nation if of_nation else around(float((degrees[:, 1].min() + degrees[:, 1].max()) / 2))
     frame = _Frame.around(projection, degrees, shapes.bounds(shaped) if shapes else None)
     xy = frame.place(degrees)
     paths = shapes.paths(tuple(sorted(shaped)), frame.place) if shapes and shaped else {}
-    largest = max((item.value or 0 for item in placed), default=0)
+    largest = max((item.value(by) or 0 for item in placed), default=0)
     widest = frame.widest(len(placed))
     fill = classes is not None
     symbols = []
     for item, (x, y) in zip(placed, xy.tolist(), strict=True):
         path = paths.get(item.region, "") if fill else ""
-        radius = round(max(2.8, min(9.0, widest / 4)), 1) if fill else _radius(item.value, largest, widest)
+        radius = round(max(2.8, min(9.0, widest / 4)), 1) if fill else _radius(item.value(by), largest, widest)
         label = item.name if len(placed) <= LABELLED else ""
-        symbols.append(Symbol(item.address, item.words, _style(item), round(x, 1), round(y, 1), radius, path, label))
+        style, at = _style(item.value(by), classes), (round(x, 1), round(y, 1))
+        symbols.append(Symbol(item.address, item.words, style, *at, radius, path, label))
     outlines = [] if fill else list(paths.values())
     names: list[tuple[str, float, float]] = []
     if not paths:
@@ -171,17 +202,17 @@ def draw(
     moved = _moved(degrees) if of_nation else ""
     swatch = 0 if fill and paths else 6
     legend = [Legend(f"m{number}", swatch, words) for number, words in (classes.words() if classes else ())]
-    if any(item.value is None for item in placed):
+    if any(item.value(by) is None for item in placed):
         legend.append(Legend("absent", swatch, missing))
     sizes = [] if fill else _sizes(largest, widest)
     scale = ("", 0.0) if of_nation else frame.scale_bar()
-    return Drawing(frame.height, outlines, names, scale, symbols, sizes, legend, moved, len(items) - len(placed))
+    return Drawing(frame.height, outlines, names, scale, symbols, sizes, legend, moved, len(rows) - len(placed))
 
 
-def _style(item: Item) -> str:
-    if item.value is None:
+def _style(value: float | None, classes: Classes | None) -> str:
+    if value is None:
         return "absent"
-    return f"m{item.class_}" if item.class_ else "sized"
+    return f"m{classes.of(value)}" if classes else "sized"
 
 
 def _radius(value: float | None, largest: float, widest: float) -> float:

@@ -2,151 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import hypot
+from typing import TYPE_CHECKING, Any
 
-from flows.reports.show.maps.boundaries import Places
-from flows.reports.show.maps.drawing import RELATIVE_MARGINS, Classes, Drawing, Item, draw, quantile_classes
-from flows.reports.show.view import NotThere, Page, Table, View, page_asked, page_of
-from tasks.inputs.regions import Region
+from flows.reports.show.geography import Region
+from flows.reports.show.maps.drawing import RELATIVE_MARGINS, Classes, Drawing, MapRow, draw, quantile_classes
+from flows.reports.show.tables.table import ReleaseTable, Sum
+from flows.reports.show.tables.views import as_options, chosen, is_mapped, reading_of
+from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
+
+if TYPE_CHECKING:
+    from flows.reports.show.release_pages import ReleasePages
 
 BY = ("count", "share", "margin")
-
-
-@dataclass(frozen=True)
-class MapRow:
-    """A region of a map; count and what follows are None where nothing was published, or no margin is known.
-
-    share: of the count in a whole, with its margin; relative: the margin as a share of the count. why: the reason why
-    there is no count.
-    """
-
-    type: str
-    id: str
-    address: str
-    name: str
-    within: str
-    count: int | None
-    margin: float | None = None
-    share: float | None = None
-    share_margin: float | None = None
-    why: str = ""
-
-    @property
-    def relative(self) -> float | None:
-        """The margin as a share of the count; infinite for a count of 0 or less."""
-        if self.count is None or self.margin is None:
-            return None
-        return self.margin / self.count if self.count > 0 else float("inf")
-
-    def value(self, by: str) -> float | None:
-        """Return what a map shows of it."""
-        return {"count": self.count, "share": self.share, "margin": self.relative}[by]
-
-    @property
-    def words(self) -> str:
-        """The region and its values in a line."""
-        if self.count is None:
-            return f"{self.name}: {self.why}"
-        words = f"{self.name}: {self.count:,}" + (f" ± {self.margin:,.12g}" if self.margin is not None else "")
-        return words + (f", {100 * self.share:.3g}%" if self.share is not None else "")
+KEYS = {
+    "count": "The area of a circle is the number of {subject}.",
+    "share": "Colours are shares: {subject}, {whole}. Each class has about as many regions.",
+    "margin": "Colours are margins of error as shares of the counts: the larger, the less certain the count.",
+}
+MOST_PLACES = 20_000  # of a map
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapView(View):
     """A map with its table.
 
-    choices: headings with links (words, address, whether chosen); where: links (words, address) to what it is of;
-    subject: what is counted; whole: that of which a share is; key: what the sizes or colours show. asked: the address
-    to which the form for another whole adds its own; empty where there is none.
+    by: what it shows; choices: what else it can, with addresses. table_address: of the rows that it is of. whole: that
+    of which a share is; key: what the sizes or colours show. among: of what there may be another whole, `iteration`;
+    asked: the address to which the form for it adds its own; both empty where there is none.
     """
 
     drawing: Drawing
     page: Page[MapRow]
-    choices: Sequence[tuple[str, Sequence[tuple[str, str, bool]]]]
-    where: Sequence[tuple[str, str]]
-    subject: str
-    whole: str
     by: str
+    choices: Links
+    table_address: str
+    whole: str
     key: str
     margins: bool
-    asked: Mapping[str, str] = field(default_factory=dict)
+    among: str
+    asked: Mapping[str, str]
     view: str = "map"
 
     def table(self) -> Table:
         """Return the regions."""
-        columns = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "WITHIN", "COUNT", "MOE", "SHARE", "SHARE_MOE", "WHY"]
+        columns = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "COUNT", "MOE", "SHARE", "SHARE_MOE", "WHY"]
         rows: list[list[Any]] = [
-            [row.type, row.id, row.name, row.within, row.count, row.margin, row.share, row.share_margin, row.why]
+            [row.type, row.id, row.name, row.count, row.margin, row.share, row.share_margin, row.why]
             for row in self.page.rows
         ]
         return columns, rows
 
 
-def map_of(
-    rows: Iterable[MapRow],
-    places: Places,
-    asked: Mapping[str, str],
-    *,
-    title: str,
-    reading: str,
-    of_nation: bool,
-    missing: str,
-    subject: str,
-    whole: str,
-    where: Sequence[tuple[str, str]],
-    links: Callable[..., str] | None = None,
-    choices: Sequence[tuple[str, Sequence[tuple[str, str, bool]]]] = (),
-    form: Mapping[str, str] | None = None,
-) -> MapView:
-    """Return the map of some regions by what an address asks for: count (sizes), share or margin (classes of colour).
+def map_view(pages: ReleasePages, table: ReleaseTable, asked: Mapping[str, str]) -> MapView:
+    """Return the counts of a table by region as a map: by count, by share and by margin.
 
-    missing: why a region has no count. links: returns the address of the map by another; None where it is by count
-    alone. form: `asked` of the view. Raises NotThere where no region has a share, or a margin.
+    A region that is listed and has no row is on it without a count. Shares are of all those on the map or, with `of`,
+    of another code of the column whose codes overlap. Raises NotThere where the counts may not be summed.
     """
-    rows = sorted(rows, key=lambda row: (row.count is None, -(row.count or 0), row.id))
-    by = (asked.get("by") if links else "") or "count"
-    there = [one for one in BY if one == "count" or any(row.value(one) is not None for row in rows)]
-    if by not in there:
-        raise NotThere(f"a map by {by!r} is not possible here; it is by {' or '.join(there)}")
-    classes = None
-    if by == "margin":
-        classes = Classes(RELATIVE_MARGINS)
-    elif by == "share":
-        classes = quantile_classes([row.share for row in rows if row.share is not None])
+    by, query = chosen(table, asked), asked.get("q", "")
+    selection = table.select(by, query)
+    if table.count is None or not is_mapped(table, pages.places) or table.overlap(selection):
+        raise NotThere(table.overlap(selection) or "this table has no regions that a map can show")
+    sums = table.sums_by_region(selection)
+    listing = table.listing()
+    listed = listing.regions(listing.select(by)) if listing else []
+    regions = dict.fromkeys([*sums, *(one for one in listed if one.type in table.types)])
+    if len(regions) > MOST_PLACES:
+        raise NotThere(f"{len(regions):,} regions are too many for a map: filter them")
+    overlap = next((column for column in table.columns if column.overlap), None)
+    whole, wholes, other = "of all those on the map", {}, asked.get("of", "")
+    if overlap and other:
+        other = other if other in table.choices(overlap) else pages.index.code(other, overlap.title.lower()).code
+        whole = f"among those of {table.words_of_code(overlap.name, other)} in each region"
+        wholes = table.sums_by_region(table.select(by | {overlap.name: other}, query))
+    everything = Sum(0, sum(one.total for one in sums.values()))
 
-    def item(row: MapRow) -> Item:
-        value = row.value(by)
-        class_ = classes.of(value) if classes and value is not None else None
-        return Item(Region(row.type, row.id), row.address, row.name, row.words, value, class_)
+    def row(region: Region) -> MapRow:
+        one = sums.get(region)
+        codes = by | table.at(region)
+        address = pages.links_of(table, codes).get(table.count.name if table.count else "")
+        about = region.type, region.id, address or link(f"table/{table.resource.name}", **as_options(codes, query))
+        if one is None:
+            return MapRow(*about, pages.name(region), None, why=pages.why_missing(table, codes))
+        of = wholes.get(region) if wholes else everything
+        if of is None or of.total <= 0:
+            return MapRow(*about, pages.name(region), one.total, one.margin)
+        share, margin = one.total / of.total, None
+        if one.margin is not None and of.margin is not None:  # of two counts with independent noise, to first order
+            margin = hypot(one.margin, share * of.margin) / of.total
+        return MapRow(*about, pages.name(region), one.total, one.margin, share, margin)
 
-    items = [item(row) for row in rows]
+    rows = sorted(map(row, regions), key=lambda one: (one.count is None, -(one.count or 0), one.id))
+    shown, there = asked.get("by") or "count", [by for by in BY if any(one.value(by) is not None for one in rows)]
+    if shown not in (*there, "count"):
+        raise NotThere(f"a map by {shown!r} is not possible here; it is by {' or '.join(there)}")
+    classes = {"margin": Classes(RELATIVE_MARGINS), "share": quantile_classes([one.share for one in rows if one.share])}
+    options = as_options(by, query)
+    address = partial(link, f"table-map/{table.resource.name}", **options, of=other)
+    said = [words for name, code in by.items() if (words := table.words_of_code(name, code))]
     return MapView(
-        title=title,
-        reading=reading,
-        drawing=draw(items, places.points, places.shapes, of_nation=of_nation, classes=classes, missing=missing),
-        page=page_of(len(rows), page_asked(asked), lambda shown: rows[shown]),
-        choices=[*choices, *([("Map by", [(one, links(by=one), one == by) for one in there])] if links else [])],
-        where=where,
-        subject=subject,
+        title=", ".join([*said, table.resource.title]),
+        reading=reading_of(pages, table),
+        drawing=draw(
+            rows,
+            shown,
+            pages.places.points,
+            pages.places.shapes,
+            of_nation=len({one.id[:2] for one in rows}) > 1,
+            classes=classes.get(shown),
+            missing=next((one.why for one in rows if one.why), ""),
+        ),
+        page=page_of(len(rows), page_asked(asked), lambda part: rows[part]),
+        by=shown,
+        choices=[(one, address(by=one)) for one in there],
+        table_address=link(f"table/{table.resource.name}", **options),
         whole=whole,
-        by=by,
-        key=_key_of(by, subject, whole),
+        key=KEYS[shown].format(subject=table.count.unit, whole=whole),
         margins="margin" in there,
-        asked=form or {},
+        among=overlap.title.lower() if overlap else "",
+        asked={"view": f"table-map/{table.resource.name}", **options, "by": "share"} if overlap else {},
     )
-
-
-def link(view: str, **options: str) -> str:
-    """Return the address of a view with those options that are not empty."""
-    return view + "".join(f"&{name}={value}" for name, value in options.items() if value)
-
-
-def _key_of(by: str, subject: str, whole: str) -> str:
-    """Return what sizes or colours show, in words."""
-    return {
-        "count": f"The area of a circle is the number of {subject}.",
-        "share": f"Colours are shares: {subject}, {whole}. Each class has about as many regions.",
-        "margin": "Colours are margins of error as shares of the counts: the larger, the less certain the count.",
-    }[by]

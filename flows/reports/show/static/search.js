@@ -22,7 +22,7 @@ const searchOf = (INDEX, GROUPS, SMALL) => {
     for (let cut = 1; cut < wanted.length; cut += 1) {
       const [head, tail] = [wanted.slice(0, cut), wanted.slice(cut)];
       for (const [inRegion, inIteration] of [[tail, head], [head, tail]]) {
-        const iterations = called(inIteration, "iteration-");
+        const iterations = called(inIteration, "code-");
         const found = (iterations.length ? called(inRegion, "region-") : []).flatMap((region) =>
           iterations.map((iteration) => {
             const key = region.file.slice("region-".length, -".html".length);

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from sys import intern
 from typing import Any
 
 from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database
+from flows.reports.show.geography import PUERTO_RICO, Region
 from flows.reports.show.laws import margin_of_cells, most_cells, read_law
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from flows.reports.show.view import limit
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
-from tasks.inputs.regions import PUERTO_RICO
 from tasks.lifecycle.datapackage import Resource
-from tasks.lifecycle.description import Column
+from tasks.lifecycle.description import Column, Reference
 from tasks.lifecycle.release_database import name_of, parquet, quoted, text_table
 
 CHOICES = 200  # values in a list to choose from
@@ -55,7 +56,7 @@ class ReleaseTable:
     """One table of a release.
 
     others: all tables of the release, by name. names: of regions. exact: whether its counts have no noise. scope: the
-    part of it whose rows it has.
+    part of it whose rows it has. summed: the histogram whose named counts it has, which are no table of the release.
     """
 
     database: Database
@@ -64,6 +65,19 @@ class ReleaseTable:
     names: Names = field(repr=False)
     exact: bool
     scope: Scope
+    summed: ReleaseTable | None = None
+
+    def named_counts(self) -> ReleaseTable | None:
+        """Return the table of the named counts of its cells, as of a race; None where it is no histogram of any."""
+        listing = self.others.get(self.resource.sums)
+        if listing is None or self.count is None:
+            return None
+        (cell,) = listing.references[0].columns
+        name = next(replace(one, name=one.frame or one.name) for one in listing.columns if one.name != cell)
+        columns = tuple(name if one.name == cell else one for one in self.columns)
+        title, own = self.resource.title.replace("Histograms", "Counts"), f"{self.resource.name}-counts"
+        resource = replace(self.resource, name=own, title=title, columns=columns, key=(), references=(), noise=())
+        return replace(self, resource=resource, summed=self)
 
     @property
     def is_in_scope(self) -> bool:
@@ -92,6 +106,24 @@ class ReleaseTable:
     @cached_property
     def rows_of(self) -> str:
         """The SQL source of its rows: numbers as numbers, everything else as text."""
+        return self._named_counts_of(self.summed) if self.summed else self._rows_in_files()
+
+    def _named_counts_of(self, histogram: ReleaseTable) -> str:
+        listing = replace(histogram, resource=self.others[histogram.resource.sums])
+        (cell,) = listing.resource.references[0].columns
+        name = next(one.name for one in listing.columns if one.name != cell)
+        chosen = [
+            f"listing.{name_of(name)} AS {name_of(one.name)}"
+            if one not in histogram.columns
+            else f"sum(histogram.{name_of(one.name)})::BIGINT AS {name_of(one.name)}"
+            if one == histogram.count
+            else f"histogram.{name_of(one.name)}"
+            for one in self.columns
+        ]
+        both = f"{histogram.rows_of} AS histogram JOIN {listing.rows_of} AS listing USING ({name_of(cell)})"
+        return f"(SELECT {', '.join(chosen)} FROM {both} GROUP BY ALL)"
+
+    def _rows_in_files(self) -> str:
         paths = [self.database.path(path) for path in self.paths]
         delimiter = self.resource.delimiter
         source = text_table(*paths, delimiter=delimiter) if self.resource.is_text else parquet(*paths)
@@ -133,32 +165,72 @@ class ReleaseTable:
 
     def words(self, column: Column) -> Mapping[str, str]:
         """Return the words of a column's codes: of its categories, of regions, or of what a foreign key names."""
-        return column.codes or self._words_of_regions(column) or self._words_of_key(column)
+        if column.codes:
+            return column.codes
+        reference = self._reference(column)
+        key, known = column.region or (reference.table if reference else ""), self.database.words
+        if key and key not in known:  # shared by all tables: a nation has 120,000 names
+            known[key] = self._words_of_regions(column.region) if column.region else self._words_of_key(reference)
+        return known.get(key, {})
 
-    def _words_of_regions(self, column: Column) -> Mapping[str, str]:
-        of = column.region
-        if not of:
-            return {}
+    def _reference(self, column: Column) -> Reference | None:
+        return next((one for one in self.resource.references if one.columns == (column.name,)), None)
+
+    def is_named(self, column: Column) -> bool:
+        """Return whether another table has names of a column's codes, as of iterations."""
+        reference = self._reference(column)
+        return bool(reference and reference.table in self.others and self.others[reference.table].with_role("name"))
+
+    def words_of_code(self, name: str, code: str) -> str:
+        """Return the words of a code of a column; the code itself where it has none."""
+        return next((self.words(column).get(code, code) for column in self.keys if column.name == name), code)
+
+    def _words_of_regions(self, of: str) -> Mapping[str, str]:
         kinds = {of, PUERTO_RICO + of}
         return {region.id: name for region, name in self.names.items() if of.startswith("{") or region.type in kinds}
 
-    def _words_of_key(self, column: Column) -> Mapping[str, str]:
+    def _words_of_key(self, reference: Reference | None) -> Mapping[str, str]:
+        other = self.others.get(reference.table) if reference else None
+        if other is None or reference is None:
+            return {}
+        table = replace(self, resource=other, scope=Scope(), summed=None)
+        labels = other.with_role("name") or [one for one in other.columns if one.codes]
+        chosen = ", ".join(map(name_of, [*reference.key, *(one.name for one in labels)]))
+        rows = self.database.ask(f"SELECT {chosen} FROM {table.rows_of}") if labels else []
+        return {
+            str(code): ", ".join(one.codes.get(value, str(value)) for one, value in zip(labels, values, strict=True))
+            for code, *values in rows
+        }
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The types of the regions that it has rows of."""
+        return frozenset(region.type for region in self.regions())
+
+    def regions(self, selection: Selection | None = None) -> list[Region]:
+        """Return the regions that it has rows of, sorted by code."""
+        if self.place is None:
+            return []
+        selection, of = selection or Selection(), self.place.region
+        kind = name_of(of[1:-1]) if of.startswith("{") else quoted(of)
+        query = (
+            f"SELECT DISTINCT {kind}, {name_of(self.place.name)} FROM {self.rows_of} WHERE {selection.where} ORDER BY 2"
+        )
+        rows = self.database.ask(query, selection.given)
+        return [Region(intern(kind), code) if of.startswith("{") else Region.named(kind, code) for kind, code in rows]
+
+    def at(self, region: Region) -> dict[str, str]:
+        """Return the codes of a region's rows by column."""
+        assert self.place is not None
+        of = self.place.region
+        return {self.place.name: region.id} | ({of[1:-1]: region.type} if of.startswith("{") else {})
+
+    def listing(self) -> ReleaseTable | None:
+        """Return the table that lists its regions, published or not; None where the release has none."""
         for reference in self.resource.references:
-            other = self.others.get(reference.table)
-            if other is None or reference.columns != (column.name,):
-                continue
-            table = ReleaseTable(self.database, other, self.others, self.names, self.exact, Scope())
-            labels = [one for one in other.columns if one.role == "name" or one.codes]
-            labels = other.with_role("name") or labels
-            chosen = ", ".join(map(name_of, [*reference.key, *(one.name for one in labels)]))
-            rows = self.database.ask(f"SELECT {chosen} FROM {table.rows_of}") if labels else []
-            return {
-                str(code): ", ".join(
-                    one.codes.get(value, str(value)) for one, value in zip(labels, values, strict=True)
-                )
-                for code, *values in rows
-            }
-        return {}
+            if self.place and self.place.name in reference.columns and reference.table in self.others:
+                return replace(self, resource=self.others[reference.table])
+        return None
 
     def choices(self, column: Column) -> list[str]:
         """Return the values of a column, if they are few; else none."""
@@ -177,24 +249,25 @@ class ReleaseTable:
         several: set[str] = set()
         given: list[Any] = []
         for column in self.keys:
-            if wanted := by.get(column.name):
-                words = self.words(column).items()
-                name = f"CAST({name_of(column.name)} AS VARCHAR)"
-                if len(wanted) > 1 and wanted.endswith("*"):
-                    where.append(f"starts_with({name}, ?)")
-                    given.append(wanted[:-1])
-                    continue
-                where.append(f"list_contains(?, {name})")
-                whole = any(said.casefold() == wanted.strip().casefold() for _, said in words)
+            name = _text_of(column)
+            wanted = by.get(column.name, "")
+            if len(wanted) > 1 and wanted.endswith("*"):  # a range, which skips the row groups that lie beyond it
+                where.append(f"{name} >= ? AND {name} < ?")
+                given += [wanted[:-1], wanted[:-1] + "\U0010ffff"]
+            elif wanted:
+                words = self.words(column)
+                whole = wanted in words or wanted.strip().casefold() in map(str.casefold, words.values())
                 parts = [wanted] if whole else wanted.split(",")
                 named = {part.strip().casefold() for part in parts}
-                given.append([*parts, *(code for code, said in words if said.casefold() in named)])
+                codes = [*parts, *(code for code, said in words.items() if said.casefold() in named)]
+                where.append(f"{name} IN ({', '.join('?' * len(codes))})")
+                given += codes
                 (several if len(parts) > 1 else only).add(column.name)
         for word in words_of(text):
             found = []
             for column in self.keys:
                 codes = [code for code, said in self.words(column).items() if matches([word], f"{said} {code}")]
-                name = f"CAST({name_of(column.name)} AS VARCHAR)"
+                name = _text_of(column)
                 found.append(f"list_contains(?, {name}) OR starts_with(lower({name}), ?)")
                 given += [codes, word]
             where.append(f"({' OR '.join(found) or 'false'})")
@@ -246,14 +319,6 @@ class ReleaseTable:
         """The counts in one unit of its noise."""
         return Fraction(str(self.resource.noise[0].get("step", 1)))
 
-    def kinds(self, column: Column, selection: Selection) -> dict[str, str]:
-        """Return the types of the regions in a column of codes, by code, where another column has them; else none."""
-        if not column.region.startswith("{"):
-            return {}
-        names = f"{name_of(column.name)}, {name_of(column.region[1:-1])}"
-        query = f"SELECT DISTINCT {names} FROM {self.rows_of} WHERE {selection.where}"
-        return dict(self.database.ask(query, selection.given))
-
     # -- sums ---------------------------------------------------------------------------------------------------------
 
     def overlap(self, selection: Selection) -> str:
@@ -263,26 +328,35 @@ class ReleaseTable:
         several = [one.title for one in self.columns if one.overlap and one.name not in selection.only]
         return f"a record counts in several rows: choose one {' and one '.join(several)}" if several else ""
 
-    def sums(self, selection: Selection, by: Column | None = None) -> dict[str, Sum]:
-        """Return the sum of the counts of a selection, or the sums by the codes of a column.
+    def sum(self, selection: Selection) -> Sum | None:
+        """Return the sum of the counts of a selection; None for no rows, or no counts."""
+        return self._sums(selection, []).get(()) if self.count else None
+
+    def sums_by_region(self, selection: Selection) -> dict[Region, Sum]:
+        """Return the sums of the counts of a selection by region."""
+        regions = {tuple(self.at(region).values()): region for region in self.regions(selection)}
+        by = list(self.at(next(iter(regions.values())))) if regions else []
+        return {regions[codes]: one for codes, one in self._sums(selection, by).items() if codes in regions}
+
+    def _sums(self, selection: Selection, by: Sequence[str]) -> dict[tuple[str, ...], Sum]:
+        """Return the sums of the counts of a selection by the codes of columns.
 
         Rows that are sums of others are left out, unless they were chosen.
         """
-        if self.count is None:
-            return {}
-        group = f"CAST({name_of(by.name)} AS VARCHAR)" if by else "''"
+        assert self.count is not None
         margin = name_of(self.margin.name) if self.margin else "NULL"
         totals = [one for one in self.columns if one.total and one.name not in selection.only]
         where = " AND ".join([selection.where, *(f"{name_of(one.name)} IS DISTINCT FROM ?" for one in totals)])
-        query = f"SELECT {group}, {margin}, count(*), sum({name_of(self.count.name)}) FROM {self.rows_of} WHERE {where}"
-        found: dict[str, list[tuple[Any, int, Any]]] = {}
-        for key, *part in self.database.ask(
-            f"{query} GROUP BY ALL", [*selection.given, *(one.total for one in totals)]
+        chosen = ", ".join([*map(name_of, by), margin, "count(*)", f"sum({name_of(self.count.name)})"])
+        found: dict[tuple[str, ...], list[Sequence[Any]]] = {}
+        for row in self.database.ask(
+            f"SELECT {chosen} FROM {self.rows_of} WHERE {where} GROUP BY ALL",
+            [*selection.given, *(one.total for one in totals)],
         ):
-            found.setdefault(key, []).append(tuple(part))
+            found.setdefault(row[: len(by)], []).append(row[len(by) :])
         return {key: self._sum(parts) for key, parts in found.items()}
 
-    def _sum(self, parts: Sequence[tuple[Any, int, Any]]) -> Sum:
+    def _sum(self, parts: Sequence[Sequence[Any]]) -> Sum:
         """Return a sum of (margin of a row, number of such rows, sum of their counts)."""
         rows, total = sum(number for _, number, _ in parts), sum(count or 0 for *_, count in parts)
         total = _plain(total)
@@ -290,7 +364,7 @@ class ReleaseTable:
             return Sum(rows, total)
         if self.resource.dependent:
             return Sum(rows, total, why=DEPENDENT)
-        cells: list[tuple[Law | None, int]] = []
+        cells: list[tuple[Law, int]] = []
         for margin, number, _ in parts:
             law = self._law_of(margin)
             if law is None:
@@ -316,6 +390,12 @@ _most_cells = lru_cache(maxsize=4096)(most_cells)
 def _plain(value: float | Fraction) -> float:
     """Return a number as an integer where it is one."""
     return int(value) if value == int(value) else float(value)
+
+
+def _text_of(column: Column) -> str:
+    """Return the SQL for a column's values as text."""
+    name = name_of(column.name)
+    return name if _sql_type(column) == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
 
 def _sql_type(column: Column) -> str:

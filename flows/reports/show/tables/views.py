@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.reports.show.confidence import caveat
 from flows.reports.show.maps.boundaries import Places
-from flows.reports.show.maps.view import MapRow, MapView, link, map_of
-from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
-from flows.reports.show.view import NotThere, Page, Table, View, page_asked, page_of
-from tasks.inputs.regions import PUERTO_RICO, Region
+from flows.reports.show.tables.table import ReleaseTable, Sum
+from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
 from tasks.lifecycle.description import Column
 from tasks.pages import number
 
+if TYPE_CHECKING:
+    from flows.reports.show.release_pages import ReleasePages
+
 MOST_ROWS = 1_000_000  # of a file to take away
-MOST_PLACES = 20_000  # of a map
 CAVEATS = {
     "tables": "Tables may add up the same noisy counts: their errors are then not independent.",
-    "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin.",
+    "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin. This holds over all runs: "
+    "where small counts are suppressed, those that were published are too high on average.",
 }
 
 
@@ -38,12 +38,13 @@ class TableItem:
 
 @dataclass(frozen=True, kw_only=True)
 class TableList(View):
-    """The tables of a release; as its first page, with facts and statements about it."""
+    """The tables of a release; as its first page, with facts and statements about it, and links to begin with."""
 
     tables: Sequence[TableItem]
     query: str = ""
-    facts: Sequence[tuple[str, str]] = ()
-    statements: Sequence[tuple[str, str]] = ()
+    facts: Links = ()
+    statements: Links = ()
+    begin: Links = ()
     view: str = "tables"
 
     def table(self) -> Table:
@@ -77,7 +78,7 @@ class TableView(View):
 
     words: of the codes in these rows, by column. interval: the positions of count and margin, if it has both. summed:
     the sum of all rows that the filters leave, as a sentence; sum: the same as numbers. map: its address, if there is
-    one.
+    one. links: the addresses of codes, by column, for each row.
     """
 
     name: str
@@ -90,6 +91,7 @@ class TableView(View):
     sum: Sum | None
     summed: str
     map: str
+    links: Sequence[Mapping[str, str]] = ()
     view: str = "table"
 
     def table(self) -> Table:
@@ -103,8 +105,32 @@ class TableView(View):
         return [(one.name, one.title, one.unit, one.meaning) for one in self.columns]
 
 
-def table_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[str, Any], places: Places) -> TableView:
-    """Return a page of a table, filtered and sorted as asked; all its rows for a file."""
+@dataclass(frozen=True, kw_only=True)
+class AcrossView(View):
+    """The rows of a region, or of a code, in all tables: of the tables with the fewest keys the rows, of others links.
+
+    around: headings with links to what contains it, and to what it contains.
+    """
+
+    kind: str
+    code: str
+    around: Sequence[tuple[str, Links]]
+    tables: Sequence[TableView]
+    others: Links
+    view: str = "across"
+
+    def table(self) -> Table:
+        """Return the rows of all tables, over the columns of all."""
+        parts = [(one.title, *one.table()) for one in self.tables]
+        columns = list(dict.fromkeys(name for _, names, _ in parts for name in names))
+        rows = [
+            [title, *map(dict(zip(names, row, strict=True)).get, columns)] for title, names, of in parts for row in of
+        ]
+        return ["TABLE", *columns], rows
+
+
+def table_view(pages: ReleasePages, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
+    """Return a page of a table, filtered and sorted as asked; all its rows for a file. plain: without choices, sums."""
     resource, by, query = table.resource, chosen(table, asked), asked.get("q", "")
     selection, sort = table.select(by, query), asked.get("sort", "")
     rows = table.number(selection)
@@ -112,15 +138,16 @@ def table_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[
         raise NotThere(f"{rows:,} rows are too many: take the release's own {resource.paths[0]}, or filter them")
     page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown))
     names = [column.name for column in table.columns]
+    linked = page.rows if page_asked(asked) else ()
     shown = {name: {str(row[at]) for row in page.rows} for at, name in enumerate(names)}
     words = {column.name: table.words(column) for column in table.keys}
-    sums, interval = table.sums(selection), [one.name for one in (table.count, table.margin) if one]
-    total, why = sums.get(""), table.overlap(selection)
+    total, why = (None, "") if plain else (table.sum(selection), table.overlap(selection))
+    interval = [one.name for one in (table.count, table.margin) if one]
     return TableView(
         title=resource.title,
-        reading=caveat(manifest, CAVEATS["table"] if table.margin else "", clipped=bool(manifest.get("clipped"))),
+        reading=reading_of(pages, table),
         name=resource.name,
-        columns=[_column_view(table, column, words.get(column.name, {}), by) for column in table.columns],
+        columns=[_column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns],
         words={
             name: {code: said[code] for code in sorted(shown[name] & said.keys())}
             for name, said in words.items()
@@ -132,10 +159,17 @@ def table_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[
         interval=[names.index(name) for name in interval] if len(interval) == 2 else [],
         sum=None if why else total,
         summed=_in_words(total, why) if total else "",
-        map=link(f"table-map/{resource.name}", **_as_options(by, query))
-        if region_of(table, places) and not selection.several
-        else "",
+        map=""
+        if selection.several or not is_mapped(table, pages.places)
+        else link(f"table-map/{resource.name}", **as_options(by, query)),
+        links=[pages.links_of(table, dict(zip(names, row, strict=True))) for row in linked],
     )
+
+
+def reading_of(pages: ReleasePages, table: ReleaseTable) -> str:
+    """Return how to read the counts of a table."""
+    clipped = bool(pages.manifest.get("clipped"))
+    return caveat(pages.manifest, CAVEATS["table"] if table.margin else "", clipped=clipped)
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
@@ -146,66 +180,21 @@ def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
     return by
 
 
-def region_of(table: ReleaseTable, places: Places) -> Column | None:
-    """Return the column with codes of regions that have points or shapes; None where a map can show none."""
-    bare = {kind.removeprefix(PUERTO_RICO) for kind in places.types}
-    column = table.place
-    there = table.count and column and (column.region.startswith("{") or column.region in bare)
-    return column if there else None
+def as_options(by: Mapping[str, str], query: str = "") -> dict[str, str]:
+    """Return the options of an address by which it filters columns."""
+    return {**{f"by_{name}": code for name, code in by.items()}, "q": query}
 
 
-def map_view(table: ReleaseTable, asked: Mapping[str, str], manifest: Mapping[str, Any], places: Places) -> MapView:
-    """Return the sums of a table's counts by region as a map. Raises NotThere where they may not be summed."""
-    column, by, query = region_of(table, places), chosen(table, asked), asked.get("q", "")
-    selection = table.select(by, query)
-    if column is None or table.overlap(selection):
-        raise NotThere(table.overlap(selection) or "this table has no regions that a map can show")
-    sums = table.sums(selection, column)
-    if len(sums) > MOST_PLACES:
-        raise NotThere(f"{len(sums):,} regions are too many for a map: filter them")
-    words, everything = table.words(column), sum(one.total for one in sums.values())
-    address = f"table/{table.resource.name}"
-    rows = [
-        MapRow(
-            type=region.type,
-            id=region.id,
-            address=link(address, **_as_options({**by, column.name: region.id}, query)),
-            name=words.get(region.id, region.id),
-            within="",
-            count=one.total,  # type: ignore[arg-type]  # or a multiple of a step
-            margin=one.margin,
-            share=one.total / everything if everything > 0 else None,
-        )
-        for region, one in _regions(table, column, selection, sums)
-    ]
-    return map_of(
-        rows,
-        places,
-        asked,
-        title=table.resource.title,
-        reading=caveat(manifest, CAVEATS["table"] if table.margin else "", clipped=bool(manifest.get("clipped"))),
-        of_nation=len({row.id[:2] for row in rows}) > 1,
-        missing="no count",
-        subject=table.count.unit if table.count else "",
-        whole="of all those on the map",
-        where=[(table.resource.title, link(address, **_as_options(by, query)))],
-        links=partial(link, f"table-map/{table.resource.name}", **_as_options(by, query)),
-    )
+def is_mapped(table: ReleaseTable, places: Places) -> bool:
+    """Return whether a map can show a table: it has counts by regions that have points or shapes."""
+    return bool(table.count and table.types & places.types)
 
 
-def _regions(
-    table: ReleaseTable, column: Column, selection: Selection, sums: Mapping[str, Sum]
-) -> Iterator[tuple[Region, Sum]]:
-    """Yield the regions of a column of codes with their sums."""
-    kinds = table.kinds(column, selection)
-    for code, one in sums.items():
-        kind = kinds.get(code, column.region)
-        yield (Region(kind, code) if code in kinds else Region.named(kind, code)), one
-
-
-def _column_view(table: ReleaseTable, column: Column, words: Mapping[str, str], by: Mapping[str, str]) -> ColumnView:
+def _column_view(
+    table: ReleaseTable, column: Column, words: Mapping[str, str], by: Mapping[str, str], *, plain: bool
+) -> ColumnView:
     filtered = column in table.keys
-    choices = [(code, words.get(code, "")) for code in table.choices(column)] if filtered else []
+    choices = [(code, words.get(code, "")) for code in table.choices(column)] if filtered and not plain else []
     numeric = not filtered and column.type in ("integer", "number")
     about = column.name, column.title, column.unit, column.meaning, column.role
     code, _, other = by.get(column.name, "").partition(",") if choices else (by.get(column.name, ""), "", "")
@@ -220,7 +209,3 @@ def _in_words(total: Sum, why: str) -> str:
     if total.margin is not None:
         return f"{said} ± {number(total.margin)}, by the law of the sum. What was not published is not in it."
     return f"{said}; {total.why}." if total.why else f"{said}."
-
-
-def _as_options(by: Mapping[str, str], query: str) -> dict[str, str]:
-    return {**{f"by_{name}": code for name, code in by.items()}, "q": query}

@@ -1,0 +1,196 @@
+"""Two population groups side by side: differences of counts and shares, each with its margin, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from math import hypot
+from typing import TYPE_CHECKING, Any
+
+from flows.reports.show.age_measures import Measure, age_measures
+from flows.reports.show.confidence import caveat
+from flows.reports.show.laws import margin_of_cells, read_law
+from flows.reports.show.view import Table, View
+from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES, TABLE_NAMES
+from tasks.detailed_dhca.person import LAST_AGE
+from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
+
+if TYPE_CHECKING:
+    from flows.reports.show.detailed_dhca import Group
+
+SAME = (
+    "These are one and the same count: the two regions are made of the same blocks and share one noisy answer. Their "
+    "difference is exactly 0, which is no information about the noise."
+)
+INDEPENDENT = (
+    "The two groups have independent noise, even where one region contains the other, so the margin is that of the "
+    "exact law of their difference: in at least 95 of 100 runs two groups of equal size differ by no more."
+)
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """A count of two groups, their difference and its margin; the same of its shares of all persons, as fractions."""
+
+    label: str
+    sex: str
+    a: int
+    b: int
+    difference: int
+    margin: int
+    share_a: float | None = None
+    share_b: float | None = None
+    share_difference: float | None = None
+    share_margin: float | None = None
+
+    @property
+    def counts_differ(self) -> bool:
+        """Whether the counts differ by more than the margin."""
+        return abs(self.difference) > self.margin
+
+    @property
+    def shares_differ(self) -> bool:
+        """Whether the shares differ by more than their margin; not where there are none."""
+        return self.share_difference is not None and abs(self.share_difference) > (self.share_margin or 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(View):
+    """Two groups side by side; without the second, the choices for it: words and keys.
+
+    measures: of ages and sexes, for A and B.
+    """
+
+    a: Group
+    asked: Mapping[str, str]
+    b: Group | None = None
+    same: bool = False
+    total: DifferenceRow | None = None
+    rows: Sequence[DifferenceRow] = ()
+    pyramids: Sequence[Pyramid] = ()
+    measures: Sequence[tuple[Measure, Measure]] = ()
+    choices: Sequence[tuple[str, str]] = ()
+    view: str = "compare"
+
+    @property
+    def beyond(self) -> int:
+        """How many differences of shares by sex and age, both sexes' sums left out, are beyond their margins."""
+        return sum(row.shares_differ for row in self.rows if row.label != "all ages")
+
+    @property
+    def verdict(self) -> str:
+        """Whether the age and sex structures of the two groups differ, as a sentence."""
+        ages = [row for row in self.rows if row.label != "all ages" and row.share_difference is not None]
+        if self.same or not ages:
+            return "One and the same count: nothing differs." if self.same else "Shares are not known."
+        chance = -(-len(ages) // 20)
+        if not self.beyond:
+            return (
+                f"All {len(ages)} shares by sex and age are equal within their margins: noise alone may explain them."
+            )
+        words = f"{self.beyond} of {len(ages)} shares by sex and age differ by more than their margins"
+        return f"{words}; noise alone would give about {chance}."
+
+    def table(self) -> Table:
+        """Return the differences."""
+        rows = [*([self.total] if self.total else []), *self.rows]
+        shares = ["SHARE_A", "SHARE_B", "SHARE_DIFFERENCE", "SHARE_MOE"]
+        return ["AGE", "SEX", "A", "B", "DIFFERENCE", "MOE", *shares], [list(astuple(row)) for row in rows]
+
+
+def compared(
+    a: Group,
+    b: Group,
+    tables: Sequence[Sequence[Cell]],
+    asked: Mapping[str, str],
+    manifest: Mapping[str, Any],
+    *,
+    same: bool,
+    clipped: bool,
+) -> Comparison:
+    """Return two groups with their tables by sex and age side by side, in the ages that both tables have.
+
+    same: whether they have one and the same noise.
+    """
+    groups = a, b
+    total, pyramids, rows, measures = None, [], [], []
+    if a.count is not None and b.count is not None:
+        margin = _margin(groups, [int(one.noise["cells"]) if one.noise else 0 for one in groups], same=same)
+        total = DifferenceRow("all ages", "both", a.count, b.count, a.count - b.count, margin)
+        if all(tables):
+            shapes = [next(name for name, words in TABLE_NAMES.items() if words == one.shape) for one in groups]
+            ages = AGE_RANGES[DETAILS.index(min(shapes, key=SHAPES.index))]
+            pyramids = [pyramid(_in_ages(one, cells, ages)) for one, cells in zip(groups, tables, strict=True)]
+            rows = _differences(groups, tables, pyramids, ages, same=same)
+            each = [
+                age_measures(pyramid(cells), one.margin or 0, clipped=clipped)
+                for one, cells in zip(groups, tables, strict=True)
+            ]
+            measures = list(zip(*each, strict=True))
+    return Comparison(
+        title=f"{a.title}, and {b.title}",
+        reading=caveat(manifest, SAME if same else INDEPENDENT, clipped=clipped),
+        a=a,
+        b=b,
+        same=same,
+        total=total,
+        rows=rows,
+        pyramids=pyramids,
+        measures=measures,
+        asked=asked,
+    )
+
+
+def _margin(groups: Sequence[Group], cells: Sequence[int], *, same: bool) -> int:
+    """Return the margin of the difference of two groups' sums of so many cells."""
+    if same:
+        return 0
+    return margin_of_cells(
+        (read_law(one.noise), number) for one, number in zip(groups, cells, strict=True) if one.noise
+    )
+
+
+def _differences(
+    groups: Sequence[Group],
+    tables: Sequence[Sequence[Cell]],
+    pyramids: Sequence[Pyramid],
+    ages: Sequence[tuple[int, int]],
+    *,
+    same: bool,
+) -> list[DifferenceRow]:
+    """Return the differences by sex, and by sex and age."""
+    rows = []
+    for (start, end), *both in zip([(0, LAST_AGE), *ages], *(one.rows() for one in pyramids), strict=True):
+        for sex, words in SEXES.items():
+            (one, cells), (other, more) = (_between(of, sex, start, end) for of in tables)
+            shares = [table.share(row.sides[words]) for table, row in zip(pyramids, both, strict=True)]
+            margin = _margin(groups, [cells, more], same=same)
+            of_shares = _share_difference(*shares, same=same)
+            rows.append(DifferenceRow(both[0].label, words, one, other, one - other, margin, *of_shares))
+    return rows
+
+
+def _in_ages(group: Group, cells: Sequence[Cell], ages: Sequence[tuple[int, int]]) -> list[Cell]:
+    """Return a table in coarser ages: each sum of cells with the margin of the sum."""
+    found = [replace(cell, estimate=None, estimate_margin=None) for cell in cells if cell.start is None]
+    for start, end in ages:
+        for sex in SEXES:
+            count, number = _between(cells, sex, start, end)
+            found.append(Cell(start, end, sex, count, _margin([group], [number], same=False)))
+    return found
+
+
+def _share_difference(a: Share | None, b: Share | None, *, same: bool) -> tuple[float | None, ...]:
+    """Return two shares, their difference and its margin; Nones where a group has no positive total."""
+    if a is None or b is None:
+        return (None, None, None, None)
+    return a.value, b.value, a.value - b.value, 0.0 if same else hypot(a.margin, b.margin)
+
+
+def _between(cells: Sequence[Cell], sex: int, start: int, end: int) -> tuple[int, int]:
+    """Return the sum of a sex's cells in an age range, and their number; for all ages the published sum."""
+    inside = [cell for cell in cells if cell.sex == sex and cell.start is not None and start <= cell.start <= end]
+    if (start, end) == (0, LAST_AGE):
+        total = next(cell for cell in cells if cell.sex == sex and cell.start is None)
+        return total.count, len(inside)
+    return sum(cell.count for cell in inside), len(inside)

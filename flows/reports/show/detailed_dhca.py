@@ -1,0 +1,464 @@
+"""The pages that a Detailed DHC-A release has next to those of its tables: groups, two of them, and iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from flows.reports.show.age_measures import Measure, age_measures
+from flows.reports.show.comparison import Comparison, compared
+from flows.reports.show.confidence import caveat, confidence
+from flows.reports.show.geography import Region, title
+from flows.reports.show.laws import margin_of_cells, read_law
+from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.search import FOUND, Answer, Code
+from flows.reports.show.tables.table import ReleaseTable, Selection
+from flows.reports.show.tables.views import AcrossView, as_options, is_mapped
+from flows.reports.show.view import Links, NotThere, Table, View, link
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.details import DETAILS, SEXES, SHAPES, TABLE_NAMES, WIDTHS
+from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
+from tasks.lifecycle.description import Noise
+from tasks.pages import number
+from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, Level
+
+ITERATION = "ITERATION_CODE"
+CELLS = {shape: int(WIDTHS[DETAILS.index(shape)]) for shape in SHAPES}
+SHAPE_OF_CELLS = {cells: shape for shape, cells in CELLS.items()}
+ITERATION_KINDS = {
+    "alone": "Alone",
+    "combination": "Alone or in any combination",
+    "ethnicity": "Hispanic or Latino",
+    "": "All iterations",
+}
+MARGIN = (
+    "In at least 95 of 100 runs the noise is no larger than the margin. This holds over all runs, whether or not they "
+    "would have published this group. The margin covers the noise alone, not the errors of the census itself."
+)
+MISSING = (
+    "No count does not mean a count of 0. The reason follows from a noisy total or from the run's settings; the group "
+    "may be empty or not."
+)
+ITERATIONS = (
+    "Regional iterations, and the Detailed ones in each: all their codes are in it. A person may be in several, so "
+    "they do not add up."
+)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """A characteristic iteration: its code, name and level (1 Regional, 2 Detailed), and where it is tabulated.
+
+    total_only: whether nation and state give only its total. kind: `alone`, `combination` or `ethnicity`. regional: the
+    code of the Regional iteration that a Detailed one is in; "" for none.
+    """
+
+    code: str
+    name: str
+    level: int
+    nation_state: bool
+    sub_state: bool
+    total_only: bool
+    kind: str = ""
+    regional: str = ""
+
+    @property
+    def link(self) -> tuple[str, str]:
+        """Its name and the address of its page."""
+        return self.name, f"code/{ITERATION}/{self.code}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A population group with its published count, or the reason why it has none.
+
+    key: its part of an address, `COUNTY/44007/2001`. within: what contains its region. count, margin and noise are None
+    where nothing was published, noise also in a release of exact counts; `why` is the reason. noise: what the release
+    says of the noise in its total, which sums `cells`. estimate, estimate_margin: None where it has no estimate.
+    """
+
+    key: str
+    iteration: str
+    region: str
+    within: str
+    status: Literal["published", "suppressed", "not tabulated"]
+    why: str = ""
+    count: int | None = None
+    margin: int | None = None
+    shape: str = ""
+    noise: Noise | None = None
+    estimate: int | None = None
+    estimate_margin: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return f"{self.iteration}, {self.region}"
+
+    @property
+    def parts(self) -> list[str]:
+        """The type and the id of its region, and the code of its iteration."""
+        return self.key.split("/")
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """Its count less and plus the margin."""
+        return (self.count or 0) - (self.margin or 0), (self.count or 0) + (self.margin or 0)
+
+    @property
+    def relative(self) -> float | None:
+        """The margin as a share of the count; None for a count of 0 or less."""
+        return (self.margin or 0) / self.count if self.count and self.count > 0 else None
+
+    @property
+    def law(self) -> str:
+        """The noise in its total in words; "" without any."""
+        if self.noise is None:
+            return ""
+        law, cells = read_law(self.noise), int(self.noise["cells"])
+        deviation = (law.variance() * cells) ** 0.5
+        answer = "one noisy answer" if cells == 1 else f"the sum of {cells} noisy cells"
+        spread = f"{deviation:,.0f}" if deviation >= 100 else f"{deviation:.3g}"
+        relative = f", {deviation / self.count:.1%} of the count" if self.count and self.count > 0 else ""
+        return f"{answer}, {law.name}; standard error {spread}{relative}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupView(View):
+    """One population group.
+
+    why_no_more: why its table has no more ages. coterminous: words and addresses of the groups that share its count.
+    inside: headings with links to the tables and maps of the same iteration in what its region contains.
+    """
+
+    group: Group
+    why_no_more: str
+    pyramid: Pyramid | None
+    measures: Sequence[Measure]
+    coterminous: Links
+    parents: Sequence[Group]
+    inside: Sequence[tuple[str, Links]]
+    view: str = "group"
+
+    def table(self) -> Table:
+        """Return the group's total and cells, then the groups that contain it."""
+        columns = ["OF", "REGION_TYPE", "REGION_ID", "REGION_NAME", ITERATION, "ITERATION_NAME", "AGE", "SEX", "STATUS"]
+        columns += ["COUNT", "MOE", "TABLE", "WHY", "ESTIMATE", "ESTIMATE_MOE"]
+
+        def keys(one: Group) -> list[Any]:
+            kind, region, code = one.parts
+            return ["group" if one == self.group else "within", kind, region, one.region, code, one.iteration]
+
+        def total(one: Group) -> list[Any]:
+            counts = [one.count, one.margin, one.shape, one.why, one.estimate, one.estimate_margin]
+            return [*keys(one), "all ages", "both", one.status, *counts]
+
+        cells = [
+            [
+                *keys(self.group),
+                row.label,
+                SEXES[cell.sex],
+                self.group.status,
+                *cell.counts[:2],
+                "",
+                "",
+                *cell.counts[2:],
+            ]
+            for row in (self.pyramid.rows() if self.pyramid else ())
+            for cell in (row.male, row.female)
+        ]
+        return columns, [total(self.group), *cells, *map(total, self.parents)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterationsView(View):
+    """All iterations by kind: a heading, the Regional ones with the Detailed ones in each, the others."""
+
+    kinds: Sequence[tuple[str, Sequence[tuple[Iteration, Sequence[Iteration]]], Sequence[Iteration]]]
+    view: str = "iterations"
+
+    def table(self) -> Table:
+        """Return every iteration; the Regional one that it is in."""
+        names = {one.code: one.name for _, regional, _ in self.kinds for one, _ in regional}
+        rows = [
+            [kind, one.code, one.name, ITERATION_LEVEL_NAMES[one.level], one.regional, names.get(one.regional, "")]
+            for kind, regional, others in self.kinds
+            for one in [*(each for above, below in regional for each in (above, *below)), *others]
+        ]
+        return ["KIND", ITERATION, "ITERATION_NAME", "LEVEL", "REGIONAL_CODE", "REGIONAL_NAME"], rows
+
+
+class DetailedDhcaPages(ReleasePages):
+    """The views of a Detailed DHC-A release by their addresses."""
+
+    first_page = "population_groups"
+
+    @property
+    def nation(self) -> Sequence[str]:  # type: ignore[override]
+        """The states in its counts of the nation."""
+        there = any(level.startswith("(USA,") for level in self.manifest["levels"])
+        return self.manifest["geography"]["states"] if there else ()
+
+    @cached_property
+    def iterations(self) -> dict[str, Iteration]:
+        """The iterations of the release by code."""
+        whole = slice(0, 10**6)
+        tables = self.tables["tabulated-iterations"], self.tables["tabulated-hierarchy"]
+        iterations, hierarchy = (table.rows(Selection(), "", whole) for table in tables)
+        above = {code: place for code, *place in hierarchy}
+        return {
+            code: Iteration(code, name, int(level), *(flag == "True" for flag in flags), *above.get(code, ("", "")))
+            for code, name, level, *flags in iterations
+        }
+
+    @cached_property
+    def _coterminous(self) -> dict[Region, list[Region]]:
+        """The regions that are made of the same blocks, by each of them."""
+        sets = [[Region(*one.split(" ", 1)) for one in members] for members in self.manifest["coterminous_sets"]]
+        return {region: members for members in sets for region in members}
+
+    def view(self, asked: Mapping[str, str]) -> View:
+        """Return the view that an address names. Raises NotThere where it names none."""
+        match asked.get("view", "overview").split("/"):
+            case ["iterations"]:
+                return self._iterations()
+            case ["group", kind, number, code]:
+                return self.group_view(Region(kind, number), code)
+            case ["compare"]:
+                return self.compare(
+                    asked.get("a", ""), asked.get("b", ""), asked.get("region", ""), asked.get("iteration", "")
+                )
+        return super().view(asked)
+
+    def code(self, code: Code, asked: Mapping[str, str]) -> AcrossView:
+        """Return the rows of an iteration in all tables, with the iterations that it is in and that are in it."""
+        own = self.iterations[code.code]
+        above = [self.iterations[own.regional].link] if own.regional else []
+        below = [one.link for one in self._detailed(own)]
+        lists = [("In", [*above, ("all iterations", "iterations")])]
+        return replace(
+            super().code(code, asked),
+            around=lists + [(f"{len(below):,} Detailed iterations in it", below)] * bool(below),
+        )
+
+    def _detailed(self, regional: Iteration) -> list[Iteration]:
+        """Return the Detailed iterations within a Regional one."""
+        return [one for one in self.iterations.values() if one.regional == regional.code]
+
+    def _iterations(self) -> IterationsView:
+        kinds = []
+        for kind, heading in ITERATION_KINDS.items():
+            own = sorted((one for one in self.iterations.values() if one.kind == kind), key=lambda one: one.code)
+            regional = [(one, self._detailed(one)) for one in own if one.level == 1]
+            others = [one for one in own if one.level > 1 and not one.regional]
+            kinds += [(heading, regional, others)] if own else []
+        return IterationsView(title="Iterations by region of the world", reading=ITERATIONS, kinds=kinds)
+
+    # -- one group ----------------------------------------------------------------------------------------------------
+
+    def _table(self, table: str, region_type: str, code: str) -> ReleaseTable | None:
+        """Return the table of a region type's groups of an iteration: t1, t2, estimates-t1, estimates-t2."""
+        return self.tables.get(f"{table}-{Level(region_type, self.iterations[code].level).slug}")
+
+    def _rows(self, table: str, region: Region, code: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a group in a table by column, as its files have them."""
+        if (found := self._table(table, region.type, code)) is None:
+            return
+        query = f"SELECT * FROM {found.rows_of} WHERE REGION_ID = ? AND {ITERATION} = ?"
+        names = [column.name for column in found.columns]
+        for row in found.database.ask(query, [region.id, code]):
+            yield dict(zip(names, row, strict=True))
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the release has estimates, at this confidence: their margins are known at 95% alone."""
+        return "estimates" in self.manifest and confidence().is_released
+
+    def group(self, region: Region, code: str) -> Group:
+        """Return a group. Raises NotThere for an iteration that the release does not have."""
+        if code not in self.iterations:
+            raise NotThere(f"{code!r} is not an iteration of this release")
+        named = f"{region.key}/{code}", self.iterations[code].name, self.name(region), self.within(region)
+        row = next(self._rows("t1", region, code), None)
+        if row is None:
+            return Group(*named, *self._explain(region, code))
+        shape = SHAPE_OF_CELLS.get(len(list(self._rows("t2", region, code))) - 2, SHAPES[0])
+        noise = self._noise(region, code, shape, row["MOE"])
+        margin = margin_of_cells([(read_law(noise), int(noise["cells"]))]) if noise else row["MOE"]
+        estimate = next(self._rows("estimates-t1", region, code), {}) if self.estimated else {}
+        ends = estimate.get("ESTIMATE"), estimate.get("MOE")
+        return Group(*named, "published", "", row["COUNT"], margin, TABLE_NAMES[shape], noise, *ends)
+
+    def _noise(self, region: Region, code: str, shape: str, margin: int) -> Noise | None:
+        """Return the law of a cell with which a total has this margin, and its cells; None for an exact count.
+
+        It may be that of a coterminous region, which gave the count. Where two laws fit take the wider.
+        """
+        cells, fitting = CELLS[shape], []
+        for member in self._coterminous.get(region, [region]):
+            facts = self.manifest["levels"].get(str(Level(member.type, self.iterations[code].level)), {})
+            for detail, query in (facts.get("queries") or {}).items():
+                is_of_total = detail == "stage_2" or (detail == "total_only" and cells == 1)
+                if is_of_total and margin_of_error(read_law(query), cells) == margin:
+                    fitting.append({**query, "cells": cells})
+        return max(fitting, key=lambda query: read_law(query).variance(), default=None)
+
+    def cells(self, group: Group) -> list[Cell]:
+        """Return the rows of a group's table by sex and age; none for a group with a total alone."""
+        kind, number, code = group.parts
+        keys, region = ("AGESTART", "AGEEND", "SEX"), Region(kind, number)
+        estimates = {
+            tuple(row[key] for key in keys): (row["ESTIMATE"], row["MOE"])
+            for row in (self._rows("estimates-t2", region, code) if self.estimated else ())
+        }
+        rows = list(self._rows("t2", region, code))
+        found = []
+        for row in rows:
+            start, end, sex = ages = tuple(row[key] for key in keys)
+            margin = row["MOE"]
+            if group.noise and not confidence().is_released:
+                summed = len(rows) // len(SEXES) - 1 if start == "*" else 1
+                margin = margin_of_cells([(read_law(group.noise), summed)])
+            first, last = (None, None) if start == "*" else (int(start), int(end))
+            found.append(Cell(first, last, int(sex), row["COUNT"], margin, *estimates.get(ages, ())))
+        return found
+
+    def _explain(self, region: Region, code: str) -> tuple[Literal["suppressed", "not tabulated"], str]:
+        """Return why a group has no count: its status and a sentence."""
+        iteration = self.iterations[code]
+        level, kinds = Level(region.type, iteration.level), title(region.type, several=True)
+        facts = self.manifest["levels"].get(str(level))
+        if facts is None or not self.scope.has_level(level):
+            return "not tabulated", f"The run did not measure {level.iterations} iterations for {kinds}."
+        if not (iteration.nation_state if level.nation_or_state else iteration.sub_state):
+            return "not tabulated", f"This iteration is not tabulated for {kinds}."
+        if facts["suppressed_up_to"] is None:
+            return "not tabulated", f"Nothing is suppressed for {kinds}, so this group was not measured."
+        return "suppressed", f"Suppressed: its noisy total was at most {facts['suppressed_up_to']:,}."
+
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> str:
+        """Return why a group has no count."""
+        return self._explain(Region(codes["REGION_TYPE"], codes["REGION_ID"]), codes[ITERATION])[1]
+
+    def _explain_table(self, group: Group) -> str:
+        """Return why a published group has no more ages; "" where there are none."""
+        kind, _, code = group.parts
+        level = Level(kind, self.iterations[code].level)
+        shape = next(name for name, words in TABLE_NAMES.items() if words == group.shape)
+        more = SHAPES.index(shape) + 1
+        if level.nation_or_state and self.iterations[code].total_only:
+            return "For the nation and states this iteration is tabulated as a total alone."
+        if more == len(SHAPES):
+            return ""
+        first = "noisy first total" if group.noise else "first total"
+        starts = self.manifest["levels"][str(level)]["thresholds"][more - 1]
+        return f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with a {first} of {starts:,} or more."
+
+    def group_view(self, region: Region, code: str) -> GroupView:
+        """Return one group: its count, its table, and the same iteration in other regions."""
+        if region not in self.regions:
+            raise NotThere(f"{region.key} is not a region of this release")
+        group = self.group(region, code)
+        cells = self.cells(group) if group.count is not None else []
+        table = pyramid(cells) if cells else None
+        clipped = self.clipped
+        reading = MISSING if group.count is None else caveat(self.manifest, MARGIN, clipped=clipped)
+        return GroupView(
+            title=group.title,
+            reading=reading,
+            group=group,
+            why_no_more=self._explain_table(group) if group.shape else "",
+            pyramid=table,
+            measures=age_measures(table, group.margin or 0, clipped=clipped) if table else (),
+            coterminous=[
+                (f"{title(other.type)} {self.name(other)}", f"group/{other.key}/{code}")
+                for other in self._coterminous.get(region, ())
+                if other != region and other in self.regions
+            ],
+            parents=[self.group(parent, code) for parent in self.regions_above(region)],
+            inside=list(self._inside(region, code)),
+        )
+
+    @property
+    def clipped(self) -> bool:
+        """Whether negative counts were set to 0."""
+        return self.manifest["configuration"].get("allow_negative_counts") is False
+
+    def _inside(self, region: Region, code: str) -> Iterator[tuple[str, Links]]:
+        """Yield a heading with links for each type of regions within a region in which the iteration is published."""
+        for kind in region.child_types if self.scope.complete_in(region) else ():
+            by = {ITERATION: code} | ({"REGION_ID": f"{region.child_prefix}*"} if region.child_prefix else {})
+            links = []
+            for name, words in (("t1", "totals"), ("t2", "sex by age")):
+                table = self._table(name, kind, code)
+                if table and table.number(table.select(by)):
+                    links.append((words, link(f"table/{table.resource.name}", **as_options(by))))
+                    if name == "t1" and is_mapped(table, self.places):
+                        links.insert(0, ("map", link(f"table-map/{table.resource.name}", **as_options(by))))
+            if links:
+                yield f"Its {title(kind, several=True)}", links
+
+    # -- two groups ---------------------------------------------------------------------------------------------------
+
+    def compare(self, a: str, b: str, region: str, iteration: str) -> Comparison:
+        """Return two groups by their keys; without the second, by words, or the candidates for it."""
+        left = self._group(a)
+        asked = {"a": a, "region": region, "iteration": iteration}
+        kind, place, code = left.parts
+        regions = self.index.regions_named(region) if region else [Region(kind, place)]
+        codes = [one.code for one in self.index.codes_named(iteration)] if iteration else [code]
+        if not b and len(regions) == len(codes) == 1:
+            b = f"{regions[0].key}/{codes[0]}"
+        if not b:
+            names = [(self.name(one), self.within(one), one.key) for one in regions[:FOUND]]
+            choices = [
+                (", ".join(filter(None, (self.iterations[code].name, name, within))), f"{key}/{code}")
+                for name, within, key in names
+                for code in codes[:FOUND]
+            ]
+            return Comparison(title=f"Compare {left.title}", reading="", a=left, asked=asked, choices=choices)
+        right = self._group(b)
+        others = self._coterminous.get(Region(*left.parts[:2]), ())
+        same = a == b or (left.parts[2] == right.parts[2] and Region(*right.parts[:2]) in others)
+        tables = [self.cells(one) if one.count is not None else [] for one in (left, right)]
+        return compared(left, right, tables, asked, self.manifest, same=same, clipped=self.clipped)
+
+    def _group(self, key: str) -> Group:
+        if key.count("/") != 2:
+            raise NotThere(f"{key!r} is not a group: TYPE/REGION/ITERATION")
+        kind, place, code = key.split("/")
+        return self.group(Region(kind, place), code)
+
+    # -- links --------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> Links:
+        """Return links to begin with."""
+        return [*super().begin(), ("iterations by region of the world", "iterations")]
+
+    def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
+        """Return the addresses of the pages of a row's codes, and of its group."""
+        links = super().links_of(table, codes)
+        if table.count and {"REGION_TYPE", "REGION_ID", ITERATION} <= codes.keys():
+            links[table.count.name] = f"group/{codes['REGION_TYPE']}/{codes['REGION_ID']}/{codes[ITERATION]}"
+        return links
+
+    def pair(self, region: Region, code: Code) -> Answer:
+        """Return the answer for a group, with its count."""
+        group = self.group(region, code.code)
+        count = group.status if group.count is None else f"{number(group.count)} ± {number(group.margin or 0)}"
+        return Answer(f"group/{group.key}", "group", group.key, group.title, count=count)
+
+    def address_of_pair(self, region: Region, code: Code) -> dict[str, str]:
+        """Return the address of a group."""
+        return {"view": f"group/{region.key}/{code.code}"}
+
+    def addresses(self) -> Iterator[Mapping[str, str]]:
+        """Return the addresses that a copy holds: those of every release, and groups with a table by sex and age."""
+        yield from super().addresses()
+        yield {"view": "iterations"}
+        for name, table in self.tables.items():
+            if name.startswith("t2-"):
+                query = f"SELECT DISTINCT REGION_TYPE, REGION_ID, {ITERATION} FROM {table.rows_of} ORDER BY ALL"
+                yield from ({"view": f"group/{'/'.join(row)}"} for row in table.database.ask(query))
