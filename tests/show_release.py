@@ -130,7 +130,7 @@ def copied_to(release: Path, folder: Path, scope: Scope | None = None) -> Path:
     return folder
 
 
-LEFT_OUT = re.compile(r'<(section|form|p|span) [^>]*class="[^"]*served".*?</\1>|<nav class="tabs".*?</nav>', re.DOTALL)
+LEFT_OUT = re.compile(r'<(section|form|p|span|a|nav) [^>]*class="[^"]*(?:served|tabs|pager)".*?</\1>', re.DOTALL)
 
 
 def content(text: str) -> str:
@@ -154,11 +154,9 @@ def differences(release: Path, copy: Path, every: int = 1) -> list[str]:
             if (met[view] - 1) % every:
                 continue
             name = file_name(asked)
-            for number in range(1, len(list(copy.glob(f"{name}-page=*.html"))) + 2):
-                own = copy / f"{file_name({**asked, 'page': str(number)})}.html"
-                with urlopen(f"{page}?{urlencode({**asked, 'page': number})}") as answer:
-                    if content(answer.read().decode()) != content(own.read_text()):
-                        found.append(own.name)
+            with urlopen(f"{page}?{urlencode(asked)}") as answer:
+                if content(answer.read().decode()) != content((copy / f"{name}.html").read_text()):
+                    found.append(f"{name}.html")
             with urlopen(f"{page}?{urlencode({**asked, 'format': 'csv'})}") as answer:
                 if answer.read().decode() != (copy / f"{name}.csv").read_text():
                     found.append(f"{name}.csv")

@@ -21,8 +21,7 @@ from show_release import serving, urlopen
 from flows.commands.show import open_release
 from flows.reports.show.maps import boundaries, projection
 from flows.reports.show.maps.boundaries import Places, read_boundaries
-from flows.reports.show.maps.drawing import SMALLEST, Classes, quantile_classes
-from flows.reports.show.maps.outlines import hulls
+from flows.reports.show.maps.drawing import SMALLEST, Classes, hulls, quantile_classes
 from flows.reports.show.view import NotThere
 from tasks.inputs.points import POINTS, points_in, points_of_2020, write_points
 from tasks.inputs.regions import Region

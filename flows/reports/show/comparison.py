@@ -56,20 +56,15 @@ class DifferenceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(View):
-    """Two groups side by side; without the second, the choices for it: words and keys.
-
-    measures: of ages and sexes, for A and B.
-    """
+    """Two groups side by side. same: whether they have one count; measures: of ages and sexes, for A and B."""
 
     a: Group
-    asked: Mapping[str, str]
-    b: Group | None = None
-    same: bool = False
-    total: DifferenceRow | None = None
-    rows: Sequence[DifferenceRow] = ()
-    pyramids: Sequence[Pyramid] = ()
-    measures: Sequence[tuple[Measure, Measure]] = ()
-    choices: Sequence[tuple[str, str]] = ()
+    b: Group
+    same: bool
+    total: DifferenceRow | None
+    rows: Sequence[DifferenceRow]
+    pyramids: Sequence[Pyramid]
+    measures: Sequence[tuple[Measure, Measure]]
     view: str = "compare"
 
     @property
@@ -102,7 +97,6 @@ def compared(
     a: Group,
     b: Group,
     tables: Sequence[Sequence[Cell]],
-    asked: Mapping[str, str],
     manifest: Mapping[str, Any],
     *,
     same: bool,
@@ -137,7 +131,6 @@ def compared(
         rows=rows,
         pyramids=pyramids,
         measures=measures,
-        asked=asked,
     )
 
 

@@ -13,7 +13,7 @@ from flows.reports.show.confidence import caveat, confidence
 from flows.reports.show.geography import Region, title
 from flows.reports.show.laws import margin_of_cells, read_law
 from flows.reports.show.release_pages import ReleasePages
-from flows.reports.show.search import FOUND, Answer, Code
+from flows.reports.show.search import Answer, Code
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, as_options, is_mapped
 from flows.reports.show.view import Links, NotThere, Table, View, link
@@ -403,27 +403,17 @@ class DetailedDhcaPages(ReleasePages):
     # -- two groups ---------------------------------------------------------------------------------------------------
 
     def compare(self, a: str, b: str, region: str, iteration: str) -> Comparison:
-        """Return two groups by their keys; without the second, by words, or the candidates for it."""
+        """Return two groups by their keys, or the second by words. Raises NotThere where these do not name one."""
         left = self._group(a)
-        asked = {"a": a, "region": region, "iteration": iteration}
         kind, place, code = left.parts
-        regions = self.index.regions_named(region) if region else [Region(kind, place)]
-        codes = [one.code for one in self.index.codes_named(iteration)] if iteration else [code]
-        if not b and len(regions) == len(codes) == 1:
-            b = f"{regions[0].key}/{codes[0]}"
         if not b:
-            names = [(self.name(one), self.within(one), one.key) for one in regions[:FOUND]]
-            choices = [
-                (", ".join(filter(None, (self.iterations[code].name, name, within))), f"{key}/{code}")
-                for name, within, key in names
-                for code in codes[:FOUND]
-            ]
-            return Comparison(title=f"Compare {left.title}", reading="", a=left, asked=asked, choices=choices)
+            other = self.index.region(region) if region else Region(kind, place)
+            b = f"{other.key}/{self.index.code(iteration, self.codes_are).code if iteration else code}"
         right = self._group(b)
-        others = self._coterminous.get(Region(*left.parts[:2]), ())
-        same = a == b or (left.parts[2] == right.parts[2] and Region(*right.parts[:2]) in others)
+        others = self._coterminous.get(Region(kind, place), ())
+        same = a == b or (code == right.parts[2] and Region(*right.parts[:2]) in others)
         tables = [self.cells(one) if one.count is not None else [] for one in (left, right)]
-        return compared(left, right, tables, asked, self.manifest, same=same, clipped=self.clipped)
+        return compared(left, right, tables, self.manifest, same=same, clipped=self.clipped)
 
     def _group(self, key: str) -> Group:
         if key.count("/") != 2:

@@ -26,14 +26,12 @@ from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
 from flows.reports.show.tables.table import Selection
 from flows.reports.show.tables.views import TableView, table_view
-from flows.reports.show.view import View
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.pages import style
 from tasks.pages.csv_text import as_csv
 
 MOST_PAGES = 100_000
-MOST_SHOWN = 20  # pages of a table; of a longer one a copy shows the first, and its CSV has all rows
 MOST_ROWS = 500_000  # of one file
 LINK = re.compile(r'<a ([^>]*)href="\?([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
 SEARCH = {"view": "search", "title": "Find", "reading": "", "query": ""}
@@ -71,20 +69,10 @@ def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str
 def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapping[str, Any]) -> None:
     written = _names_by_link(addresses)
     for asked in addresses:
-        view = whole = pages.view(asked)
-        page = getattr(view, "page", None)
-        count = page.pages if page else 1
-        first = asked["view"].startswith("table/") and count > MOST_SHOWN
-        own = {**about, "first_only": first}
-        (out / f"{file_name(asked)}.html").write_text(_html(view, asked, own, written))
-        if count > 1:
-            whole = pages.view({**asked, "format": "csv"})
-        if first:
-            count = 1
-        for number in range(2, count + 1):
-            other = {**asked, "page": str(number)}
-            (out / f"{file_name(other)}.html").write_text(_html(pages.view(other), other, about, written))
-        (out / f"{file_name(asked)}.csv").write_text(as_csv(*table_of(whole)))
+        name, view = file_name(asked), pages.view(asked)
+        text = rendering.html(view, about, rendering.address_of(asked), f"{name}.csv")
+        (out / f"{name}.html").write_text(_link_files(text, written))
+        (out / f"{name}.csv").write_text(as_csv(*table_of(pages.view({**asked, "format": "csv"}))))
     (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     (out / "static/style.css").write_text(style())
     for name in ("search.js", "find.js"):
@@ -110,27 +98,13 @@ def _names_by_link(addresses: list[Address]) -> dict[str, str]:
     return written
 
 
-def _html(view: View, asked: Address, about: Mapping[str, Any], written: Mapping[str, str]) -> str:
-    whole = file_name({name: value for name, value in asked.items() if name != "page"})
-    text = rendering.html(view, about, rendering.address_of(asked), f"{whole}.csv")
-    return _link_files(text, written, first_only=bool(about.get("first_only")))
-
-
-def _link_files(text: str, written: Mapping[str, str], *, first_only: bool = False) -> str:
-    """Return a page with links to files; a link to a page that is not written becomes its text.
-
-    first_only: whether of a table only the first page is written.
-    """
+def _link_files(text: str, written: Mapping[str, str]) -> str:
+    """Return a page with links to files; a link to a page that is not written becomes its text."""
 
     def linked(found: re.Match[str]) -> str:
         before, query, after, words = found.groups()
-        asked = dict(parse_qsl(unescape(query)))
-        page = asked.pop("page", "1")
-        name = written.get(file_name(asked))
-        if name is None or (first_only and page != "1"):
-            return words
-        paged = name if page == "1" else file_name({**asked, "page": page})
-        return f'<a {before}href="{paged}.html"{after}>{words}</a>'
+        name = written.get(file_name(dict(parse_qsl(unescape(query)))))
+        return words if name is None else f'<a {before}href="{name}.html"{after}>{words}</a>'
 
     return LINK.sub(linked, text)
 
@@ -138,7 +112,7 @@ def _link_files(text: str, written: Mapping[str, str], *, first_only: bool = Fal
 def file_name(asked: Address) -> str:
     """Return the name of the file of an address, without its ending: letters, digits, `-`, `_`, `=` and `~` alone."""
     kept = sorted((name, value) for name, value in asked.items() if value and name not in ("view", "format"))
-    options = [f"{name}={value}" for name, value in kept if (name, value) != ("page", "1")]
+    options = [f"{name}={value}" for name, value in kept]
     view = asked.get("view") or "overview"
     name = "/".join([view, *options]) if (view, options) != ("overview", []) else "index"
     return re.sub(r"[^A-Za-z0-9_=/-]", lambda found: f"~{ord(found[0]):x}~", name).replace("/", "-")

@@ -206,11 +206,10 @@ class ReleasePages:
         """Return the rows of a region in all tables, and the regions around it. Raises NotThere for no region."""
         if region not in self.regions:
             raise NotThere(f"{region.key} is not a region of this release")
-        by = {column: code for column, code in asked.items() if column.startswith("by_")}
         found = [(table, table.at(region)) for table in self._with_counts() if region.type in table.types]
-        around = self.around(region)
-        view = self._across(self.name(region), (title(region.type), region.id), found, by, around, asked)
-        return replace(view, around=[*around, *self._maps_within(region, view)])
+        view = self._across(self.name(region), title(region.type), region.id, found, asked)
+        tables = [replace(one, map="") for one in view.tables]  # maps are of what lies in it
+        return replace(view, around=[*self.around(region), *self._maps_within(region, view)], tables=tables)
 
     def around(self, region: Region) -> list[tuple[str, Links]]:
         """Return headings with links to what contains a region, and to what it contains."""
@@ -237,8 +236,7 @@ class ReleasePages:
         """Return the rows of a code, such as an iteration, in all tables."""
         of = {code.column: code.code}
         found = [(table, of) for table in self._with_counts() if any(one.name in of for one in table.keys)]
-        by = {column: code for column, code in asked.items() if column.startswith("by_")}
-        return self._across(self.index.codes[code], (self.codes_are, code.code), found, by, [], asked)
+        return self._across(self.index.codes[code], self.codes_are, code.code, found, asked)
 
     def _with_counts(self) -> list[ReleaseTable]:
         return [table for table in self.tables.values() if table.place and (table.count or table.resource.of)]
@@ -246,27 +244,24 @@ class ReleasePages:
     def _across(
         self,
         title: str,
-        kind: tuple[str, str],
+        kind: str,
+        code: str,
         found: Sequence[tuple[ReleaseTable, Mapping[str, str]]],
-        by: Mapping[str, str],
-        around: Sequence[tuple[str, Links]],
         asked: Mapping[str, str],
     ) -> AcrossView:
         """Return the rows of tables by codes of their columns: of those with the fewest keys; links to the others."""
+        further = {name.removeprefix("by_"): code for name, code in asked.items() if name.startswith("by_")}
         fewest = min((len(table.keys) for table, _ in found), default=0)
         shown, others = [], []
         for table, codes in found:
-            own = {**as_options(codes), **by}
-            address = link(f"table/{table.resource.name}", **own)
+            by = {**codes, **further}
             if len(table.keys) == fewest:
-                view = table_view(self, table, {**own, "format": asked.get("format", "")}, plain=True)
-                shown += [replace(view, map=view.map and link(view.map, **by))] if view.page.total else []
-            elif table.number(table.select({name.removeprefix("by_"): code for name, code in own.items()})):
-                others.append((table.resource.title, address))
+                view = table_view(self, table, {**as_options(by), "format": asked.get("format", "")}, plain=True)
+                shown += [view] if view.page.total else []
+            elif table.number(table.select(by)):
+                others.append((table.resource.title, link(f"table/{table.resource.name}", **as_options(by))))
         reading = shown[0].reading if shown else ""
-        return AcrossView(
-            title=title, reading=reading, kind=kind[0], code=kind[1], around=around, tables=shown, others=others
-        )
+        return AcrossView(title=title, reading=reading, kind=kind, code=code, tables=shown, others=others)
 
     def _maps_within(self, region: Region, view: AcrossView) -> list[tuple[str, Links]]:
         """Return links to maps of what lies in a region: of the code with the largest count, where codes overlap."""
@@ -411,8 +406,7 @@ class ReleasePages:
 
 def _item(table: ReleaseTable) -> TableItem:
     margin = name_of(table.margin.name) if table.margin else "NULL"
-    ((rows, margins),) = table.database.ask(f"SELECT count(*), list(DISTINCT {margin}) FROM {table.rows_of}")
-    known = [one for each in margins or () if (one := table.margin_at(each)) is not None]
+    ((rows, *ends),) = table.database.ask(f"SELECT count(*), min({margin}), max({margin}) FROM {table.rows_of}")
+    least, most = map(table.margin_at, ends)
     keys = ", ".join(one.title for one in table.keys)
-    least, most = min(known, default=None), max(known, default=None)
     return TableItem(table.resource.name, table.resource.title, keys, rows, least, most)

@@ -215,20 +215,6 @@ class TopDownPages(ReleasePages):
         if "ESTIMATE" in self.manifest:
             yield "estimated from published measurements", self.manifest["ESTIMATE"]
         yield from super().facts()
-        for product, facts in self.manifest["products"].items():
-            query = "total" if product == "persons" else "detailed"
-            for level, geounits in facts["geounits"].items():
-                noise = [
-                    row["variance"] ** 0.5
-                    for row in facts.get("noise", ())
-                    if (row["level"], row["query"]) == (level, query)
-                ]
-                least, most = f"{min(noise):,.1f}" if noise else "", f"{max(noise):,.1f}" if noise else ""
-                size = f"standard deviation {' to '.join(dict.fromkeys((least, most)))}" if noise else "not measured"
-                yield (
-                    f"noise in {query} of {product}, {level.replace('_', ' ').lower()}",
-                    f"{size}, {geounits:,} geounits",
-                )
 
     @cached_property
     def regions(self) -> set[Region]:
@@ -292,6 +278,8 @@ class TopDownPages(ReleasePages):
     def around(self, region: Region) -> list[tuple[str, Links]]:
         """Return headings with links to what contains a geounit, and to what it contains."""
         found = super().around(region)
+        if parts := [one for one in self._by_type.get("COUSUB", ()) if one.id[:5] == region.id]:
+            found.append((f"{len(parts):,} {title('COUSUB', several=True)} within it", self._named(parts)))
         finer = {"TRACT": "BLOCK_GROUP", "BLOCK_GROUP": "BLOCK"}.get(region.type.removeprefix("PR-"))
         if finer:
             codes = self._codes(finer, region.id)

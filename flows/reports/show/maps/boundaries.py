@@ -33,7 +33,6 @@ READER, GEOMETRY = "flows.reports.show.maps.boundary_reader", "geometry"
 SECONDS = 120  # that a file may take; the tracts of the nation take some 10
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
-KEPT = 8  # maps whose paths are kept
 
 
 class Shapes:
@@ -41,8 +40,6 @@ class Shapes:
 
     def __init__(self, shapes: Mapping[Region, Any]) -> None:
         self._shapes = dict(shapes)
-        self._centers: dict[Region, tuple[float, float]] = {}
-        self._paths: dict[tuple[Any, ...], dict[Region, str]] = {}
         self.types = {region.type for region in self._shapes}
 
     def of(self, keys: Iterable[Region]) -> dict[Region, Any]:
@@ -51,10 +48,7 @@ class Shapes:
 
     def centers(self, keys: Iterable[Region]) -> dict[Region, tuple[float, float]]:
         """Return longitude and latitude of a point within the shape of each region."""
-        for key in keys:
-            if key not in self._centers:
-                self._centers[key] = _center(self._shapes[key])
-        return {key: self._centers[key] for key in keys}
+        return {key: _center(self._shapes[key]) for key in keys}
 
     def bounds(self, shaped: Mapping[Region, Any]) -> Floats | None:
         """Return the corners of the boxes around shapes, in degrees."""
@@ -70,19 +64,12 @@ class Shapes:
         """Return the SVG paths of regions; neighbours keep their common line when it is simplified."""
         import shapely
 
-        corners = place(np.array([[-100.0, 40.0], [-70.0, 45.0]])).ravel().tolist()  # of this frame alone
-        known = (*keys, *corners)
-        if known in self._paths:
-            return self._paths[known]
         plane = shapely.transform(np.array([self._shapes[key] for key in keys]), place)
         try:
             plain = shapely.coverage_simplify(plane, TOLERANCE)
         except shapely.errors.GEOSException:  # shapes that overlap
             plain = shapely.simplify(plane, TOLERANCE)
-        if len(self._paths) >= KEPT:
-            self._paths.clear()
-        self._paths[known] = {key: "".join(_rings(shape)) for key, shape in zip(keys, plain, strict=True)}
-        return self._paths[known]
+        return {key: "".join(_rings(shape)) for key, shape in zip(keys, plain, strict=True)}
 
 
 def _center(shape: Any) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import floor, log10, sqrt
@@ -11,8 +11,8 @@ from math import floor, log10, sqrt
 import numpy as np
 
 from flows.reports.show.maps.boundaries import Shapes
-from flows.reports.show.maps.outlines import hulls
 from flows.reports.show.maps.projection import PARTS, Floats, Projection, around, leeward, nation, within
+from tasks.inputs.names import names_of_2020
 from tasks.inputs.points import Point
 from tasks.inputs.regions import Region
 from tasks.pages import end_of_axis, number
@@ -58,6 +58,8 @@ def _two_digits(value: float) -> float:
 WIDTH, HIGHEST, EDGE = 960, 780, 40  # of the picture; it is as high as the region asks, and has room at its edges
 KILOMETRES = 111.2  # in a degree of latitude
 SMALLEST = 1.6  # radius of a symbol
+ROOM = 14  # of a hull around its points
+BY_CODE = ("COUNTY", "TRACT")  # types whose codes begin with that of their county
 LABELLED = 12  # regions that have their names on the map; of more, names would cover each other
 
 
@@ -271,3 +273,33 @@ class _Frame:
     def widest(self, count: int) -> float:
         """Return the radius of the largest circle, by their number."""
         return round(min(36.0, max(5.0, 0.7 * sqrt(WIDTH * self.height / count / 3.14))), 1)
+
+
+def hulls(
+    shown: Sequence[Region], points: Mapping[Region, Point], place: Callable[[Floats], Floats], *, of_nation: bool
+) -> tuple[list[str], list[tuple[str, float, float]]]:
+    """Return paths around the points of the counties, or states, that the shown regions are in; names of counties."""
+    import shapely
+
+    digits = 2 if of_nation else 5
+    by_code = all(region.type.removeprefix("PR-") in BY_CODE for region in shown)
+    within = {region.id[: digits if by_code else 2] for region in shown}
+    found: dict[str, list[Point]] = {}
+    for region, point in points.items():
+        if region.type.removeprefix("PR-") in BY_CODE and region.id.startswith(tuple(within)):
+            found.setdefault(region.id[:digits], []).append(point)
+    paths, names = [], []
+    for code, of in sorted(found.items()):
+        hull = shapely.MultiPoint(place(np.array(of)[:, ::-1])).convex_hull.buffer(ROOM)
+        corners = shapely.get_coordinates(hull.simplify(1)).round(1).tolist()
+        paths.append("M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z")
+        if not of_nation:
+            kind = "PR-COUNTY" if code.startswith("72") else "COUNTY"
+            names.append(
+                (
+                    names_of_2020().get(Region(kind, code), f"County {code}"),
+                    round(hull.centroid.x, 1),
+                    round(hull.bounds[1] + 14, 1),
+                )
+            )
+    return paths, names

@@ -135,10 +135,8 @@ class ReleaseTable:
         """Return the condition for rows of the scope's state, or of the nation."""
         if self.scope.state is None or self.is_by_state or self.place is None:
             return "true"
-        of = self.place.region
-        kind = name_of(of[1:-1]) if of.startswith("{") else quoted(of)
         code = f"starts_with({name_of(self.place.name)}, {quoted(self.scope.state)})"
-        return f"{kind} = 'USA' OR ({kind} NOT LIKE '%AIANNH' AND {code})"
+        return f"{self._kind} = 'USA' OR ({self._kind} NOT LIKE '%AIANNH' AND {code})"
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -205,19 +203,30 @@ class ReleaseTable:
     @cached_property
     def types(self) -> frozenset[str]:
         """The types of the regions that it has rows of."""
-        return frozenset(region.type for region in self.regions())
+        if self.place is None:
+            return frozenset()
+        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)}[:2] = '72' FROM {self.rows_of}"
+        return frozenset(
+            self._region(kind, "72" * of_puerto_rico).type for kind, of_puerto_rico in self.database.ask(query)
+        )
 
     def regions(self, selection: Selection | None = None) -> list[Region]:
         """Return the regions that it has rows of, sorted by code."""
         if self.place is None:
             return []
-        selection, of = selection or Selection(), self.place.region
-        kind = name_of(of[1:-1]) if of.startswith("{") else quoted(of)
-        query = (
-            f"SELECT DISTINCT {kind}, {name_of(self.place.name)} FROM {self.rows_of} WHERE {selection.where} ORDER BY 2"
-        )
-        rows = self.database.ask(query, selection.given)
-        return [Region(intern(kind), code) if of.startswith("{") else Region.named(kind, code) for kind, code in rows]
+        where, given = (selection.where, selection.given) if selection else ("true", ())
+        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)} FROM {self.rows_of} WHERE {where} ORDER BY 2"
+        return [self._region(kind, code) for kind, code in self.database.ask(query, given)]
+
+    @property
+    def _kind(self) -> str:
+        """The SQL for the type of a row's region."""
+        of = self.place.region if self.place else ""
+        return name_of(of[1:-1]) if of.startswith("{") else quoted(of)
+
+    def _region(self, kind: str, code: str) -> Region:
+        in_column = self.place is not None and self.place.region.startswith("{")
+        return Region(intern(kind), code) if in_column else Region.named(kind, code)
 
     def at(self, region: Region) -> dict[str, str]:
         """Return the codes of a region's rows by column."""

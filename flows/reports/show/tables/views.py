@@ -114,9 +114,9 @@ class AcrossView(View):
 
     kind: str
     code: str
-    around: Sequence[tuple[str, Links]]
     tables: Sequence[TableView]
     others: Links
+    around: Sequence[tuple[str, Links]] = ()
     view: str = "across"
 
     def table(self) -> Table:
