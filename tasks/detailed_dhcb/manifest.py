@@ -97,7 +97,7 @@ def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, mani
         spend,
         f"Detailed DHC-B, {where}: households",
         _short(run, levels, where, manifest, truth=spend is None),
-        tables=TABLES,
+        count_tables=TABLES,
         levels=levels,
     )
 

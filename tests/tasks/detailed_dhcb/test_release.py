@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,10 @@ def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
     assert numbers
     assert all(len(found) == 1 for found in numbers.values()), "one estimate and margin of each set"
     assert not faults(staged)
-    assert "has their margin: that of the other’s level" in (staged / "report.html").read_text()
+    report = (staged / "report.html").read_text()
+    assert "has their margin: that of the other’s level" in report
+    assert re.findall("<h2>(T.*?)</h2>", report) == ["T3: household type", "T4: tenure"]
+    assert "built-in" not in report
 
 
 @pytest.mark.parametrize("seed", range(2))
