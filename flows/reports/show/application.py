@@ -118,7 +118,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "checked": check.words,
         "report": REPORT in manifest["files"],
         "tables": PACKAGE_FILE in manifest["files"],
-        "finds": shown.finds,
+        "finds": "",  # read, as the next, where a fault of the release is refused
         "csv": True,
         "served": True,
         "estimated": "estimates" in manifest and confidence().is_released,
@@ -126,7 +126,7 @@ def about(shown: ReleasePages, check: Check) -> dict[str, Any]:
         "confidences": () if "NOT_PRIVATE" in manifest else CONFIDENCES,
         "covers": _covers(shown.nation),
         "scope": "",
-        "nameless": "",  # read where a fault of the release is refused
+        "nameless": "",
     }
 
 
@@ -160,7 +160,7 @@ def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respon
     if form == "json":
         return JSONResponse({**as_data(view), "changed": list(check.changed)}, headers=HEADERS)
     address = rendering.address_of(asked)
-    about_it = {**about(shown, check), "nameless": shown.nameless}
+    about_it = {**about(shown, check), "nameless": shown.nameless, "finds": shown.finds}
     text = rendering.html(view, about_it, address, f"{address}&format=csv")
     return Response(text, media_type="text/html", headers=HEADERS)
 

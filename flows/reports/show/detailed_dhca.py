@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from flows.reports.show.age_measures import Measure, age_measures
@@ -13,6 +14,7 @@ from flows.reports.show.confidence import caveat, confidence
 from flows.reports.show.geography import Region, title
 from flows.reports.show.laws import margin_of_cells, read_law
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, as_options, is_mapped
@@ -22,9 +24,10 @@ from tasks.detailed_dhca.details import DETAILS, SEXES, SHAPES, TABLE_NAMES, WID
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.lifecycle.description import Noise
 from tasks.pages import number
-from tasks.population_groups.levels import ITERATION_LEVEL_NAMES, Level
+from tasks.population_groups.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Level
 
 ITERATION = "ITERATION_CODE"
+LEVELS = {str(level): level for level in ALL_LEVELS}
 CELLS = {shape: int(WIDTHS[DETAILS.index(shape)]) for shape in SHAPES}
 SHAPE_OF_CELLS = {cells: shape for shape, cells in CELLS.items()}
 ITERATION_KINDS = {
@@ -195,11 +198,11 @@ class DetailedDhcaPages(ReleasePages):
 
     first_page = "population_groups"
 
-    @property
-    def nation(self) -> Sequence[str]:  # type: ignore[override]
-        """The states in its counts of the nation."""
-        there = any(level.startswith("(USA,") for level in self.manifest["levels"])
-        return self.manifest["geography"]["states"] if there else ()
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
+        super().__init__(folder, manifest, scope)
+        self.levels: dict[Level, Mapping[str, Any]] = {LEVELS[name]: of for name, of in manifest["levels"].items()}
+        if any(level.region_type == "USA" for level in self.levels):
+            self.nation = [str(state) for state in manifest["geography"]["states"]]
 
     @cached_property
     def iterations(self) -> dict[str, Iteration]:
@@ -298,7 +301,7 @@ class DetailedDhcaPages(ReleasePages):
         """
         cells, fitting = CELLS[shape], []
         for member in self._coterminous.get(region, [region]):
-            facts = self.manifest["levels"].get(str(Level(member.type, self.iterations[code].level)), {})
+            facts = self.levels.get(Level(member.type, self.iterations[code].level), {})
             for detail, query in (facts.get("queries") or {}).items():
                 is_of_total = detail == "stage_2" or (detail == "total_only" and cells == 1)
                 if is_of_total and margin_of_error(read_law(query), cells) == margin:
@@ -329,7 +332,7 @@ class DetailedDhcaPages(ReleasePages):
         """Return why a group has no count: its status and a sentence."""
         iteration = self.iterations[code]
         level, kinds = Level(region.type, iteration.level), title(region.type, several=True)
-        facts = self.manifest["levels"].get(str(level))
+        facts = self.levels.get(level)
         if facts is None or not self.scope.has_level(level):
             return "not tabulated", f"The run did not measure {level.iterations} iterations for {kinds}."
         if not (iteration.nation_state if level.nation_or_state else iteration.sub_state):
@@ -353,7 +356,7 @@ class DetailedDhcaPages(ReleasePages):
         if more == len(SHAPES):
             return ""
         first = "noisy first total" if group.noise else "first total"
-        starts = self.manifest["levels"][str(level)]["thresholds"][more - 1]
+        starts = self.levels[level]["thresholds"][more - 1]
         return f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with a {first} of {starts:,} or more."
 
     def group_view(self, region: Region, code: str) -> GroupView:

@@ -55,7 +55,12 @@ def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str
         draft.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir(mode=0o700 if "NOT_PRIVATE" in pages.manifest else 0o777)  # exact counts are their owner's alone
         (draft / "static").mkdir()
-        _write(pages, addresses, draft, {**about, "served": False, "report": False, "nameless": pages.nameless})
+        _write(
+            pages,
+            addresses,
+            draft,
+            {**about, "served": False, "report": False, "nameless": pages.nameless, "finds": pages.finds},
+        )
         if out.exists():
             out.rmdir()
         os.replace(draft, out)

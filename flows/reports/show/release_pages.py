@@ -392,7 +392,7 @@ class ReleasePages:
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """Return the entries of a copy's search: name, detail and the view of its address."""
-        for region in self.index.regions:
+        for region in self.index.listed:
             within = self.within(region)
             name = self.name(region) + (f", {within}" if within else "")
             yield name, f"{title(region.type)} {region.id}", f"region/{region.key}"

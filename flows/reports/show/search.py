@@ -98,9 +98,10 @@ class Index:
                 return ""
             return (own(region) if region in regions else "") + above(region.parent)
 
-        listed = sorted(regions, key=lambda one: (kinds.get(one.type.removeprefix("PR-"), 9), one.type, one.id))
-        self._texts = {region: (own(region), above(region.parent)) for region in listed}
-        self._types = {region.type for region in listed}
+        rank = {region: kinds.get(region.type.removeprefix("PR-"), len(kinds)) for region in regions}
+        self.listed = sorted(regions, key=lambda region: (rank[region], region))
+        self._texts = {region: (own(region), above(region.parent)) for region in self.listed}
+        self._types = {region.type for region in self.listed}
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,7 @@ class TopDownPages(ReleasePages):
 
     first_page = "redistricting"
 
-    def __init__(self, folder: Any, manifest: Mapping[str, Any], scope: Scope) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         if scope.level is not None:
             raise Refused("--scope of a TopDown release is a state: 44, Rhode Island")
         super().__init__(folder, manifest, scope)
@@ -197,7 +198,7 @@ class TopDownPages(ReleasePages):
         self.states: list[str] = [state for state in manifest["states"] if scope.state in (None, state)]
         if not self.states:
             raise Refused(f"the release has no state {scope.state}; it has {', '.join(manifest['states'])}")
-        self.nation = manifest["states"] if manifest["spine"]["us_level"] else ()
+        self.nation = [str(state) for state in manifest["states"]] if manifest["spine"]["us_level"] else []
         self._database = next(iter(self.tables.values())).database
 
     def view(self, asked: Mapping[str, str]) -> View:
