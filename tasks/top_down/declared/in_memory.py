@@ -91,7 +91,7 @@ def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, .
         raise Refused(f"the records have no column {missing[0]}")
     if not len(records):
         raise Refused("the records do not fit the declaration: there is no record")
-    texts = pa.table({name: pa.array(records[name].astype(str), pa.string()) for name in names})
+    texts = pa.table({name: pa.array(records[name].astype(str).fillna(""), pa.string()) for name in names})
     checks = RowChecks(RecordFile("records", names, names), texts)
     keys, counts = np.unique(encode(declared, checks), return_counts=True)
     if checks.findings:

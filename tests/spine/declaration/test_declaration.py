@@ -259,6 +259,12 @@ def test_a_bad_table_of_leaves_is_refused(wrong: str) -> None:
     assert keys(faults) == {key}
 
 
+def test_codes_of_a_key_of_several_columns_do_not_hold_what_joins_them() -> None:
+    raw = changed(lambda raw: raw["leaves"].update(key=["region", "zone"]))
+    _, faults = make_hierarchy(declared(raw), LEAVES | {"zone": ["a|1", "a2", "a3", "b1", "b2"]})
+    assert keys(faults) == {"leaves.zone"}
+
+
 def test_levels_from_the_leaves_up_are_refused() -> None:
     raw = changed(lambda raw: raw.update(levels=[raw["levels"][0], *raw["levels"][:0:-1]], counts=[], totals=[]))
     leaves = LEAVES | {"zcode": ["1", "2", "3", "4", "5"]}
