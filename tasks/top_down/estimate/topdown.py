@@ -25,6 +25,7 @@ from tasks.top_down.input.geography import summaries
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Descent, Source, load_histograms, save_histograms
 
+Found = tuple[Estimates, "list[engine.Solve]"]
 SOLVES = "solves"
 FIRST = "0000000"  # the name of a batch that starts at the first geounit
 
@@ -50,9 +51,6 @@ def load_estimates(
         if low < high:
             parts.append(load_histograms(path, Estimates, low - start, high - start))
     return joined(parts)
-
-
-Found = tuple[Estimates, "list[engine.Solve]"]
 
 
 class Steps:
