@@ -76,9 +76,8 @@ def accuracy(
     from tasks.pages.words import TRUTH
     from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
     from tasks.top_down.accuracy.report import write_report
-    from tasks.top_down.published.replicates.compare import compare_runs
+    from tasks.top_down.published.replicates.compare import compare_runs, write_comparison
     from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
-    from tasks.top_down.published.replicates.report import write_comparison
     from tasks.top_down.run_plan import ESTIMATORS, SPINES
 
     check_empty(place)

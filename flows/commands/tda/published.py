@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -25,7 +25,7 @@ from tasks.lifecycle.new_folder import check_empty
 if TYPE_CHECKING:
     from tasks.inputs.findings import Finding
     from tasks.lifecycle.workers import Workers
-    from tasks.top_down.published.estimate import Readable, S
+    from tasks.top_down.published.estimate import S
     from tasks.top_down.published.nmf.source import Request
 
 CHANGES = ("estimator", "microdata", "out")
@@ -137,7 +137,8 @@ def import_(
     from tasks.top_down.release.measurements import write_own_layout
 
     published = find_published(files, Request(totals, geography, as_measured=True), states or ())
-    places = write_published(options, "Import", published, folder, write_own_layout)
+    readers = {str(each.jurisdiction): each.reader({}) for each in published}
+    places = write_published(options, "Import", readers, folder, write_own_layout)
     show([{"measurements": place} for place in places], lambda: "\n".join(map(str, places)), as_json=options.as_json)
 
 
@@ -194,7 +195,8 @@ def estimate(
     release = Path(changes.pop("out"))
     changes |= ({"pl94": True} if count else {}) | ({"free": True} if free else {})
     published = find_published(measurements, files.request, files.states or ())
-    places = write_published(options, "Estimate", published, release, write_estimate, changes)
+    readers = {str(each.jurisdiction): each.reader(changes) for each in published}
+    places = write_published(options, "Estimate", readers, release, write_estimate)
     named = [{"release": place, "report": place / "report.html"} for place in places]
     show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)
 
@@ -204,8 +206,8 @@ def _estimate_declared(options: WorkOptions, release: Path, out: Path, declarati
     from tasks.top_down.declared.measurements import read_measurements
     from tasks.top_down.declared.release import write_estimate
 
-    published = read_measurements(release, declaration)
-    (place,) = write_published(options, "Estimate", [published], out, write_estimate)
+    readers = {"declared": read_measurements(release, declaration).read}
+    (place,) = write_published(options, "Estimate", readers, out, write_estimate)
     facts = {"release": place, "report": place / "report.html"}
     show(facts, lambda: str(place), as_json=options.as_json)
 
@@ -213,14 +215,14 @@ def _estimate_declared(options: WorkOptions, release: Path, out: Path, declarati
 def write_published(
     options: WorkOptions,
     title: str,
-    published: Sequence[Readable[S]],
+    readers: Mapping[str, Callable[[Path, Workers], S]],
     out: Path,
     write: Callable[[S, Workers, Path], None],
-    changes: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Read published measurements into private directories, which are removed, and write OUT of them, or nothing.
 
-    write: as for `write_sources`. changes: as for `Published`. Where the input is refused, its findings are shown.
+    readers: by jurisdiction what reads them into the directory at a path. write: as for `write_sources`. Where input is
+    refused, its findings are shown.
     """
     from flows.execution.settings import new_run_id
     from tasks.lifecycle.run_directory import RunDirectory, locked
@@ -229,7 +231,7 @@ def write_published(
     check_empty(out)
     out, is_new = out.resolve(), not out.exists()
     base = options.home / "runs" / new_run_id(f"tda-{title.lower()}")
-    names = [base.name] if len(published) == 1 else [f"{base.name}-{each.jurisdiction}" for each in published]
+    names = [base.name] if len(readers) == 1 else [f"{base.name}-{jurisdiction}" for jurisdiction in readers]
     directories = [RunDirectory(base.with_name(name)) for name in names]
 
     def end() -> None:
@@ -246,8 +248,8 @@ def write_published(
         ):
             for other in directories[1:]:
                 others.enter_context(locked(other))
-            places = zip(published, directories, strict=True)
-            sources = [each.read(directory.path, workers, changes or {}, ()) for each, directory in places]
+            places = zip(readers.values(), directories, strict=True)
+            sources = [read(directory.path, workers) for read, directory in places]
             return write_sources(sources, workers, out, write)
     except Refused:
         for directory in directories:

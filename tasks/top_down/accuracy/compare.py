@@ -1,8 +1,9 @@
-"""Compare the released counts of a state with the true ones, at every level and for every area. Of marked data."""
+"""The entities of a state, level by level, and how far their released counts are from the truth. Of marked data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,21 +13,82 @@ from privacy.analyses.error_measures import Closeness, ErrorSums
 from spine.counts import matrix
 from spine.geography import FloatArray, IntArray
 from spine.top_down import PERSONS, TrueHistograms
-from tasks.top_down.accuracy.entities import Entities
-from tasks.top_down.accuracy.entities import entities as entities_of
+from tasks.inputs.block_codes import short_codes
+from tasks.lifecycle.files import load_object, save_object, unless_done
+from tasks.pages.words import level_title
+from tasks.top_down.areas import DIGITS, areas
 from tasks.top_down.estimate.gls.margin_tables import Margins, Z, load_margins
 from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.validate_invariants import BLOCKS
 from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import TopDownRun, load_histograms
 
+LEVELS = {  # in words
+    level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
+}
+WIDTHS = {"state": 2, **DIGITS, "block": 15}  # of public codes; optimized block groups have none
 SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
 ALL = -1  # instead of a class of size: all of them
 COVERAGE = ("n", "released", "released_squares", "unbiased", "unbiased_squares", "width")
 TARGET = ("areas", "met")
 LEAST_PERSONS, POINTS = 500, 0.05  # of the redistricting target
 LEAST_ERROR = 0.01  # of a standard error that is not that of a declared count
+
+
+@dataclass(frozen=True)
+class Entities:
+    """The entities of one level of a state that have blocks.
+
+    level: a key of LEVELS. codes: public codes, or numbers. of_block: the entity of each block, -1 outside all.
+    present: which of the family's areas they are.
+    """
+
+    level: str
+    codes: IntArray
+    of_block: IntArray
+    present: IntArray
+
+    def sums(self, values: IntArray) -> IntArray:
+        """Return the sums over each entity of values of blocks, (blocks, columns)."""
+        sums = np.zeros((len(self.codes), values.shape[1]), values.dtype)
+        inside = self.of_block >= 0
+        np.add.at(sums, self.of_block[inside], values[inside])
+        return sums
+
+    def names(self) -> list[str]:
+        """Return the public codes as text."""
+        return [f"{code:0{WIDTHS.get(self.level, 1)}d}" for code in self.codes.tolist()]
+
+
+def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:
+    """Yield the entities of every level that a state has; they are found once, for many seeds and estimators."""
+    path = run / f"accuracy/{product}/{state}"
+    unless_done(path, lambda: save_object(path, list(_find(run, product, state))))
+    yield from load_object(path, list[Entities])
+
+
+def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:
+    geography, settings = run.state(state).geography, run.design.settings[product]
+    number = len(geography)
+    yield _present("state", np.array([int(state)]), np.zeros(number, np.int64))
+    for family in areas(geography, settings):
+        yield _present(family.family, family.codes, family.of_block)
+    spine = make_spine(geography, replace(run.design, kind="optimized"), product)
+    group = np.empty(number, np.int64)
+    level = spine.levels.index("Block_Group")
+    group[spine.order] = spine.geounit_of_block(level)
+    yield _present("obg", np.arange(len(spine.starts[level])), group)
+    yield _present("block", short_codes(geography.geocode), np.arange(number))
+
+
+def _present(level: str, codes: IntArray, of_block: IntArray) -> Entities:
+    """Return the entities that have a block."""
+    present = np.flatnonzero(np.bincount(of_block[of_block >= 0], minlength=len(codes)))
+    row = np.full(len(codes) + 1, -1)
+    row[present] = np.arange(len(present))
+    return Entities(level, codes[present], row[of_block], present)
 
 
 def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -41,22 +103,22 @@ def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd
     truth, estimated = exact.sums(counted), released.sums(counted)
     groups = [histograms.sums(target_groups()) for histograms in (exact, released) if product == "persons"]
     errors, coverage, target = [], [], []
-    for entities in entities_of(run, product, state):
-        true, error = (entities.sums(values) for values in (truth, estimated - truth))
-        margins = _margins(run, product, state, entities)
+    for found in entities(run, product, state):
+        true, error = (found.sums(values) for values in (truth, estimated - truth))
+        margins = _margins(run, product, state, found)
         if groups:
-            target.append((product, entities.level, *meets_target(*(entities.sums(counts) for counts in groups))))
+            target.append((product, found.level, *meets_target(*(found.sums(counts) for counts in groups))))
         for quantity in dict.fromkeys(quantities.tolist()):
             column = np.flatnonzero(quantities == quantity)
             sums = sums_by_size(true[:, column].ravel(), error[:, column].ravel())
-            errors += [(product, entities.level, quantity, *row) for row in sums]
+            errors += [(product, found.level, quantity, *row) for row in sums]
             if margins is None:
                 continue
             for cut in np.unique(margins.cut).tolist():
                 cells = np.ix_(margins.cut == cut, column)
                 unbiased = margins.estimate[cells] - true[cells]
                 row = _sums_of_coverage(error[cells].astype(float), unbiased, margins.error[cells])
-                coverage.append((product, entities.level, quantity, cut, *row))
+                coverage.append((product, found.level, quantity, cut, *row))
     keys = ["product", "level", "quantity"]
     return (
         pd.DataFrame(errors, columns=[*keys, "size", *ErrorSums._fields, *Closeness._fields]),

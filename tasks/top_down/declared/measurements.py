@@ -8,7 +8,6 @@ measurements/equal.parquet     the counts of releases that its estimates have, w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,11 +87,8 @@ class Measurements(NamedTuple):
     run: str
     mark: MarkName | None
     public: PublicTables
-    jurisdiction: str = ALL
 
-    def read(
-        self, path: Path, workers: Workers, _changes: Mapping[str, Any] | None = None, _only: Sequence[str] = ()
-    ) -> DeclaredEstimate:
+    def read(self, path: Path, workers: Workers) -> DeclaredEstimate:
         """Read the answers into a directory, and validate every one. Raises Refused."""
         _, findings = assemble(self.public)
         if findings:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from tasks.lifecycle.commit import check_out, end_run, move_into_place
 from tasks.lifecycle.files import fsync_tree
@@ -16,19 +16,6 @@ from tasks.top_down.release.stage_release import write_release
 from tasks.top_down.source import Source
 
 S = TypeVar("S", bound=Source)
-S_co = TypeVar("S_co", bound=Source, covariant=True)
-
-
-class Readable(Protocol[S_co]):
-    """Published measurements, not yet read."""
-
-    @property
-    def jurisdiction(self) -> str:
-        """What tells them from others that are read with them."""
-
-    @property
-    def read(self) -> Callable[[Path, Workers, Mapping[str, Any], Sequence[str]], S_co]:
-        """Read and validate them into the directory at a path, as `Published.read` does."""
 
 
 def write_estimate(source: Source, workers: Workers, staged: Path) -> None:

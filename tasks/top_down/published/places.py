@@ -52,6 +52,10 @@ class Published:
     files: Callable[[str], Any]
     read: Callable[[Path, Workers, Mapping[str, Any], Sequence[str]], PublishedSource]
 
+    def reader(self, changes: Mapping[str, Any]) -> Callable[[Path, Workers], PublishedSource]:
+        """Return what reads all states, with these changes of the design."""
+        return lambda path, workers: self.read(path, workers, changes, ())
+
     def digest(self, state: str) -> str:
         """Return a digest that also names the code, the libraries and the boot: what is kept is not flushed to disk."""
         boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""

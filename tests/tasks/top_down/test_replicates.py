@@ -20,13 +20,12 @@ from top_down_inputs import country, design, settings_with
 
 from flows.execution.repetitions import count_marked
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.accuracy.entities import LEVELS
+from tasks.top_down.accuracy.compare import LEVELS
 from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import write_report
 from tasks.top_down.published.microdata.make_inputs import COUNTS, make_inputs
-from tasks.top_down.published.replicates.compare import Compared, compare_runs
+from tasks.top_down.published.replicates.compare import Compared, compare_runs, write_comparison
 from tasks.top_down.published.replicates.read_replicates import keep_runs, keep_truth, read_replicates
-from tasks.top_down.published.replicates.report import write_comparison
 from tasks.top_down.source import TopDownRun
 
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]

@@ -52,10 +52,6 @@ class Geounits(NamedTuple):
         """Return the (blocks,) public codes of 16 digits."""
         return self.codes[-1][:, -PUBLIC:].astype(np.int64) @ 10 ** np.arange(PUBLIC - 1, -1, -1) - _ZEROS
 
-    def spine(self, number: IntArray) -> Spine:
-        """Return the spine, without shares; number: as for `spine_of`."""
-        return spine_of(self.codes, number)
-
 
 def spine_of(codes: tuple[NDArray[np.uint8], ...], number: IntArray) -> Spine:
     """Return the spine of geounits, without shares; number: the number of each of its blocks in the geography."""
@@ -228,12 +224,6 @@ def _check_blocks(geounits: Geounits, blocks: _Level, faults: Faults) -> None:
     order = np.argsort(public, kind="stable")
     twice = order[1:][public[order][1:] == public[order][:-1]]
     faults.add(blocks.file, "a block whose last 16 digits another has too", blocks.codes[twice].tolist())
-    state = _state_digits(geounits.codes[-1])
-    faults.add(
-        blocks.file, "a block of another state than its geocode", blocks.codes[public // 10**14 != state].tolist()
-    )
-
-
-def _state_digits(digits: NDArray[np.uint8]) -> IntArray:
-    state: IntArray = (digits[:, 1].astype(np.int64) - ord("0")) * 10 + digits[:, 2] - ord("0")
-    return state
+    state = geounits.codes[-1][:, 1:3].astype(np.int64) @ (10, 1) - 11 * ord("0")
+    rule = "a block of another state than its geocode"
+    faults.add(blocks.file, rule, blocks.codes[public // 10**14 != state].tolist())

@@ -16,7 +16,7 @@ from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.top_down.input.geography import codes_folder
 from tasks.top_down.published.moved_blocks import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults
-from tasks.top_down.published.nmf.geounits import Geounits, read_geounits
+from tasks.top_down.published.nmf.geounits import Geounits, read_geounits, spine_of
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.source import GEOGRAPHY, NmfSource, Request
 from tasks.top_down.release.nmf_layout import LEVELS
@@ -61,7 +61,7 @@ def read_state(source: NmfSource, state: str) -> StateRead:
         return StateRead(faults.findings(), {})
     save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters[order], totals))
     for product, geounits in found.items():
-        spine = geounits.spine(number[np.searchsorted(public, geounits.public)])
+        spine = spine_of(geounits.codes, number[np.searchsorted(public, geounits.public)])
         save_object(geounits_path(source, product, state), spine)
         save_arrays(codes_folder(source, product, state), {str(n): codes for n, codes in enumerate(geounits.codes)})
     moved = tuple((old, new) for old, new in zip(public.tolist(), tabulated.tolist(), strict=True) if old != new)

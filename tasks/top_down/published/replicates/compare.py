@@ -1,15 +1,21 @@
-"""Compare the errors of our runs with those of replicates: by level and count, and a verdict by exchange of runs."""
+"""Compare the errors of our runs with those of replicates: by level and count, and a verdict by exchange of runs.
+
+Written as replicates.csv, verdict.csv and replicate-counts.csv, and shown on the page of errors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from privacy.analyses.replicates import (
     LEVEL,
+    STATISTICS,
     Sample,
     Spread,
     coverage,
@@ -20,7 +26,10 @@ from privacy.analyses.replicates import (
 )
 from spine.geography import FloatArray
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.accuracy.entities import LEVELS, entities
+from tasks.pages.text_table import TextTable
+from tasks.pages.words import PRODUCTS
+from tasks.top_down.accuracy.compare import LEVELS, entities
+from tasks.top_down.accuracy.report import signed
 from tasks.top_down.published.replicates.read_replicates import load_counts
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import TopDownRun
@@ -30,6 +39,20 @@ SINGLE = ("state", "county", "tract", "place", "mcd", "aian")  # levels whose si
 SAMPLED = 1000  # counts of a level whose variances are compared
 AT_ONCE = 4096  # entities
 RUN_SUMS = ("squares", "signed")
+
+
+COMPARED = {
+    "count": "{of}",
+    "level": "{place}",
+    "counts": "{n:,}",
+    "bias, ours": "{bias}",
+    "theirs": "{their_bias}",
+    "root mean square error, ours": "{rmse:.2f}",
+    "theirs ": "{their_rmse:.2f}",
+    "ratio": "{ratio}",
+    "ours in their intervals": "{ours_within}",
+    "theirs in ours": "{theirs_within}",
+}
 
 
 @dataclass(frozen=True)
@@ -197,3 +220,42 @@ def _verdict(samples: dict[str, Sample], first: int) -> pd.DataFrame:
         rows += [(level, sample.counts, statistic, chance) for statistic, chance in found.items()]
     table = pd.DataFrame(rows, columns=["level", "counts", "statistic", "chance"])
     return table.assign(adjusted=holm(table["chance"].to_numpy()))
+
+
+def write_comparison(out: Path, compared: Compared) -> dict[str, Any]:
+    """Write replicates.csv, verdict.csv and replicate-counts.csv; return what the page shows of them."""
+    compared.table.to_csv(out / "replicates.csv", index=False)
+    compared.verdict.to_csv(out / "verdict.csv", index=False)
+    compared.single.to_csv(out / "replicate-counts.csv", index=False)
+    return {"compared": compared, "table": comparison_table(compared), "verdict": verdict_table(compared)}
+
+
+def comparison_table(compared: Compared) -> TextTable:
+    """Return our errors and those of the replicates, by count and level."""
+    rows = compared.table.assign(
+        of=compared.table["product"].map(PRODUCTS) + ": " + compared.table["quantity"],
+        place=compared.table["level"].map(LEVELS),
+    ).sort_values("of", kind="stable")
+    for name in ("bias", "their_bias"):
+        rows[name] = [signed(value) for value in rows[name]]
+    for name in ("ours_within", "theirs_within"):
+        rows[name] = [f"{value:.1%}" if value == value else "declared" for value in rows[name]]
+    rows["ratio"] = [
+        f"{ratio:.2f} ± {error:.2f}" if ratio == ratio else ""
+        for ratio, error in zip(rows["ratio"], rows["ratio_error"], strict=True)
+    ]
+    title = f"{compared.runs} runs of ours and {compared.replicates} replicates"
+    return TextTable.filled(title, COMPARED, rows.to_dict("records"), words=2)
+
+
+def verdict_table(compared: Compared) -> TextTable:
+    """Return the chances of the tests by exchange of runs, level by level."""
+    rows = []
+    for level, table in compared.verdict.groupby("level", sort=False):
+        by = table.set_index("statistic")["adjusted"]
+        counts = f"{table['counts'].iloc[0]:,}"
+        rows.append([LEVELS[str(level)], counts, *(f"{by[name]:.4f}" for name in STATISTICS)])
+    notes = [compared.sentence]
+    if compared.incomplete:
+        notes.append(f"Counts that only some replicates have, left out: {compared.incomplete:,}.")
+    return TextTable("Chances by exchange of runs, after Holm", ["level", "counts", *STATISTICS], rows, notes)
