@@ -25,9 +25,6 @@ Source = Annotated[
     Path | None,
     typer.Argument(help="A config.json, or the directory of one with iteration files.  [default: production]"),
 ]
-SourceOrRelease = Annotated[
-    Path | None, typer.Argument(help="A config.json, its directory, or a release.  [default: production]")
-]
 People = Annotated[list[str] | None, typer.Option("--person", help="A person, `key=value, ...`; may be repeated.")]
 Sets = Annotated[
     list[str] | None, typer.Option("--attributes", help="A set of attributes, `A,B,...`; may be repeated.")
@@ -200,9 +197,10 @@ def tda(
 
 
 def s_dhc(
-    source: SourceOrRelease = None,
+    source: Annotated[Path | None, typer.Argument(help="A config.json.  [default: production]")] = None,
     person: People = None,
     attributes: Sets = None,
+    run: Annotated[Path | None, typer.Option(metavar="RELEASE", help="A release of das sdhc: its budgets.")] = None,
     slides: Annotated[bool, typer.Option("--slides", help="The slides' budgets in place of the production's.")] = False,
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
     by_query: Annotated[bool, typer.Option("--by-query", help="A column for each of PH1 to PH8.")] = False,
@@ -227,10 +225,10 @@ def s_dhc(
 
     if method not in ("deck", "tight"):
         raise Refused(f"unknown method {method!r}: deck or tight")
-    if slides and source is not None:
-        raise Refused("give a configuration or release, or --slides")
+    if slides + (run is not None) + (source is not None) > 1:
+        raise Refused("give a configuration, --run or --slides, one of them")
     unit = Scale("zcdp", 3, attacker)
-    tables, budgets = _tables(source, slides=slides)
+    tables, budgets = _tables(run or source, slides=slides)
     columns = attribute_sets(attributes, ATTRIBUTES) if attributes else SECRETS
     found = {
         member.name: {

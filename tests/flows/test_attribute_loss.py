@@ -112,7 +112,7 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
             release, {"release": "a test", "run": "x", **manifest, "queries": dict(queries_in_manifest(plan))}
         )
         _, of_file, _ = das("s-dhc", path, *person, "--by-query")
-        _, of_run, _ = das("s-dhc", release, *person, "--by-query")
+        _, of_run, _ = das("s-dhc", "--run", release, *person, "--by-query")
         assert of_file == of_run
         found.append(float(rows(of_run)[0]["PH7"]))
     assert found[1] == pytest.approx(found[0] * 22**2 / 200, rel=0.01)
@@ -120,8 +120,8 @@ def test_budgets_of_a_release_are_those_of_its_configuration(das, tmp_path):
 
 def test_other_releases_have_no_such_budgets(refused, tmp_path):
     write_manifest(tmp_path, {"release": "a test", "run": "x", "spent": {}})
-    refused("is not a release of the Supplemental DHC with noise", "s-dhc", tmp_path)
-    refused("give a configuration or release, or --slides", "s-dhc", tmp_path, "--slides")
+    refused("is not a release of the Supplemental DHC with noise", "s-dhc", "--run", tmp_path)
+    refused("give a configuration, --run or --slides, one of them", "s-dhc", "--run", tmp_path, "--slides")
 
 
 @pytest.mark.parametrize(
