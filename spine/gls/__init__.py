@@ -20,31 +20,3 @@ A unit of work
     result; under a US root the states' parts take the place of the counties. Below a county, `below` repeats the
     pass up of the county in memory, which asks `measure` for everything once more.
 """
-
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from spine.gls.information import Information, information_joined
-    from spine.gls.tree_answers import TreeAnswers
-    from spine.gls.upward import pass_up, pass_up_above
-
-_MODULES = {
-    "TreeAnswers": "tree_answers",
-    "Information": "information",
-    "information_joined": "information",
-    "pass_up": "upward",
-    "pass_up_above": "upward",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what needs compiled kernels, and with it numba, when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"spine.gls.{_MODULES[name]}"), name)
-
-
-__all__ = ["Information", "TreeAnswers", "information_joined", "pass_up", "pass_up_above"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.top_down import Estimates, TrueHistograms
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
@@ -69,13 +68,15 @@ class GlsSteps(Steps):
 
     def answers(self, parents: Estimates | None) -> OwnAnswers:
         """Return what the children of these parents, or the roots, are estimated from; of blocks their own answers."""
+        from spine.gls.tree_answers import TreeAnswers  # imports numba
+
         level, levels = 0 if parents is None else parents.level + 1, self.plan.spine.levels
         if self.state != US and level == len(levels) - 1:
-            return engine.TreeAnswers(self.plan, self.measure)
+            return TreeAnswers(self.plan, self.measure)
         first, last = (
             (0, len(self.plan.spine.starts[0]))
             if parents is None
             else self.plan.children_of(parents.level, parents.first, parents.last)
         )
         known = load_information(self.source, self.product, self.state, levels[level], first, last)
-        return engine.TreeAnswers(self.plan, self.measure, (known,))
+        return TreeAnswers(self.plan, self.measure, (known,))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import spine.gls as engine  # its compiled functions are imported at first use: they import numba
 from spine.gls.grid import STATES
 from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
@@ -28,7 +27,7 @@ from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
-    from spine.gls import Information
+    from spine.gls.information import Information
     from spine.gls.upward import Seen
     from spine.top_down import Plan
 
@@ -47,9 +46,11 @@ def up_to_tracts(source: Source, product: ProductName, state: str, first: int, l
     """Save the information of the tracts first ... last - 1, and keep what is below them."""
 
     def make() -> None:
+        from spine.gls import upward  # imports numba
+
         answers = source.answers(product, state)
         plan, keep = answers.plan, _keeper(source, product, state, answers.plan)
-        passed = engine.pass_up(plan, answers, plan.spine.levels.index("Tract"), first, last, keep)
+        passed = upward.pass_up(plan, answers, plan.spine.levels.index("Tract"), first, last, keep)
         for information in reversed(passed[: 1 + groups]):
             save_information(source, product, state, plan, information)
 
@@ -60,11 +61,13 @@ def up_to_parts(source: Source, product: ProductName, state: str) -> None:
     """Save the information of a state's counties and parts, and keep what is above the tracts."""
 
     def make() -> None:
+        from spine.gls import upward  # imports numba
+
         answers = source.answers(product, state)
         plan, keep = answers.plan, _keeper(source, product, state, answers.plan)
         tract = plan.spine.levels.index("Tract")
         tracts = load_information(source, product, state, "Tract", 0, len(plan.spine.starts[tract]))
-        passed = engine.pass_up_above(plan, answers, tracts, keep)
+        passed = upward.pass_up_above(plan, answers, tracts, keep)
         keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
         keep_whole(tree_folder(source, state) / product, plan, passed[0])
         for information in reversed(passed[:tract]):
@@ -82,9 +85,11 @@ def up_to_nation(source: Source, product: ProductName) -> None:
     """Save the information of the nation, from that of all states' parts."""
 
     def make() -> None:
+        from spine.gls import upward  # imports numba
+
         answers = source.answers(product, US)
         parts = load_information(source, product, US, "State", 0, answers.plan.spine.blocks)
-        save_information(source, product, US, answers.plan, engine.pass_up_above(answers.plan, answers, parts)[0])
+        save_information(source, product, US, answers.plan, upward.pass_up_above(answers.plan, answers, parts)[0])
 
     unless_done(information_folder(source, product, US, US) / "0000000", make)
 
@@ -105,6 +110,8 @@ def load_information(
     source: Source, product: ProductName, state: str, level: str, first: int, last: int
 ) -> Information:
     """Read the information of the geounits first ... last - 1 of a level; of the nation's states, all their parts."""
+    from spine.gls import information
+
     if (state, level) == (US, "State"):
         return _load_parts(source, product)
     parts = []
@@ -115,14 +122,16 @@ def load_information(
         if low < high:
             rows = slice(low - start, high - start)
             index = int(open_array(path, "at")[0])
-            parts.append(engine.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
-    return engine.information_joined(parts)
+            parts.append(information.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
+    return information.information_joined(parts)
 
 
 def _load_parts(source: Source, product: ProductName) -> Information:
     """Read the information of all states' parts, which are the second level of the nation."""
+    from spine.gls import information
+
     folders = [information_folder(source, product, state, "State") / "0000000" for state in source.validated.states]
     linear, precision = (
         np.concatenate([open_array(folder, name) for folder in folders]) for name in ("linear", "precision")
     )
-    return engine.Information(1, 0, linear, precision)
+    return information.Information(1, 0, linear, precision)
