@@ -86,12 +86,6 @@ def test_a_mark_is_never_written_through_a_pipe(inputs: Path, das: Das) -> None:
     assert mark.is_file()
 
 
-def test_a_damaged_page_is_a_finding(inputs: Path, refused: Refuse) -> None:
-    damage(inputs / "table.parquet")
-    words = ("bottom-up", "curve", inputs / "table.parquet", inputs / "domain.json", "--i-am-the-curator")
-    assert "is damaged and cannot be read" in refused("", *words, findings=True)
-
-
 def test_parquet_persons_without_row_groups_or_with_damaged_pages(inputs: Path, refused: Refuse) -> None:
     text = inputs / "data/person-records.txt"
     header, *rows = (line.split("|") for line in text.read_text().splitlines())
