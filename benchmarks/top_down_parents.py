@@ -22,7 +22,6 @@ import pandas as pd
 from measure import DATA, arguments
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]  # tests/spine is another package
-from quadratic_programs import coordinates_of, least_squares, quadratic
 from top_down_cases import STATE, State, everything, measuring, plan_of, populate, state
 
 from spine import build
@@ -43,6 +42,8 @@ from spine.top_down import (
 )
 from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import ChildAnswers, ParentProblem
+from spine.top_down.quadratic_programs import least_squares
+from spine.top_down.queries import coordinates_of
 
 COLUMNS = (("place", "PLACEFP", "99999"), ("mcd", "COUSUBFP", "99999"), ("aian", "AIANNHCE", "9999"))
 UNKNOWNS = 1500  # of the parents that the general solvers are given: their matrices grow with the square
@@ -125,7 +126,7 @@ def compared(problem: ParentProblem, total_first: bool) -> dict[str, float]:
     ours, (x, *_) = timed(lambda: solve_parent.solve(problem))
     piqp, other = timed(lambda: least_squares(problem, "piqp"))
     clarabel, _ = timed(lambda: least_squares(problem, "clarabel"))
-    hessian, linear = quadratic(problem)
+    hessian, linear = problem.objective.quadratic(problem.parent.cells)
     constant = sum_of_squares(problem)
 
     def objective(point: np.ndarray) -> float:

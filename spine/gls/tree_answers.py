@@ -8,9 +8,10 @@ over the parent's cells. Blocks have nothing below them, so there the answers ar
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from spine.compiled import compiled, implements
 from spine.geography import BoolArray, FloatArray, IntArray
@@ -187,6 +188,19 @@ class ChildInformation:
         # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
         precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
         return least_squares(parent, axes, precision, between, self.linear, self.initial, careful, stop)
+
+    def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
+        """See `top_down.own_answers.Objective`."""
+        agree = np.zeros((len(cells), len(cells)), np.int64)
+        for axis in coordinates(cells, np.array(self.grid.axes)):
+            agree = 2 * agree + np.equal.outer(axis, axis)
+        entries = self.between[:, agree, self.quarters_type[:, None], self.quarters_type]
+        children = len(entries)
+        each = [
+            sp.kron(entry, sp.csc_array(([1.0], ([c], [c])), shape=(children, children)), format="csc")
+            for c, entry in enumerate(entries)
+        ]
+        return sp.csc_array(sum(each[1:], start=each[0])), self.linear.ravel()
 
 
 def informed(plan: Plan, information: Information) -> Siblings:

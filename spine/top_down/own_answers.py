@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import units
 from spine.top_down.least_squares import Parent, Solution, least_squares
 from spine.top_down.plan import Plan
-from spine.top_down.queries import DETAILED, TOTAL, Measure, QueryHierarchy, weights
+from spine.top_down.queries import DETAILED, TOTAL, Measure, QueryHierarchy, coordinates_of, weights
 
 
 class Objective(Protocol):
@@ -32,6 +33,9 @@ class Objective(Protocol):
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
         """Return the minimum under the parent's constraints; careful, stop: see `least_squares.minimize`."""
+
+    def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
+        """Return the sparse P and the r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,16 @@ class ChildAnswers:
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
         """See `Objective`."""
         return least_squares(self.queries, parent, self.answers, self.weights, careful, stop)
+
+    def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
+        """See `Objective`."""
+        n, children, scale = len(cells), len(self.answers), self.weights[0].max() or self.weights.max()
+        hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
+        for weight, at in zip(self.weights / scale, coordinates_of(self.queries, cells), strict=True):
+            sums = sp.csc_array((np.ones(n), (at - at.min(), np.arange(n))))
+            hessian = hessian + sp.kron(sums.T @ sums, sp.diags_array(weight), format="csc")
+            linear += weight * self.answers[:, at].T
+        return hessian, linear.ravel()
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,15 @@ def _parent_of(fine: QueryGroup, coarse: QueryGroup) -> IntArray | None:
     return parent_of if np.array_equal(parent_of[fine.coordinate], coarse.coordinate) else None
 
 
+def coordinates_of(queries: QueryHierarchy, cells: IntArray) -> list[IntArray]:
+    """Return for each group the (cells,) coordinate, among those of all groups, that each cell is counted in."""
+    found = [cells]
+    for q in range(1, len(queries.finer)):
+        own = found[queries.finer[q]] - queries.offsets[queries.finer[q]]
+        found.append(queries.offsets[q] + queries.parent_of[queries.parent_offsets[q] + own])
+    return found
+
+
 def exact_answers(histograms: TrueHistograms, group: QueryGroup, first: int, last: int) -> IntArray:
     """Return the (last - first, width) exact answers of geounits first, ..., last - 1: confidential, for measuring."""
     start, end = first - histograms.first, last - histograms.first

@@ -1,8 +1,8 @@
 """Solve the problem of one parent: least squares, rounding, and what follows where a solver fails.
 
-A solve that does not converge, or misses a band by more than 1e-6, is done again from the start with other settings;
-else the best iterate is used: every iterate meets sums and zeros, so it can be rounded as long as it misses bands and
-bounds by less than half a person. No constraint is dropped, no noise drawn again.
+A solve that does not converge, or misses a band by more than 1e-6, is done again from the start with other settings,
+then by general solvers; else the best iterate is used: every iterate meets sums and zeros, so it can be rounded as long
+as it misses bands and bounds by less than half a person. No constraint is dropped, no noise drawn again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 
 from spine.geography import FloatArray, IntArray
-from spine.top_down import integer_programs
+from spine.top_down import integer_programs, quadratic_programs
 from spine.top_down.least_squares import MISSED, STEP
 from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import rounded
 
-Solver = Literal["own", "own, careful", "best iterate"]
+Solver = Literal["own", "own, careful", "piqp", "clarabel", "best iterate"]
 By = Literal["flow", "highs", "general", "any"]
 SOUND = 0.5  # persons by which all sums together may be missed for rounding to be sound
 
@@ -35,9 +35,14 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
         iterations += solution.iterations
         if solution.step < stop and solution.missed <= MISSED:
             return solution.x, iterations, name, float(solution.missed)
+    few = len(problem.parent.cells) * problem.children <= quadratic_programs.LARGEST
+    for solver in quadratic_programs.SOLVERS if few else ():
+        x = quadratic_programs.least_squares(problem, solver)
+        if x is not None and problem.violation(x) <= MISSED:
+            return x, iterations, solver, problem.violation(x)
     violation = problem.violation(solution.x)
     if violation * problem.children >= SOUND and not problem.general:  # HiGHS needs no point within the bounds
-        raise EstimationError("least squares: no attempt met the bands and bounds of a parent to half a person")
+        raise EstimationError("least squares: no solver met the bands and bounds of a parent to half a person")
     return solution.x, iterations, "best iterate", violation
 
 

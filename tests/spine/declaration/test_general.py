@@ -10,7 +10,6 @@ import pytest
 from declarations import LEAVES, changed, hierarchy_of, keys
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from quadratic_programs import least_squares, quadratic
 from scipy.optimize import OptimizeResult
 from top_down_cases import everything, measuring, problems_of, same
 
@@ -20,6 +19,7 @@ from spine.declaration.figures import Figures, LevelFigures, border, read_bounds
 from spine.top_down import Plan, TrueHistograms, descend, integer_programs, summed
 from spine.top_down.bounds import NO_LIMIT
 from spine.top_down.histogram import from_entries
+from spine.top_down.quadratic_programs import least_squares
 from spine.top_down.queries import query_group
 
 WIDTH = {"dwelling": 2, "sex": 2, "young": 2, "dwelling*sex": 4, "total": 1, "sex*young": 4}
@@ -137,7 +137,7 @@ def test_crossing_declarations_are_solved_as_by_clarabel_and_highs(
         tried = (least_squares(problem, "clarabel", accuracy) for accuracy in (1e-9, 1e-7, 1e-5))
         if (other := next((found for found in tried if found is not None), None)) is None:
             continue  # bounds that leave a single point: Clarabel has no interior to start from
-        hessian, linear = quadratic(problem)
+        hessian, linear = problem.objective.quadratic(problem.parent.cells)
         ours, theirs = (each.ravel() @ (hessian @ each.ravel()) / 2 - linear @ each.ravel() for each in (x, other))
         slack = max(1e-6, problem.violation(other))  # of what the other misses, which makes its objective lower
         assert ours <= theirs + slack * (1 + abs(theirs))

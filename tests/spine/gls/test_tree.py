@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from quadratic_programs import quadratic
 from spine_cases import root_of
 from top_down_cases import State, everything, measuring, plan_of, problems_of, small_state
 
@@ -200,7 +199,7 @@ def test_the_majorizer_is_above_the_hessian() -> None:
     assert len(parents) > 20
     axes = np.array([2, 2, 63])
     for problem, information, x in parents[-12:]:
-        hessian, linear = quadratic(problem)
+        hessian, linear = problem.objective.quadratic(problem.parent.cells)
         dense = hessian.toarray()
         kind = problem.parent.quarters_type
         a = inverse_row_sums(information.between, problem.parent.cells, axes, kind, problem.parent.allowed).ravel()

@@ -7,12 +7,13 @@ from itertools import product
 import numpy as np
 import piqp
 import pytest
-from quadratic_programs import QPSolver, coordinates_of, least_squares, quadratic
 
 from spine.top_down.least_squares import NO_SETS
 from spine.top_down.least_squares import polytope as polytope_of
 from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.projection import Point, Polytope, project, start
+from spine.top_down.quadratic_programs import QPSolver, least_squares
+from spine.top_down.queries import coordinates_of
 from spine.top_down.solve_parent import solve
 
 
@@ -55,7 +56,7 @@ def test_conditions_of_optimality(problems: list[ParentProblem]) -> None:
     """Multipliers found by least squares on the cells above 0 leave no gradient there, and none downhill at 0."""
     for problem in [d for d in problems if not len(d.parent.low)][:20]:  # blocks: no bands
         x = solve(problem)[0]
-        hessian, linear = quadratic(problem)
+        hessian, linear = problem.objective.quadratic(problem.parent.cells)
         gradient = (hessian @ x.ravel() - linear).reshape(x.shape)
         by_type = np.zeros(problem.parent.allowed.shape)
         np.add.at(by_type, problem.parent.quarters_type, x)
@@ -97,7 +98,7 @@ def test_by_brute_force_over_active_sets(problems: list[ParentProblem]) -> None:
             ),
         )
         x = solve(small)[0]
-        hessian, linear = quadratic(small)
+        hessian, linear = small.objective.quadratic(small.parent.cells)
         dense = hessian.toarray()
         best = min(_face(small, dense, linear, np.array(zero)) for zero in product([0, 1], repeat=x.size))
         assert x.ravel() @ dense @ x.ravel() / 2 - linear @ x.ravel() == pytest.approx(best, rel=1e-9, abs=1e-9)

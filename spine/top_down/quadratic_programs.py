@@ -1,59 +1,24 @@
-"""The least squares of one parent as a quadratic program, by PIQP and Clarabel: what ours is compared with."""
+"""The least squares of one parent by general solvers, PIQP and Clarabel, where ours does not converge."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-import clarabel
 import numpy as np
-import piqp
 import scipy.sparse as sp
 
-from spine.geography import FloatArray, IntArray
-from spine.gls.tree_answers import ChildInformation, coordinates
+from spine.geography import FloatArray
 from spine.top_down.bounds import NO_LIMIT
-from spine.top_down.own_answers import ChildAnswers, ParentProblem
-from spine.top_down.queries import QueryHierarchy
+from spine.top_down.own_answers import ParentProblem
 
 QPSolver = Literal["piqp", "clarabel"]
+SOLVERS: tuple[QPSolver, ...] = ("piqp", "clarabel")  # the first that meets the constraints is used
+LARGEST = 12_000  # unknowns: a child's cells are all coupled, so matrices grow with their square
 Sparse = Any  # a scipy.sparse array
 
 
-def coordinates_of(queries: QueryHierarchy, cells: IntArray) -> list[IntArray]:
-    """For each group the (cells,) coordinate, among those of all groups, that each cell is counted in."""
-    found = [cells]
-    for q in range(1, len(queries.finer)):
-        own = found[queries.finer[q]] - queries.offsets[queries.finer[q]]
-        found.append(queries.offsets[q] + queries.parent_of[queries.parent_offsets[q] + own])
-    return found
-
-
-def quadratic(problem: ParentProblem) -> tuple[Sparse, FloatArray]:
-    """The sparse P and the r of the objective x'Px/2 - r'x, x the (n, K) cells in C order."""
-    own, cells = problem.objective, problem.parent.cells
-    if isinstance(own, ChildInformation):
-        agree = np.zeros((len(cells), len(cells)), np.int64)
-        for axis in coordinates(cells, np.array(own.grid.axes)):
-            agree = 2 * agree + np.equal.outer(axis, axis)
-        entries = own.between[:, agree, own.quarters_type[:, None], own.quarters_type]
-        number = len(entries)
-        each = [
-            sp.kron(entry, sp.csc_array(([1.0], ([c], [c])), shape=(number, number)), format="csc")
-            for c, entry in enumerate(entries)
-        ]
-        return sp.csc_array(sum(each[1:], start=each[0])), own.linear.ravel()
-    assert isinstance(own, ChildAnswers)
-    n, children, scale = len(cells), len(own.answers), own.weights[0].max() or own.weights.max()
-    hessian, linear = sp.csc_array((n * children, n * children)), np.zeros((n, children))
-    for weight, at in zip(own.weights / scale, coordinates_of(own.queries, cells), strict=True):
-        sums = sp.csc_array((np.ones(n), (at - at.min(), np.arange(n))))
-        hessian = hessian + sp.kron(sums.T @ sums, sp.diags_array(weight), format="csc")
-        linear += weight * own.answers[:, at].T
-    return hessian, linear.ravel()
-
-
 def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]:
-    """(A, low, high) of low <= A x <= high: the parent's counts, bands of totals, bounds of types and sets."""
+    """Return (A, low, high) of low <= A x <= high: the parent's counts, bands of totals, bounds of types and sets."""
     p, n, children = problem.parent, len(problem.parent.cells), problem.children
     each = sp.eye_array(children)
     rows: list[tuple[Any, Any, Any]] = []
@@ -68,13 +33,13 @@ def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]
     if len(p.sets):
         high = np.where(p.high_of > NO_LIMIT / 2, np.inf, p.high_of)
         rows.append((sp.kron(p.sets.astype(float) @ types, each), p.low_of.ravel(), high.ravel()))
-    parts, low, high = zip(*rows, strict=True)
-    return sp.csc_array(sp.vstack(parts)), np.concatenate(low).astype(float), np.concatenate(high).astype(float)
+    parts, lows, highs = zip(*rows, strict=True)
+    return sp.csc_array(sp.vstack(parts)), np.concatenate(lows).astype(float), np.concatenate(highs).astype(float)
 
 
 def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e-9) -> FloatArray | None:
-    """(n, K) by a general solver, or None if it gives up."""
-    hessian, linear = quadratic(problem)
+    """Return (n, K) by a general solver, or None if it gives up."""
+    hessian, linear = problem.objective.quadratic(problem.parent.cells)
     a, low, high = constraints(problem)
     upper = np.where(problem.allowed_cells, np.inf, 0.0).ravel()
     solution = (_piqp if solver == "piqp" else _clarabel)(hessian, -linear, a, low, high, upper, accuracy)
@@ -84,6 +49,8 @@ def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e
 def _piqp(
     p: Sparse, c: FloatArray, a: Sparse, low: FloatArray, high: FloatArray, upper: FloatArray, accuracy: float
 ) -> FloatArray | None:
+    import piqp  # both here: few runs need them
+
     equal = low == high
     rows = sp.csr_array(a)
     solver = piqp.SparseSolver()
@@ -100,6 +67,8 @@ def _piqp(
 def _clarabel(
     p: Sparse, c: FloatArray, a: Sparse, low: FloatArray, high: FloatArray, upper: FloatArray, accuracy: float
 ) -> FloatArray | None:
+    import clarabel
+
     equal, rows, free = low == high, sp.csr_array(a), sp.eye_array(len(c), format="csr")
     above, below, barred = ~equal & np.isfinite(high), ~equal & np.isfinite(low), upper == 0
     matrix = sp.vstack([rows[equal], free[barred], rows[above], -rows[below], -free], format="csc")
