@@ -27,8 +27,9 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.commands.show import open_release
 from flows.reports.show.confidence import at_confidence
-from flows.reports.show.detailed_dhca import CELLS, DetailedDhcaPages, Group
+from flows.reports.show.detailed_dhca import CELLS, DetailedDhcaPages
 from flows.reports.show.geography import Region
+from flows.reports.show.group import Group
 from flows.reports.show.laws import read_law
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from math import hypot
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.reports.show.age_measures import Measure, age_measures
 from flows.reports.show.confidence import caveat
+from flows.reports.show.group import Group
 from flows.reports.show.laws import margin_of_cells, read_law
 from flows.reports.show.view import Table, View
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.person import LAST_AGE
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
-
-if TYPE_CHECKING:
-    from flows.reports.show.detailed_dhca import Group
 
 SAME = (
     "These are one and the same count: the two regions are made of the same blocks and share one noisy answer. Their "
