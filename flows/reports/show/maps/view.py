@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import hypot
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.reports.show.geography import Region
 from flows.reports.show.maps.drawing import RELATIVE_MARGINS, Classes, Drawing, MapRow, draw, quantile_classes
 from flows.reports.show.tables.table import ReleaseTable, Sum
-from flows.reports.show.tables.views import as_options, chosen, is_mapped, reading_of
+from flows.reports.show.tables.views import Pages, as_options, chosen, is_mapped, reading_of
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
-
-if TYPE_CHECKING:
-    from flows.reports.show.release_pages import ReleasePages
 
 BY = ("count", "share", "margin")
 KEYS = {
@@ -57,7 +54,7 @@ class MapView(View):
         return columns, rows
 
 
-def map_view(pages: ReleasePages, table: ReleaseTable, asked: Mapping[str, str]) -> MapView:
+def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> MapView:
     """Return the counts of a table by region as a map: by count, by share and by margin.
 
     A region that is listed and has no row is on it without a count. Shares are of all those on the map or, with `of`,

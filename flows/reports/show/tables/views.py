@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from flows.reports.show.confidence import caveat
+from flows.reports.show.geography import Region
 from flows.reports.show.maps.boundaries import Places
+from flows.reports.show.search import Index
 from flows.reports.show.tables.table import ReleaseTable, Sum
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
 from tasks.lifecycle.description import Column
 from tasks.pages import number
-
-if TYPE_CHECKING:
-    from flows.reports.show.release_pages import ReleasePages
 
 MOST_ROWS = 1_000_000  # of a file to take away
 CAVEATS = {
@@ -22,6 +21,26 @@ CAVEATS = {
     "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin. This holds over all runs: "
     "where small counts are suppressed, those that were published are too high on average.",
 }
+
+
+class Pages(Protocol):
+    """What the view of a table or a map asks of the pages of its release."""
+
+    manifest: Mapping[str, Any]
+    places: Places
+
+    @property
+    def index(self) -> Index:
+        """What a search finds."""
+
+    def name(self, region: Region) -> str:
+        """Return the name of a region."""
+
+    def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
+        """Return the addresses of the pages of a row's codes, by column."""
+
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> str:
+        """Return why a region that is listed has no row in a table with these codes."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +148,7 @@ class AcrossView(View):
         return ["TABLE", *columns], rows
 
 
-def table_view(pages: ReleasePages, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
+def table_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
     """Return a page of a table, filtered and sorted as asked; all its rows for a file. plain: without choices, sums."""
     resource, by, query = table.resource, chosen(table, asked), asked.get("q", "")
     selection, sort = table.select(by, query), asked.get("sort", "")
@@ -166,7 +185,7 @@ def table_view(pages: ReleasePages, table: ReleaseTable, asked: Mapping[str, str
     )
 
 
-def reading_of(pages: ReleasePages, table: ReleaseTable) -> str:
+def reading_of(pages: Pages, table: ReleaseTable) -> str:
     """Return how to read the counts of a table."""
     clipped = bool(pages.manifest.get("clipped"))
     return caveat(pages.manifest, CAVEATS["table"] if table.margin else "", clipped=clipped)
