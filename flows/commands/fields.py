@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum, StrEnum
 from functools import wraps
 from pathlib import Path
@@ -32,13 +32,14 @@ class Settings:
     """Annotates a command's parameter of type Chosen: it stands for the options of these fields, by default of all.
 
     needed: whether those without a default must be typed; not where another option can replace them. default: what
-    holds where an option is not typed, in words, in place of the fields' defaults.
+    holds where an option is not typed, in words, in place of the fields' defaults. instead: other defaults, by field.
     """
 
     model: type[BaseModel]
     names: Collection[str] | None = None
     needed: bool = True
     default: str | None = None
+    instead: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,12 +138,10 @@ def _plain(value: Any) -> Any:
 def _group(kind: Any) -> _Group | None:
     if get_origin(kind) is Annotated and (asked := [each for each in get_args(kind) if isinstance(each, Settings)]):
         (settings,) = asked
-        made = [
-            _parameter(*each, settings.needed, settings.default) for each in options_of(settings.model, settings.names)
-        ]
+        made = [_parameter(*each, settings) for each in options_of(settings.model, settings.names)]
         return _Group(made, lambda values: typed_settings(settings.model, values, settings.names))
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        made = [_parameter(*each) for each in options_of(kind)]
+        made = [_parameter(*each, Settings(kind)) for each in options_of(kind)]
         return _Group(made, lambda values: validated(kind, typed_settings(kind, values)))
     return _of_dataclass(kind) if is_dataclass(kind) else None
 
@@ -175,18 +174,16 @@ def _shared(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(annotation=kind)
 
 
-def _parameter(
-    name: str, about: FieldInfo, option: Option, needed: bool = True, words: str | None = None
-) -> inspect.Parameter:
-    """Return a field as a parameter of a command; needed, words: as `needed` and `default` of Settings."""
-    kind = option.typed or _typed(about.annotation)
+def _parameter(name: str, about: FieldInfo, option: Option, settings: Settings) -> inspect.Parameter:
+    """Return a field as a parameter of a command."""
+    kind, words = option.typed or _typed(about.annotation), settings.default
     default: Any
     if about.is_required():
-        default = inspect.Parameter.empty if needed else None
+        default = inspect.Parameter.empty if settings.needed else None
     elif words or option.typed or get_origin(kind) is list:
         default = False if kind is bool else None
     else:
-        default = about.get_default(call_default_factory=True)
+        default = settings.instead.get(name, about.get_default(call_default_factory=True))
     info = _info(name, about, option, default)
     if words and not about.is_required():
         info.show_default = words

@@ -124,7 +124,7 @@ def truth(of: SystemCommands) -> Command:
     @with_options
     def command(
         context: typer.Context,
-        chosen: Annotated[Chosen, Settings(of.settings, (*of.inputs, "out", *of.exact))],
+        chosen: Annotated[Chosen, Settings(of.settings, (*of.inputs, "out", *of.exact), instead=of.settings.OF_TRUTH)],
         declared: Annotated[Chosen, Settings(DeclaredSettings, of.declaration, needed=False)],
         curator: Curator = False,
         *,
@@ -176,7 +176,7 @@ def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Chose
 
     check_empty(Path(chosen["out"]))
     made = {}
-    for settings in planned_runs(options, kind, kind.new_id("truth"), {**chosen, **kind.OF_TRUTH}):
+    for settings in planned_runs(options, kind, kind.new_id("truth"), {**kind.OF_TRUTH, **chosen}):
         with options.leaving_nothing(settings.directory, f"Truth of {settings.folder.upper()}") as workers:
             made[settings.folder] = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))

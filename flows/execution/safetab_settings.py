@@ -175,7 +175,7 @@ class DetailedDhcaSettings(SafeTabSettings):
 
     SYSTEM = "detailed-dhca"
     RUN = "tasks.detailed_dhca.run:DetailedRun"
-    OF_TRUTH: ClassVar = {"spine": False}
+    OF_TRUTH: ClassVar = {"spine": False, "coterminous": False}
 
     data: Annotated[Location, Argument("DATA")] = Field(
         description="Data directory (path or URL): person records (.txt or .parquet) and GRF-C.txt."
