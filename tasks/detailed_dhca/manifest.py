@@ -13,6 +13,7 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.description import description
 from tasks.detailed_dhca.details import AGES, DETAILS, query_of
 from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, load_estimators
+from tasks.detailed_dhca.level_budgets import TITLE
 from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold
@@ -59,7 +60,7 @@ def describe_release(
     manifest = release_facts(
         run,
         jurisdiction,
-        "Detailed DHC-A by SafeTab-P",
+        TITLE,
         options,
         levels={str(level): _level(run, level, published[level]) for level in published},
         **({"estimates": by_level} if estimated else {}),

@@ -24,7 +24,7 @@ from slurm_node import missing, slurm_node
 
 from benchmarks.two_hosts import DASK_CONFIG, LOOPBACK, Cluster, Host, tls_cluster, write_certificates
 from flows.execution import safetab
-from flows.execution.cluster import FORKED, NO_PAGES, QUIET, ClusterSettings, open_cluster
+from flows.execution.cluster import FORKED, QUIET, ClusterSettings, open_cluster
 from flows.execution.fork_server import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +50,7 @@ def flat(settings: Any, above: str = "") -> dict[str, Any]:
 
 
 def test_dasks_settings_of_workers_of_others_are_those_of_our_own() -> None:
-    ours = QUIET | NO_PAGES | FORKED
+    ours = QUIET | FORKED
     for local in ("distributed.deploy.lost-worker-timeout", "distributed.worker.multiprocessing-method"):
         del ours[local]
     assert flat(yaml.safe_load(DASK_CONFIG.read_text())) == ours

@@ -62,7 +62,7 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert das("tda", "estimate", release, tmp_path / "more", "--estimator", "gls")[0] == 2
     refused("das tda estimate alone reads them", "tda", "import", release, tmp_path / "more")
     page = (release / "report.html").read_text()
-    for words in ("comuna", "ocupacion", "con moradores", "dwellings", "epsilon 10"):
+    for words in ("comuna", "ocupacion", "dwellings", "epsilon 10"):
         assert words in page
     assert "persons" not in page.replace("What is true\nof many persons", "")
 
