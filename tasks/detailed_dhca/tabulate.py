@@ -112,7 +112,7 @@ def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -
     for name, table in tables.items():
         is_gone = pd.MultiIndex.from_frame(table[GROUP]).isin(pd.MultiIndex.from_frame(gone))
         suppressed[name] = int(is_gone.sum())
-        kept = pa.Table.from_pandas(table[~is_gone], read[name].schema, preserve_index=False)
+        kept = pa.Table.from_pandas(table[~is_gone], read[name].schema, preserve_index=False).replace_schema_metadata()
         text, columns = out / f"{name}/{level.slug}.csv", out / f"parquet/{name}/{level.slug}.parquet"
         for path in (text, columns):
             path.parent.mkdir(parents=True, exist_ok=True)
