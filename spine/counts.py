@@ -1,6 +1,6 @@
 """Counts as sums of cells of a histogram: a count is a condition, the coordinates that it takes of each axis.
 
-A histogram's cells are numbered in C order of its axes. numpy, SQL, the words of pages and the names in tables follow
+A histogram's cells are numbered in C order of its axes. numpy, the words of pages and the names in tables follow
 from axes and conditions; no code elsewhere knows which number a cell has.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -90,22 +89,6 @@ def sums(row: IntArray, cell: IntArray, count: IntArray, rows: int, counted: Int
     table = csr_array((count.astype(np.int64), (row, cell)), (rows, len(counted)))
     found: IntArray = (table @ csr_array(counted)).toarray()
     return found
-
-
-def sql_condition(axes: Sequence[Axis], where: Condition) -> str:
-    """Return a condition as SQL on the column `cell`."""
-    terms, stride = [], prod(map(len, axes))
-    for axis in axes:
-        stride //= len(axis)
-        if axis.name in where:
-            if not (chosen := sorted(where[axis.name])):
-                return "false"
-            if chosen == [*range(chosen[0], chosen[-1] + 1)]:  # quicker than a list
-                held = f"BETWEEN {chosen[0]} AND {chosen[-1]}"
-            else:
-                held = f"IN ({', '.join(map(str, chosen))})"
-            terms.append(f"(cell // {stride}) % {len(axis)} {held}")
-    return " AND ".join(terms) or "true"
 
 
 def cell_table(axes: Sequence[Axis]) -> dict[str, list[Any]]:

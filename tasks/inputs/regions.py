@@ -57,12 +57,6 @@ class Region:
         return tuple(self._prefix + below for below in sorted(inside, key=lambda below: below != ADD_UP.get(bare)))
 
     @property
-    def adds_up_from(self) -> str | None:
-        """The type of the regions that add up to this one, block by block."""
-        below = ADD_UP.get(self.type.removeprefix(PUERTO_RICO))
-        return below and self._prefix + below
-
-    @property
     def child_prefix(self) -> str:
         """The prefix of the ids of the regions within it."""
         return "" if self.type == "USA" else self.id
