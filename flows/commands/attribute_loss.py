@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from privacy.analyses.attribute_loss_s_dhc import Method, Table
 
 Found = Mapping[str, Mapping[str, Fraction]]  # losses by set of attributes and query
+BYPASSED = (
+    "A level's row is of geounits with the level's own share. A bypass answers a level with the shares of levels below "
+    "it, so the total is the most over all paths: it may be more than the sum of the rows."
+)
 ANALYST = "A described person's figures rest on that person's values: for analysts, not for release."
 Source = Annotated[
     Path | None,
@@ -139,11 +143,17 @@ def _report_groups(
 
 
 def _levels(
-    title: str, found: Mapping[tuple[str, str], Found], unit: Scale, *, by_query: bool
+    title: str,
+    found: Mapping[tuple[str, str], Found],
+    unit: Scale,
+    *,
+    by_query: bool,
+    total: Mapping[str, Fraction] | None = None,
 ) -> tuple[TextTable, dict[str, Any]]:
     """Return a row for each level, its queries if asked for, and the total, as a table and for --json.
 
-    found: by level (its key and its name) the losses by set of attributes and query.
+    found: by level (its key and its name) the losses by set of attributes and query. total: by default the sum of the
+    levels.
     """
     rows: dict[tuple[str, str], dict[str, Fraction]] = {}
     for (key, name), by_set in found.items():
@@ -151,7 +161,9 @@ def _levels(
         for query in by_set["all"] if by_query else ():
             rows[f"{key}: {query}", f"  {query}"] = {label: losses[query] for label, losses in by_set.items()}
     columns = list(next(iter(found.values())))
-    rows["total", "total"] = {label: sum((rows[level][label] for level in found), Fraction(0)) for label in columns}
+    rows["total", "total"] = dict(total or {}) or {
+        label: sum((rows[level][label] for level in found), Fraction(0)) for label in columns
+    }
     text = [[name, *map(unit.text, row.values())] for (_, name), row in rows.items()]
     plain = {key: {label: unit.json(loss) for label, loss in row.items()} for (key, _), row in rows.items()}
     return TextTable(title, ["level", *columns], text), plain
@@ -189,8 +201,10 @@ def tda(
             for level in read.levels
         }
         title = f"A-attribute loss, {read.title}: worst case over all records"
-        table, each = _levels(title, found, unit, by_query=by_query)
+        total = {label: read.most(members) for label, members in columns.items()}
+        table, each = _levels(title, found, unit, by_query=by_query, total=total)
         notes = [f"Unit: {unit.unit}, of one record replaced, declared figures unchanged. Budgets: {read.source}."]
+        notes += [BYPASSED] * read.bypassed
         tables.append(replace(table, notes=notes))
         plain.append({"table": read.title, "levels": each})
     report({"unit": unit.unit, "notes": notes, "losses": plain}, tables, form, as_json=as_json)

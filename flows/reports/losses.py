@@ -187,12 +187,18 @@ def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterat
 
 @dataclass(frozen=True)
 class Histogram:
-    """The queries of a table of the TopDown Algorithm: its axes, and the budget of every level and query."""
+    """The queries of a table of the TopDown Algorithm: its axes, and the budget of every level and query.
+
+    bypassed: whether the spine may be (paper, section 5). root: whether the top is one geounit of several children;
+    else a record may move between roots, and a root may be bypassed too.
+    """
 
     title: str
     source: str
     product: Product
     allocation: Allocation
+    bypassed: bool
+    root: bool
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -205,12 +211,12 @@ class Histogram:
         return list(self.allocation.levels)
 
     def losses(self, level: str, attributes: frozenset[str]) -> dict[str, Fraction]:
-        """Return the loss of each query of a level: of a record replaced, all where its answer can change, or none.
+        """Return the loss of each query in a geounit with its level's own share, of a record replaced.
 
-        A record that moves may change geounit on every level but the top: also on that of the states, of which a spine
-        has parts. A bypass moves shares along a path, whose sum stays (paper, section 5).
+        It is all that the query costs where its answer can change, or nothing. A record that moves may change geounit
+        on every level but that of one root: also on that of the states, of which a spine has parts.
         """
-        moves = self.levels[-1] in attributes and level != self.levels[0]
+        moves = self.levels[-1] in attributes and not (self.root and level == self.levels[0])
         share = self.allocation.levels[level]
         return {
             query: record_cost(self.allocation, [parameter(self.allocation, share, alpha)])
@@ -219,16 +225,34 @@ class Histogram:
             for query, alpha in self.allocation.queries[level].items()
         }
 
+    def most(self, attributes: frozenset[str]) -> Fraction:
+        """Return the most that a replaced record costs on any path from the root to a leaf.
+
+        A bypass answers the queries of a level with its share and those of levels below it, which then have none. So
+        the levels of a path are runs, each answered by its first; the dearest runs are found from the leaves up.
+        """
+        spent = [self.allocation.budget * share for share in self.allocation.levels.values()]
+        asked = [
+            sum(self.losses(level, attributes).values()) / own for level, own in zip(self.levels, spent, strict=True)
+        ]
+        best, count = [Fraction(0)] * (len(spent) + 1), len(spent)
+        for first in reversed(range(count)):
+            last = count if self.bypassed and not (self.root and first == 0) else first + 1
+            best[first] = max(asked[first] * sum(spent[first:end]) + best[end] for end in range(first + 1, last + 1))
+        return best[0]
+
 
 def histograms(path: Path | None) -> list[Histogram]:
     """Read the queries of a declaration; without one those of the redistricting data's production, US."""
     if path is None:
         source = "production of the redistricting data, US"
         return [
-            Histogram(f"TopDown, {name}", source, product, allocation(product.name, "us"))
+            Histogram(f"TopDown, {name}", source, product, allocation(product.name, "us"), bypassed=True, root=True)
             for name, product in SCHEMAS.items()
         ]
     found, faults = read_declaration(read_raw(find_declaration(str(path))))
     if found is None:
         raise Refused(f"{path}: {faults[0].key}: {faults[0].text}")
-    return [Histogram(f"TopDown, {found.form.name}", str(path), found.product, found.allocation)]
+    # A declared root may have one child; whether it has is in the table of leaves, which is not read here.
+    title, bypassed = f"TopDown, {found.form.name}", found.form.bypass
+    return [Histogram(title, str(path), found.product, found.allocation, bypassed, root=False)]
