@@ -12,7 +12,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.crash_report import set_crash_folder
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 GATE = "reserve budget"  # the stage that reserves what a run spends
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
+GONE = {"dashboard": False, "rounding": "program"}  # settings that earlier versions kept, at what every run has now
 
 
 def new_run_id(*parts: str) -> str:
@@ -219,12 +220,23 @@ def settings_of(system: System) -> type[RunSettings]:
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
 
-    Raises Refused where they are not of this run id and state folder, or others could have changed them.
+    Raises Refused where they are not of this run id and state folder, others could have changed them, or this version
+    has not all of them.
     """
     kept = _kept(run)
     if kept is None:
         return None
-    settings = settings_of(SYSTEMS[kept["system"]]).model_validate(kept["settings"])
+    typed = kept["settings"]
+    for part in (typed, typed.get("cluster", {})):
+        for name, value in GONE.items():
+            if part.get(name) == value:
+                del part[name]
+    try:
+        settings = settings_of(SYSTEMS[kept["system"]]).model_validate(typed)
+    except ValidationError:  # its text holds the values
+        raise Refused(
+            f"{run / SETTINGS} is of another version of das-flows: resume or discard run {run.id} with that one"
+        ) from None
     if settings.run_id != run.id or settings.directory.path.resolve() != run.path.resolve():
         raise Refused(
             f"{run / SETTINGS} is of run {settings.run_id} in the state folder {settings.state}: move it back there, "

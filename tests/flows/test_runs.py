@@ -18,7 +18,7 @@ from privacy.accounting.composition import spend
 from privacy.accounting.ledger import Ledger, Request
 from tasks.inputs.findings import Finding, keep_findings
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import RunDirectory, locked
+from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
 from tests.flows.conftest import Das, Refuse
 
 
@@ -114,6 +114,22 @@ def test_the_settings_of_a_run_with_a_secret_stay(tmp_path: Path) -> None:
     moved = half.model_copy(update={"cluster": ClusterSettings(workers=7)})
     keep_settings(run, moved)
     assert load_settings(run) == moved
+
+
+def test_settings_of_an_earlier_version_are_taken_as_they_were_or_refused(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "runs/r1")
+    run.create()
+    common = {"out": str(tmp_path / "out"), "state": str(tmp_path), "run_id": "r1"}
+    settings = BottomUpSettings(table="table", domain="domain", epsilon="1", **common)
+    keep_settings(run, settings)
+    kept = json.loads((run / SETTINGS).read_text())
+    kept["settings"]["cluster"]["dashboard"] = False
+    (run / SETTINGS).write_text(json.dumps(kept))
+    assert load_settings(run) == settings
+    kept["settings"]["cluster"]["dashboard"] = True
+    (run / SETTINGS).write_text(json.dumps(kept))
+    with pytest.raises(Refused, match="is of another version of das-flows"):
+        load_settings(run)
 
 
 def test_a_run_directory_is_of_one_system(tmp_path: Path) -> None:
