@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
@@ -91,7 +92,8 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
         raise Refused(f"{place} is not what run {run.id} made: move it away and resume the run")
     if not there and not is_whole(staged):
         raise Failed("commit: the staged release is incomplete; resume the run to write it again")
-    check_own(staged)
+    if not there:
+        check_own(staged)
     digest = release_digest(place if there else staged)
     if not there:
         drop_unnamed(staged)
@@ -106,7 +108,8 @@ def commit(run: RunDirectory, out: Path, folder: str, charging: Charging, *, cha
     fsync(out)
     if row:
         ledger.release(run.id, digest)
-    clear_staging(run, out, folder)
+    with suppress(Refused):  # what another user planted there since is not ours to remove
+        clear_staging(run, out, folder)
     destroy_run(run)
     return place
 

@@ -36,8 +36,9 @@ from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Ledger, Row
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.marks import MARK_FILE
-from tasks.lifecycle import manifest, reservation
+from tasks.lifecycle import commit, manifest, reservation
 from tasks.lifecycle.authorization import AUTHORIZATION, SECRET, read_secret_digest
+from tasks.lifecycle.commit import move_into_place
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import stamp
 from tasks.lifecycle.manifest import release_digest
@@ -107,6 +108,23 @@ def home(tmp_path: Path) -> Home:
     Inputs(config=configuration(**TWO_LEVELS)).write(tmp_path / "home")
     open_account(tmp_path / "home")
     return Home(tmp_path / "home")
+
+
+def test_a_link_planted_once_the_release_is_in_place_keeps_no_secret(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others may write in OUT, the name of the staging folder is free again after the rename."""
+
+    def planted(staged: Path, place: Path) -> None:
+        move_into_place(staged, place)
+        staged.symlink_to(tmp_path)
+
+    monkeypatch.setattr(commit, "move_into_place", planted)
+    home.go()
+    assert home.row.status == "released"
+    assert not home.run.path.exists()
+    assert home.place.is_dir()
+    assert home.staged.is_symlink()
 
 
 @pytest.mark.slow

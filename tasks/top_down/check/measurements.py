@@ -1,7 +1,7 @@
 """Check the measurements of a release, in its own layout and in that of the Census Bureau's files.
 
 Every answer has a law of the manifest, and every geounit all answers of its level or none; the shares of the budget
-along the path to every block add up.
+along the path to every block add up; what the Bureau's layout declares is that of `invariants/`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,24 @@ from spine.settings import Jurisdiction
 from spine.top_down.queries import DETAILED
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
+from tasks.top_down.check.counts import differing
+from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.measurement_files import PART
-from tasks.top_down.release.nmf_layout import data_set_name
+from tasks.top_down.release.nmf_layout import LOWER, TOTAL, UNITS_OF_BOUND, UPPER, RowKind, data_set_name
 from tasks.top_down.release.tables import has_measurements, spine_files
 from tasks.top_down.run_plan import US, ProductName
 
 EXACT = ("share", "variance_numerator", "variance_denominator")  # columns of a law that the Bureau's layout has not
-NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance WHERE false"
+NOTHING = "SELECT '' AS geounit, '' AS query, 0::FLOAT AS variance, []::BIGINT[] AS value WHERE false"
+DECLARED = {  # by product and constraint, the values of a geounit, of the columns of its invariants
+    "persons": {
+        LOWER: ["0", *QUARTERS[1:]],
+        UPPER: [f"{UNITS_OF_BOUND} * {name}::BIGINT" for name in QUARTERS],
+    },
+    "units": {TOTAL: [QUARTERS[0]]},
+}
 
 
 def check_measurements(release: Path, manifest: Mapping[str, Any], product: ProductName) -> Iterator[Check]:
@@ -64,7 +73,7 @@ class OwnLayout:
         faults, answers = [], 0
         for level, state in spine_files(self.manifest, self.product):
             answers += self.count(f"SELECT count(*) FROM ({self.rows(level, state)})")
-            rules = self.break_laws(level, state)
+            rules = (*self.break_laws(level, state), *self.differ_from_invariants(level, state))
             faults += [f"level {level}, state {state}: {wrong:,} {rule}" for wrong, rule in rules if wrong]
         faults += self.break_paths()
         return Check(f"{self.folder}/ of {self.product}", f"{answers:,} measurements", tuple(faults))
@@ -79,7 +88,7 @@ class OwnLayout:
         texts = {name: pa.array(column, pa.string()) for name, column in columns.items()}
         return pa.table({**texts, "variance": pa.array(np.array([row["variance"] for row in noise], self.number))})
 
-    def rows(self, level: str, state: str) -> str:
+    def rows(self, level: str, state: str, kind: RowKind = "DPQuery") -> str:
         """Return the SELECT of the geounit of every answer, with the columns of its law."""
         texts = ", ".join(f"{name}::VARCHAR AS {name}" for name in ("geounit", "query", *EXACT))
         return f"SELECT {texts}, variance FROM {self.file(FOLDER, level, state)}"
@@ -101,6 +110,10 @@ class OwnLayout:
         lacking = f"HAVING count(*) <> {asked} OR count(DISTINCT query) <> {asked}"
         found = f"SELECT count(*) FROM (SELECT geounit FROM ({rows}) GROUP BY geounit {lacking})"
         yield self.count(found), f"geounits do not have the {asked} answers of their level, each once"
+
+    def differ_from_invariants(self, level: str, state: str) -> Iterator[tuple[int, str]]:
+        """Compare what the layout declares of each geounit with the release's invariants: here nothing."""
+        yield from ()
 
     def break_paths(self) -> Iterator[str]:
         """Find paths to a block on which the shares of the geounits do not sum to those of all levels."""
@@ -132,14 +145,22 @@ class BureauLayout(OwnLayout):
     law: ClassVar[tuple[str, ...]] = ("query", "variance")
     number: ClassVar[Any] = np.float32
 
-    def rows(self, level: str, state: str) -> str:
-        """Return the SELECT of geounit, query and variance; queries as the manifest writes them."""
+    def rows(self, level: str, state: str, kind: RowKind = "DPQuery") -> str:
+        """Return the SELECT of geounit, query, variance and value; queries as the manifest writes them."""
         jurisdiction: Jurisdiction = "pr" if self.manifest["region"] == "PR" else "us"
-        place = f"{self.folder}/{data_set_name(jurisdiction, self.product)}/{level}.parquet/DPQuery"
+        place = f"{self.folder}/{data_set_name(jurisdiction, self.product)}/{level}.parquet/{kind}"
         parts = [""] if state == US else [f"State={flag}{state}/" for flag in "01"]  # without its AIAN part, and of it
         there = [self.release / name for part in parts if (name := f"{place}/{part}{PART}") in self.manifest["files"]]
         if not there:
             return NOTHING
-        query = "replace(regexp_replace(query_name, '_dpq$', ''), ' ', '')"
-        columns = f"geocode AS geounit, {query} AS query, variance"
+        query = "replace(regexp_replace(query_name, '_(dpq|con)$', ''), ' ', '')"
+        columns = f"geocode AS geounit, {query} AS query, variance, value::BIGINT[] AS value"
         return f"SELECT {columns} FROM {parquet(*there)}"
+
+    def differ_from_invariants(self, level: str, state: str) -> Iterator[tuple[int, str]]:
+        """Compare what is declared of each geounit with the release's invariants."""
+        for query, declared in DECLARED[self.product].items():
+            values = f"[{', '.join(declared)}]::BIGINT[] AS value"
+            expected = f"SELECT geounit::VARCHAR AS geounit, {values} FROM {self.file('invariants', level, state)}"
+            found = f"SELECT geounit, value FROM ({self.rows(level, state, 'Constraint')}) WHERE query = '{query}'"
+            yield differing(self.database, found, expected), f"rows of {query} are not what is declared"

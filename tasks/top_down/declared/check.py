@@ -13,6 +13,7 @@ from spine.declaration.declaration import Declaration
 from tasks.lifecycle.check import Check, check_spend
 from tasks.top_down.check.release import check_laws, check_shares
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
+from tasks.top_down.run_plan import law
 from tasks.top_down.spend import declared_spend
 
 
@@ -37,17 +38,15 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         below = table
     if manifest["measurements"]:
         yield _check_paths(release, declaration)
-    laws = {
-        (row["level"], row["query"], row["share"], row.get("sigma_squared", row.get("scale")))
-        for row in manifest["noise"]
-    }
     for each in declaration.levels if manifest["measurements"] else ():
         columns = ["query", "share", "variance_numerator", "variance_denominator"]
         rows = pd.read_parquet(release / f"{MEASUREMENTS}/{each.name}.parquet", columns=columns).drop_duplicates()
+        asked = declaration.allocation.queries[each.name]
         wrong = [
             f"{query} with the share {share} has another law"
             for query, share, *exact in rows.itertuples(index=False)
-            if (each.name, query, share, "/".join(exact).removesuffix("/1")) not in laws
+            if query not in asked
+            or Fraction("/".join(exact)) != law(declaration.allocation, Fraction(share), asked[query]).parameter
         ]
         yield Check(f"laws of {each.name}", f"{len(rows)} laws", tuple(wrong))
 

@@ -113,16 +113,25 @@ def check_layout(staged: Path) -> None:
 
 
 def check_finds_other_numbers(staged: Path, manifest: dict[str, Any]) -> None:
-    """`das check` compares the files with the laws."""
-    path = next(staged.glob("nmf/US_Person_PL_PROD/County.parquet/DPQuery/State=023/*"))
-    before = path.read_bytes()
-    table = pq.read_table(path, partitioning=None)
-    rows = table.to_pylist()
-    rows[0]["variance"] *= 1.5
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
-    found = [line for check in checks(staged, manifest) if check.what == "nmf/ of persons" for line in check.faults]
-    assert any("level County, state 23: 1 answers have a law that is not in the manifest" in each for each in found)
-    path.write_bytes(before)
+    """`das check` compares the files with the invariants and the laws."""
+    for kind, column, change, fault in (
+        (
+            "Constraint",
+            "value",
+            lambda values: [values[0] + 1, *values[1:]],
+            "rows of hhgq_total_lb are not what is declared",
+        ),
+        ("DPQuery", "variance", lambda variance: variance * 1.5, "answers have a law that is not in the manifest"),
+    ):
+        path = next(staged.glob(f"nmf/US_Person_PL_PROD/County.parquet/{kind}/State=023/*"))
+        before = path.read_bytes()
+        table = pq.read_table(path, partitioning=None)
+        rows = table.to_pylist()
+        rows[0][column] = change(rows[0][column])
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+        found = [line for check in checks(staged, manifest) if check.what == "nmf/ of persons" for line in check.faults]
+        assert any(f"level County, state 23: 1 {fault}" in line for line in found), found
+        path.write_bytes(before)
 
 
 @pytest.fixture(scope="module")
