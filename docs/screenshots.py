@@ -25,15 +25,12 @@ DOCS = Path(__file__).parent
 LOADS = 15  # seconds within which Prefect's pages fill themselves
 Shot = tuple[str, int, int, str]
 SHOTS: dict[str, Shot] = {  # file: address or file, width, height, colour scheme
-    "overview": ("?view=overview", 1200, 860, "light"),
     "group": ("?view=group/COUNTY/44007/4015", 1200, 1240, "light"),
-    "sum": ("?view=group/STATE/44/4015", 1200, 900, "light"),
     "compare": ("?view=compare&a=COUNTY/44007/4015&b=COUNTY/44003/4015", 1200, 900, "dark"),
-    "map": ("?view=map/4015&type=TRACT&in=STATE/44", 1200, 1180, "light"),
+    "map": ("?view=table-map/t1-tract-2&by_ITERATION_CODE=4015&by_REGION_ID=44*", 1200, 1180, "light"),
     "report": ("report.html", 1200, 1500, "light"),
 }
 SCROLLED = {
-    "sum": "//h2[.='Its counties']",
     "map": "//nav[@class='tabs']",
     "report": "//h2[contains(., 'Noise, thresholds')]",
 }

@@ -20,12 +20,10 @@ from flows.reports.terminal import Json, interruptible
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
-    from flows.execution.settings import RunSettings
     from tasks.lifecycle.run_directory import RunDirectory
     from tasks.lifecycle.workers import Workers
 
 Command = TypeVar("Command", bound=Callable[..., None])
-S = TypeVar("S", bound="RunSettings")
 
 
 def with_local_paths(command: Command) -> Command:

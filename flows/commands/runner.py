@@ -69,10 +69,10 @@ def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> S
 
     check_needed(kind, chosen)
     runs = planned_runs(options, kind, options.run_id or kind.new_id(), chosen)
-    for settings in runs:
-        settings.check_out()
-    err.print(spend_table({name: spend for settings in runs for name, spend in settings.spends().items()}))
     todo = [under_policy(settings, settings.SYSTEM) for settings in runs]
+    for settings in todo:
+        settings.check_out()
+    err.print(spend_table({name: spend for settings in todo for name, spend in settings.spends().items()}))
     _check_accounts(todo)
     _keep(todo, options, kind.siblings(todo))
     return todo

@@ -105,13 +105,13 @@ def tune(
         from flows.reports.tuning.page import page
 
         _write(html, page(plan).encode())
-    if solve is not None:
-        return _solve(plan, solve, as_json=as_json)
     answered = answers(plan)
     if xlsx is not None:
         from flows.reports.tuning.workbook import workbook
 
         _write(xlsx, workbook(plan, answered, tables(answered)))
+    if solve is not None:
+        return _solve(plan, solve, as_json=as_json)
     report(answered, tables(answered), form, as_json=as_json)
 
 

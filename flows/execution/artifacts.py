@@ -16,7 +16,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
 from privacy.accounting.composition import DELTA, read_spend
-from privacy.accounting.ledger import Ledger, format_amount
+from privacy.accounting.ledger import Ledger, LedgerError, format_amount
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.manifest import read_manifest, release_digest, shown_marks
@@ -62,7 +62,10 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
 def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
     """Return one row of what the run was charged and its account has left; none for a run that was charged nothing."""
     ledger = Ledger(Path(settings.ledger))
-    row = ledger.row(str(settings.run_id))
+    try:
+        row = ledger.row(str(settings.run_id))
+    except LedgerError:  # the page of a release has the rest
+        row = None
     if row is None:
         return []
     account = next(account for account in ledger.accounts() if account.name == row.account)

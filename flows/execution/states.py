@@ -18,7 +18,6 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.exceptions import MissingContextError
-from prefect.futures import PrefectFuture
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.execution.policy import under_policy
@@ -31,9 +30,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
 
 if TYPE_CHECKING:
-    from prefect import Flow, Task
-
-    Stage = tuple[Task[..., Any], PrefectFuture[Any]]
+    from prefect import Flow
 
 P = ParamSpec("P")
 T = TypeVar("T")

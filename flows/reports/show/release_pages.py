@@ -357,10 +357,16 @@ class ReleasePages:
 
     def address(self, region: str | None, iteration: str | None, table: str | None) -> dict[str, str]:
         """Return the address of the view that the options of `das show` name. Raises NotThere."""
+        code = self.index.code(iteration, self.codes_are or "code") if iteration is not None else None
         if table is not None:
-            named = {"view": f"table/{self.table(table).resource.name}"}
-            return named | (as_options(self.tables[table].at(self.index.region(region))) if region is not None else {})
-        code = self.index.code(iteration, self.codes_are) if iteration is not None else None
+            found, by = self.table(table), dict[str, str]()
+            if region is not None and found.place is None:
+                raise NotThere(f"{table} has no regions")
+            if code and all(one.name != code.column for one in found.keys):
+                raise NotThere(f"{table} has no column {code.column}")
+            by |= found.at(self.index.region(region)) if region is not None else {}
+            by |= {code.column: code.code} if code else {}
+            return {"view": f"table/{found.resource.name}", **as_options(by)}
         if region is not None:
             place = self.index.region(region)
             return self.address_of_pair(place, code) if code else {"view": f"region/{place.key}"}

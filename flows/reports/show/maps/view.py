@@ -71,7 +71,8 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
     if len(regions) > MOST_PLACES:
         raise NotThere(f"{len(regions):,} regions are too many for a map: filter them")
     overlap = next((column for column in table.columns if column.overlap), None)
-    whole, wholes, other = "of all those on the map", {}, asked.get("of", "")
+    whole, other = "of all those on the map", asked.get("of", "")
+    wholes: dict[Region, Sum] | None = None
     if overlap and other:
         other = other if other in table.choices(overlap) else pages.index.code(other, overlap.title.lower()).code
         whole = f"among those of {table.words_of_code(overlap.name, other)} in each region"
@@ -85,7 +86,7 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
         about = region.type, region.id, address or link(f"table/{table.resource.name}", **as_options(codes, query))
         if one is None:
             return MapRow(*about, pages.name(region), None, why=pages.why_missing(table, codes))
-        of = wholes.get(region) if wholes else everything
+        of = everything if wholes is None else wholes.get(region)
         if of is None or of.total <= 0:
             return MapRow(*about, pages.name(region), one.total, one.margin)
         share, margin = one.total / of.total, None
