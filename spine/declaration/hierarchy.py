@@ -23,7 +23,7 @@ from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 
 FANOUT_CUTOFF, CAP_EXTRA = 12, 1  # of made levels: as the production programs group blocks
-JOIN = "|"  # between the columns of a key; no code has it, so no two leaves can have one text
+JOIN = "|"  # between a key's several columns, whose codes may not have it: no two leaves have one text
 Text = npt.NDArray[np.str_]
 
 

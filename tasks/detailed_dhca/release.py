@@ -31,6 +31,13 @@ from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import load_queries
 from tasks.population_groups.tabulated import write_tabulated
 
+# (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.
+_AGE_RANGES = [("*", "*")]
+_FIRST_RANGE = {}
+for _detail, _ranges in AGE_RANGES.items():
+    _FIRST_RANGE[_detail] = len(_AGE_RANGES)
+    _AGE_RANGES += [(str(start), str(end)) for start, end in _ranges]
+
 
 def stage_release(
     run: DetailedRun, workers: Workers, jurisdiction: Jurisdiction, out: Path, options: Mapping[str, object], spine: str
@@ -159,14 +166,6 @@ def t2_tables(
         start, end = (pa.array(labels).take(pa.array(age)) for labels in zip(*_AGE_RANGES, strict=True))
         columns |= {"AGESTART": start, "AGEEND": end, "SEX": pa.array(map(str, SEXES)).take(pa.array(sex))}
         yield pa.table({**columns, column: np.maximum(count, 0) if clip else count, "MOE": margin})
-
-
-# (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.
-_AGE_RANGES = [("*", "*")]
-_FIRST_RANGE = {}
-for _detail, _ranges in AGE_RANGES.items():
-    _FIRST_RANGE[_detail] = len(_AGE_RANGES)
-    _AGE_RANGES += [(str(start), str(end)) for start, end in _ranges]
 
 
 def _age_labels(detail: int) -> NDArray[np.int32]:

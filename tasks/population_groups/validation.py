@@ -99,13 +99,14 @@ def validate_with_sibling(
     Raises Refused as `validate` does, and where the sibling's account has too little left; Failed where another process
     holds the sibling.
     """
-    if (sibling.run / AUTHORIZATION).exists():
-        return validate_parts([own], workers, params, data)[own.jurisdiction]
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(sibling.run))
         except Refused as error:
-            raise Failed(f"validate: {error}; both are charged or none") from None
+            if not (sibling.run / AUTHORIZATION).exists():
+                raise Failed(f"validate: {error}; both are charged or none") from None
+        if (sibling.run / AUTHORIZATION).exists():
+            return validate_parts([own], workers, params, data)[own.jurisdiction]
         validated = validate_parts([own, sibling], workers, params, data)
         if validated[sibling.jurisdiction] is not None:
             _validated_here.add(sibling.run.path)

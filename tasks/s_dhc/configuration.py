@@ -129,7 +129,7 @@ def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Conf
         raise Refused(f"{path} is not JSON as expected: {error}") from None
     if not isinstance(raw, dict):
         raise Refused(f"{path} is not JSON as expected: the document is not an object")
-    raw |= run or {}
+    raw = {**(run or {}), **raw}
     if faults := list(_faults(raw)):
         raise Refused(f"{path}: {'; '.join(faults)}")
     return Configuration(

@@ -113,9 +113,7 @@ def _geography(table: pa.Table, settings: SpineSettings) -> Geography:
         cousub=_code(table, "COUSUBFP", NO_COUSUB, geocode).astype(np.int32),
         aiannh=_code(table, "AIANNHCE", NO_AIANNH, geocode).astype(np.int16),
         school_district=_school_district(table, geocode),
-        gq=gq_pattern([_integers(table, name, 0) > 0 for name in GQ_TYPES])
-        if GQ_TYPES[0] in table.column_names
-        else None,
+        gq=_gq(table),
         universe=_universe(table),
         population=_integers(table, "POP", 0).astype(np.int32) if "POP" in table.column_names else None,
     )

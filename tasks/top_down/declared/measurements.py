@@ -45,6 +45,7 @@ from tasks.top_down.release.description import UNREADABLE
 from tasks.top_down.source import Origin
 
 FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
+MARK = "prepared/mark"
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,3 @@ def _with_passes(public: PublicTables, raw: dict[str, Any], declaration: str) ->
         {key: each[key] for key in {**raw, **other} for each in (other if key in FREE else raw,) if key in each}
     )
     return replace(public, text=text)
-
-
-MARK = "prepared/mark"

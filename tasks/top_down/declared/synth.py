@@ -122,8 +122,8 @@ def _draw_cells(
 
 def _leaf_columns(declared: Declared, leaf: IntArray) -> dict[str, Any]:
     """Return the columns that name the leaf of each record."""
-    parts = zip(*(key.split(JOIN) for key in declared.hierarchy.keys.tolist()), strict=True)
-    names = declared.declaration.form.record_key
+    names, keys = declared.declaration.form.record_key, declared.hierarchy.keys.tolist()
+    parts = zip(*(key.split(JOIN) if len(names) > 1 else [key] for key in keys), strict=True)
     return {name: pa.array(part).take(pa.array(leaf)) for name, part in zip(names, parts, strict=True)}
 
 

@@ -1,4 +1,4 @@
-"""Validate the records of each state against the declared invariants; sum exact histograms. Confidential."""
+"""Validate the records of each state against the declared invariants. Confidential."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 
 from spine.geography import BoolArray, IntArray, geoid15
 from spine.redistricting import HOUSEHOLD, OCCUPIED, TYPES, VACANT
-from spine.top_down.histogram import TrueHistograms, from_entries, joined, summed
+from spine.top_down.histogram import TrueHistograms, from_entries
 from spine.top_down.redistricting import PERSONS
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
-from tasks.lifecycle.workers import Workers
+from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.input.records import CELLS, FACILITY, records_name
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
-from tasks.top_down.source import Blocks, TopDownRun, load_histograms, save_histograms
+from tasks.top_down.run_plan import SCHEMAS, ProductName
+from tasks.top_down.source import Blocks, TopDownRun, save_histograms
+
+assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)  # of `_unit_faults`
 
 
 def findings_path(run: TopDownRun, product: ProductName, state: str) -> Path:
@@ -97,46 +99,3 @@ def _by_block(file: str, geocode: IntArray, rule: str, column: str, bad: BoolArr
     if len(rows):
         shown = tuple(geoid15(code) for code in geocode[rows[:SHOWN_VALUES]].tolist())
         yield Finding(file, f"blocks with {rule}", column, len(rows), (), shown)
-
-
-assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)
-
-
-BLOCKS = "blocks"  # the histograms of a state's blocks by geocode
-
-
-def sum_histograms(run: TopDownRun, workers: Workers) -> None:
-    """Sum up every state's histograms in the order of its spine; then the nation's, where it is measured."""
-    workers.map("histograms", run, sum_state, run.product_states)
-    if run.validated.nation:
-        workers.map("histograms", run, sum_nation, [(product,) for product in run.design.products])
-
-
-def sum_state(run: TopDownRun, product: ProductName, state: str) -> None:
-    """Write the exact histograms of every level of a state's spine."""
-    spine = run.spine(product, state)
-    folders = [run.counts_folder(product, state, level) for level in spine.levels]
-    if all(folder.exists() for folder in folders):
-        return
-    by_geocode = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
-    place = np.empty(spine.blocks, np.int64)
-    place[spine.order] = np.arange(spine.blocks)
-    lowest = len(spine.levels) - 1
-    row = place[by_geocode.row]
-    blocks = from_entries(TrueHistograms, lowest, 0, row, by_geocode.cell, by_geocode.count, spine.blocks)
-    for folder, histograms in zip(folders, summed(blocks, spine), strict=True):
-        if not folder.exists():
-            save_histograms(folder, histograms)
-
-
-def sum_nation(run: TopDownRun, product: ProductName) -> None:
-    """Write the exact histogram of the nation, from those of the states' parts."""
-    folder = run.counts_folder(product, US, US)
-    if folder.exists():
-        return
-    parts = joined(
-        [load_histograms(run.counts_folder(product, state, "State"), TrueHistograms) for state in run.validated.states]
-    )
-    save_histograms(run.counts_folder(product, US, "State"), parts)
-    first_row = np.zeros(len(parts.cell), np.int64)
-    save_histograms(folder, from_entries(TrueHistograms, 0, 0, first_row, parts.cell, parts.count, 1))

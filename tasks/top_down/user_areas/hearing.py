@@ -101,13 +101,18 @@ def deviation_chart(names: Sequence[str], plan: Deviations, within: float) -> Fi
     axis.plot(plan.deviation * share, at, "o", color=BLUE, markersize=3.5, label="estimate, with its 95% interval")
     if plan.published is not None:
         axis.plot(plan.published * share, at, "D", color=ORANGE, markersize=4, label="published")
-    axis.set_yticks(at, names, fontsize=7)
+    axis.set_yticks(at, [*map(_plain, names)], fontsize=7)
     axis.set_ylim(-0.8, len(names) - 0.2)
     axis.set_xlabel(
         f"deviation from the ideal, per cent; shaded: ± {50 * within:g}, which keeps the range within {100 * within:g}"
     )
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=8)
     return figure
+
+
+def _plain(name: str) -> str:
+    """Return a name from a file as text of a picture, where dollar signs would begin a formula."""
+    return name.replace("$", r"\$")
 
 
 def tract_points(file: AreaFile, points: Mapping[Region, Point]) -> tuple[FloatArray, FloatArray] | None:
@@ -135,7 +140,7 @@ def sketch_map(names: Sequence[str], plan: Deviations, within: float, tracts: Fl
     for chosen, color in ((share > within / 2, ORANGE), (share < -within / 2, BLUE)):
         axis.plot(*middle[chosen].T, "o", color=color, markersize=6)
     for at in np.flatnonzero((np.abs(share) > within / 2) | (len(names) <= FEW)).tolist():
-        axis.annotate(names[at][:12], middle[at], (4, 0), textcoords="offset points", va="center", fontsize=7)
+        axis.annotate(_plain(names[at][:12]), middle[at], (4, 0), textcoords="offset points", va="center", fontsize=7)
     axis.set_aspect(1 / np.cos(np.radians(middle[:, 1].mean())))
     axis.axis("off")
     return figure

@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
+from scipy.optimize import brentq
 
 from privacy.noise.laws import DiscreteGaussian
 from spine.allocations import Allocation
@@ -27,6 +28,7 @@ from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
 CLOSE, ONE_RATIO = 1e-5, 1e-4
 GRID = 1 << 30  # of shares that are ratios
+WIDE = 1.3  # from this variance on it equals sigma^2 in single precision
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,22 @@ def _ratio(variances: Variances, frequent: Variances, share: Fraction, product: 
 
 
 def _weights(variances: Iterable[float], product: ProductName) -> dict[str, float]:
-    """Return 1 / sigma^2 by query, of wide noise, where the variance is sigma^2."""
-    return {query: 1 / variance for query, variance in zip(QUERIES[product], variances, strict=False) if variance}
+    """Return 1 / sigma^2 by query."""
+    return {query: 1 / _sigma_squared(v) for query, v in zip(QUERIES[product], variances, strict=False) if v}
+
+
+def _sigma_squared(variance: float) -> float:
+    """Return the parameter of the discrete Gaussian with a variance."""
+    if variance >= WIDE:
+        return variance
+    squares = np.arange(-40, 41) ** 2
+
+    def excess(sigma_squared: float) -> float:
+        weight = np.exp(-squares / (2 * sigma_squared))
+        return float((squares * weight).sum() / weight.sum()) - variance
+
+    found: float = brentq(excess, 0.01, 2 * WIDE, xtol=1e-12)
+    return found
 
 
 def _alphas(weights: Mapping[str, float]) -> dict[str, Fraction]:

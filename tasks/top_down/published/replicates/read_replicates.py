@@ -32,7 +32,7 @@ from tasks.lifecycle.files import atomic_path, complete, remove
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import WIDTHS, entities
 from tasks.top_down.estimate.topdown import load_estimates
-from tasks.top_down.input.validate_invariants import BLOCKS
+from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.published.microdata.make_inputs import COUNTS, ENTRIES
 from tasks.top_down.published.microdata.read_microdata import CELLS as CELLS_OF
 from tasks.top_down.published.microdata.read_microdata import VACANT, read_microdata
@@ -103,7 +103,7 @@ def _folder(run: TopDownRun, product: str, state: str, level: str) -> Path:
 
 def _save(path: Path, counts: IntArray | FloatArray) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.save(file, counts.astype(np.float32))
+        np.save(file, counts.astype(np.float64))
 
 
 def load_counts(run: TopDownRun, product: str, state: str, level: str) -> tuple[FloatArray, FloatArray, FloatArray]:
