@@ -45,7 +45,14 @@ from tasks.top_down.run_plan import PRODUCTS, US, ProductName
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
 from tasks.top_down.user_areas.deviations import DRAWS, Bounds, Deviations, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
-from tasks.top_down.user_areas.hearing import answer, census_verdict, tract_points, verdict_table
+from tasks.top_down.user_areas.hearing import (
+    answer,
+    census_verdict,
+    deviation_chart,
+    sketch_map,
+    tract_points,
+    verdict_table,
+)
 from tasks.top_down.user_areas.intervals import Z95, interval
 from tasks.top_down.user_areas.kept import About, KeptState, find_state, keep
 from tasks.top_down.user_areas.published import published_counts
@@ -635,3 +642,11 @@ def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(Refused, match=words):
             published_counts(str(tmp_path))
+
+
+def test_a_district_s_name_is_no_formula() -> None:
+    """matplotlib takes what is between dollar signs for mathematics, and fails on what is none."""
+    plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), ())
+    names, middle = (r"$\bad$", "B"), np.array([[-71.0, 41.0], [-71.1, 41.1]])
+    for drawn in (deviation_chart(names, plan, 0.1), sketch_map(names, plan, 0.1, middle, middle)):
+        assert "bad" in drawn
