@@ -46,7 +46,7 @@ def recipe_margin(noise: Law) -> int:
 def least_budget(
     definition: Definition, margin: int, stability: int, alpha: Fraction = Fraction(1, 20), cells: int = 1
 ) -> Fraction:
-    """Return the least budget, rounded up at about the sixth digit, whose exact margin is at most `margin` >= 0 counts.
+    """Return the least budget, rounded up at the sixth digit, whose exact margin is at most `margin` >= 0 counts.
 
     The margin is at 1 - alpha, of a count or of a sum of `cells` of them.
 
@@ -63,7 +63,7 @@ def least_budget(
 
 
 def least(meets: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
-    """Return the least budget that meets a target, rounded up at about the sixth digit of a guess.
+    """Return the least budget that meets a target, rounded up at the sixth digit; guess: where to look first.
 
     Every budget above one that meets it must meet it too. Proved: one less in the last digit does not.
     """
@@ -77,4 +77,5 @@ def least(meets: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle * unit) else (middle, high)
-    return high * unit
+    found = high * unit
+    return found if floor(log10(found)) >= floor(log10(guess)) else least(meets, found)

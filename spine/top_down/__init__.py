@@ -24,7 +24,7 @@ Reading it together with the paper
     descend         the passes of a parent, level by level  own_answers             a parent's objective and constraints
     solve_parent    what if a solver fails                  least_squares, totals   its kernels: last pass and pass 0
     rounding, flow  integers                                projection              onto the constraints
-    integer_programs  integers under bounds that cross
+    integer_programs  integers under bounds that cross      quadratic_programs      where the kernels do not converge
 
 A unit of work
     (1) `estimate_roots`, then `estimate_children` down to the counties, a task a state. (2) The levels below one county
@@ -33,8 +33,8 @@ A unit of work
     Under a US root the spine of the first task is US and State only: its "blocks" are the states' parts.
 
 Failures
-    A parent whose least squares does not converge is solved again with other settings; otherwise the best feasible
-    iterate is used. Its `Solve` says which. Estimates that would break an invariant or a sum raise `EstimationError`,
+    A parent whose least squares does not converge is solved again with other settings, then by general solvers;
+    otherwise the best iterate is used, if it misses bounds by less than half a person. Its `Solve` says which. Estimates that would break an invariant or a sum raise `EstimationError`,
     which names the step and the rule, never a count.
 
 Kernels are compiled by numba at first use and cached where NUMBA_CACHE_DIR points when numba is first imported: when a

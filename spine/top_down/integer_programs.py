@@ -17,17 +17,17 @@ NODES = 100  # branches of one problem that HiGHS searches: docs/declarations.md
 Sparse = Any  # a scipy.sparse array
 
 
-def _sums(coordinate: IntArray) -> Sparse:
+def sums_of(coordinate: IntArray) -> Sparse:
     """Return the (sums, n) matrix that adds up cells by their coordinates, 0 to the last."""
     return sp.csc_array((np.ones(len(coordinate)), (coordinate, np.arange(len(coordinate)))))
 
 
-def _inside(sets: BoolArray, types: Sparse) -> Sparse:
+def sums_of_sets(sets: BoolArray, types: Sparse) -> Sparse:
     """Return the (sets, n) matrix that adds up the cells of sets of types."""
     return sp.csr_array(sets.astype(float)) @ types
 
 
-def _unlimited(high: FloatArray | IntArray) -> FloatArray:
+def upper_bounds(high: FloatArray | IntArray) -> FloatArray:
     """Return upper bounds in C order, infinite where there is none."""
     return np.where(high > NO_LIMIT / 2, np.inf, high).ravel()
 
@@ -48,7 +48,7 @@ def rounding_program(
     cell_cost = np.where(fraction > 0.5, -p.cell_weight, p.cell_weight).ravel()
     amount = int(p.total[0] - whole.sum()) if len(p.total) else int(counts.sum())
     first_weight = 1 + 2 * (len(p.nested) + p.cell_weight) * amount if total_first else 1
-    sums = [np.ones((1, n)), *(_sums(np.unique(nested, return_inverse=True)[1]) for nested in p.nested)]
+    sums = [np.ones((1, n)), *(sums_of(np.unique(nested, return_inverse=True)[1]) for nested in p.nested)]
     if problem.general:
         sums.append(sp.eye_array(n))
     matrix = sp.csr_array(sp.vstack([sp.kron(part, each) for part in sums]))
@@ -64,16 +64,16 @@ def rounding_program(
     if len(p.total):
         rows.append((np.ones((1, n * children)), [amount], [amount]))
     if len(p.state):
-        of_state = _sums(p.state)
+        of_state = sums_of(p.state)
         left = p.state_totals - of_state @ whole.sum(axis=0)
         rows.append((sp.kron(np.ones((1, n)), of_state), left, left))
-    types = _sums(p.quarters_type)
+    types = sums_of(p.quarters_type)
     needed = (p.lower_bound - types @ whole).ravel()
     rows.append((sp.kron(types, each), needed, np.full(len(needed), np.inf)))
     if len(p.sets):
-        inside = _inside(p.sets, types)
+        inside = sums_of_sets(p.sets, types)
         held = inside @ whole
-        rows.append((sp.kron(inside, each), (p.low_of - held).ravel(), _unlimited(p.high_of) - held.ravel()))
+        rows.append((sp.kron(inside, each), (p.low_of - held).ravel(), upper_bounds(p.high_of) - held.ravel()))
     parts, low, high = zip(*rows, strict=True)
     distance, unbounded = sp.eye_array(len(target)), np.full(len(target), np.inf)
     blocks = [[matrix, -distance], [matrix, distance], [sp.vstack(parts), None]]
@@ -98,9 +98,9 @@ def leaf_rows(leaves: Leaves, sets: BoolArray, children: int) -> tuple[Sparse, S
     number, types = leaves.allowed.shape
     by_child = sp.csr_array((np.ones(number), (leaves.child, np.arange(number))), shape=(children, number))
     each, bounded = sp.eye_array(number), sp.csr_array(sets.astype(float))
-    rows: list[tuple[Any, Any, Any]] = [(sp.kron(bounded, each), leaves.low.T.ravel(), _unlimited(leaves.high.T))]
+    rows: list[tuple[Any, Any, Any]] = [(sp.kron(bounded, each), leaves.low.T.ravel(), upper_bounds(leaves.high.T))]
     for group, totals in zip(leaves.groups, leaves.totals, strict=True):
-        rows.append((sp.kron(np.ones((1, types)), _sums(group)), totals, totals))
+        rows.append((sp.kron(np.ones((1, types)), sums_of(group)), totals, totals))
     parts, low, high = zip(*rows, strict=True)
     together = sp.kron(sp.eye_array(types), by_child)
     return together, sp.vstack(parts), np.concatenate(low).astype(float), np.concatenate(high).astype(float)

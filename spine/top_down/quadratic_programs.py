@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import clarabel
 import numpy as np
+import piqp
 import scipy.sparse as sp
 
 from spine.geography import FloatArray
-from spine.top_down.bounds import NO_LIMIT
+from spine.top_down.integer_programs import sums_of, sums_of_sets, upper_bounds
 from spine.top_down.own_answers import ParentProblem
 
 QPSolver = Literal["piqp", "clarabel"]
@@ -28,11 +30,10 @@ def constraints(problem: ParentProblem) -> tuple[Sparse, FloatArray, FloatArray]
         rows.append((sp.kron(np.ones((1, n)), each), p.low, p.high))
     bounded = np.flatnonzero(p.lower_bound.ravel() > 0)
     lower = p.lower_bound.ravel()[bounded]
-    types = sp.csc_array((np.ones(n), (p.quarters_type, np.arange(n))))
+    types = sums_of(p.quarters_type)
     rows.append((sp.csr_array(sp.kron(types, each))[bounded], lower, np.full(len(bounded), np.inf)))
     if len(p.sets):
-        high = np.where(p.high_of > NO_LIMIT / 2, np.inf, p.high_of)
-        rows.append((sp.kron(p.sets.astype(float) @ types, each), p.low_of.ravel(), high.ravel()))
+        rows.append((sp.kron(sums_of_sets(p.sets, types), each), p.low_of.ravel(), upper_bounds(p.high_of)))
     parts, lows, highs = zip(*rows, strict=True)
     return sp.csc_array(sp.vstack(parts)), np.concatenate(lows).astype(float), np.concatenate(highs).astype(float)
 
@@ -49,8 +50,6 @@ def least_squares(problem: ParentProblem, solver: QPSolver, accuracy: float = 1e
 def _piqp(
     p: Sparse, c: FloatArray, a: Sparse, low: FloatArray, high: FloatArray, upper: FloatArray, accuracy: float
 ) -> FloatArray | None:
-    import piqp  # both here: few runs need them
-
     equal = low == high
     rows = sp.csr_array(a)
     solver = piqp.SparseSolver()
@@ -67,8 +66,6 @@ def _piqp(
 def _clarabel(
     p: Sparse, c: FloatArray, a: Sparse, low: FloatArray, high: FloatArray, upper: FloatArray, accuracy: float
 ) -> FloatArray | None:
-    import clarabel
-
     equal, rows, free = low == high, sp.csr_array(a), sp.eye_array(len(c), format="csr")
     above, below, barred = ~equal & np.isfinite(high), ~equal & np.isfinite(low), upper == 0
     matrix = sp.vstack([rows[equal], free[barred], rows[above], -rows[below], -free], format="csc")

@@ -15,6 +15,7 @@ from conftest import lacking
 from flows.reports.tuning.plan import first_plan
 from flows.reports.tuning.tuning import answers, tables
 from flows.reports.tuning.workbook import workbook
+from privacy.noise.laws import law
 from tasks.population_groups.levels import named_level
 
 
@@ -38,7 +39,9 @@ def test_changed_budgets_are_followed(tmp_path, definition):
     expected = answers(replace(plan, levels=levels, off=frozenset([named_level("usa-1")])))
     for level in expected["levels"]:
         row = rows[level["level"]]
-        assert changed.cell(row, 5).value == pytest.approx(level["deviation"], rel=0.03)  # that of continuous noise
+        noise = law(definition, (1 - plan.gamma) * Fraction(level["budget"]), level["stability"])
+        parameter = noise.sigma_squared**0.5 if definition == "zcdp" else noise.scale
+        assert changed.cell(row, 5).value == pytest.approx(float(parameter))
         assert changed.cell(row, 6).value == level["margin_by_recipe"]
     for at, relation in enumerate(expected["spent"]["relations"]):
         assert changed.cell(7 + len(levels) + 1 + at, 3).value == pytest.approx(relation["decimal"])

@@ -77,7 +77,11 @@ function listen() {
     state.target = state.relative ? 0.1 : 10;
   }));
   for (const id of ["asked", "asked-level", "within", "within-kind", "size"]) $(id).addEventListener("input", answer);
-  $("take").addEventListener("click", () => change(() => setBudget(...answer())));
+  $("take").addEventListener("click", () => change(() => {
+    const [level, budget] = answer();
+    level.on = true;  // as the spend beside the answer has it
+    setBudget(level, budget);
+  }));
   for (const id of ["shown", "fractions"]) $(id).addEventListener("input", () => draw());
 }
 
@@ -87,7 +91,9 @@ function leastBudget(stability, cells, wanted) {
   const guess = state.definition === "zcdp" ? (stability * cells) / (2 * sigma ** 2) : (stability * Math.sqrt(2 * cells)) / sigma;
   const meets = (budget) => marginOfError(law(state.definition, budget * share, stability), cells) <= wanted;
   let [low, high] = [guess / share / 4, (4 * guess) / share];
-  while (high / low > 1 + 1e-8) {
+  while (meets(low)) [low, high] = [low / 4, low];
+  while (!meets(high)) [low, high] = [high, high * 4];
+  while (high / low > 1 + 1e-12) {
     const middle = Math.sqrt(low * high);
     [low, high] = meets(middle) ? [low, middle] : [middle, high];
   }
@@ -97,7 +103,7 @@ function leastBudget(stability, cells, wanted) {
 
 function answer() {
   const level = state.levels.find((one) => one.slug === $("asked-level").value), within = +$("within").value;
-  const wanted = Math.floor($("within-kind").value === "counts" ? within : (within * $("size").value) / 100);
+  const wanted = Math.floor($("within-kind").value === "counts" ? within : (within * $("size").value) / 100 + 1e-9);
   $("size").hidden = $("within-kind").value === "counts";
   const stability = answersFor(level).stability, cells = +$("asked").value;
   $("take").disabled = !(wanted >= 1 && wanted <= 1e6);

@@ -116,9 +116,9 @@ def _of_sample(epsilon: Fraction) -> str:
     """Return what the secrecy of a sample buys, and on which conditions (docs/analyses.md)."""
     return (
         f"Of a table that is a secret {SAMPLE:.0%} sample a person added to the population or removed costs epsilon "
-        f"{up(sampled_epsilon(float(epsilon), SAMPLE))} in place of {near(epsilon)}, if each person was drawn with "
-        "this chance independently of all others, nobody is told who was, and no weight or total depends on it. A "
-        "sample of whole households or of every fourth is none; the ledger charges in full."
+        f"{up(sampled_epsilon(float(epsilon), SAMPLE))} in place of {near(epsilon)}, and one replaced twice that, if "
+        "each person was drawn with this chance independently of all others, nobody is told who was, and no weight or "
+        "total depends on it. A sample of whole households or of every fourth is none; the ledger charges in full."
     )
 
 
@@ -156,7 +156,7 @@ def _answer(design: Design, query: Query, margin: int | None) -> dict[str, Any]:
     if margin is not None:
         steps = int(margin / design.grid)
         least["least_budget"] = [
-            float(least_budget(design.definition, steps, query.stability, cells=cells)) for cells in query.cells
+            float(digits(least_budget(design.definition, steps, query.stability, cells=cells))) for cells in query.cells
         ]
     return {
         "query": query.name,
@@ -206,7 +206,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_text(name, each) for each in value)
     if name == "least_budget":
-        return digits(Fraction(value))
+        return digits(Fraction(str(value)))
     if name in ("budget", "deviation"):
         return near(value, 7 if name == "budget" else 5)
     return "–" if value is None else value if isinstance(value, str) else f"{value:,.10g}"

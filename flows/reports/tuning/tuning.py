@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from flows.reports.figures import near, up
+from flows.reports.figures import digits, near, up
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
 from privacy.accounting.composition import LevelBudget, read_spend, spend
@@ -110,7 +110,7 @@ def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any
         sizes = {**sizes_for_margin(level_margins.cell, int(plan.target))}
         sizes["total_only"] = sizes_for_margin(level_margins.total_only, int(plan.target))["total"]
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
-        answer["least_budget_for_target"] = float(need)
+        answer["least_budget_for_target"] = float(digits(need))
     noise, threshold = laws["stage_2"], suppression_threshold(laws["stage_2"], plan.chance)
     suppression = [
         {
@@ -184,7 +184,7 @@ def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
     rows = []
     for level in measured:
         sizes = [level["sizes"][name] for name in (*TABLE_NAMES, "total_only")]
-        need = [] if relative else [up(level["least_budget_for_target"], 6)]
+        need = [] if relative else [near(level["least_budget_for_target"], 6)]
         rows.append([level["level"], *("never" if size is None else f"{size:,}" for size in sizes), *need])
     if relative:
         title = f"Population from which the margin of error is at most {float(target):.4g} of the count"

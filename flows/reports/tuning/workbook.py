@@ -13,14 +13,14 @@ from privacy.noise.laws import UNITS
 from tasks.pages.text_table import TextTable
 
 NOTES = (
-    "Change the yellow cells: sums, deviations and margins by the papers' formula follow. A count of step 2 is a total "
-    "published alone or a sex-by-age cell.",
+    "Change the yellow cells: sums, sigma or scale of the noise and margins by the papers' formula follow. A count of "
+    "step 2 is a total published alone or a sex-by-age cell.",
     "Exact margins, thresholds and the sheet Figures are values of the budgets that the workbook was written with.",
 )
-DEVIATION = {"zcdp": "=SQRT({s}/(2*(1-gamma)*{b}))", "puredp": "=SQRT(2)*{s}/((1-gamma)*{b})"}
+PARAMETER = {"zcdp": "=SQRT({s}/(2*(1-gamma)*{b}))", "puredp": "={s}/((1-gamma)*{b})"}
 RECIPE = {  # SafeTab-P, section 6.1; eq. (35) of the comparison paper
-    "zcdp": "=INT(1.96*{d})",
-    "puredp": "=MAX(0,INT({d}/SQRT(2)*LN(40/(1+EXP(SQRT(2)/{d})))))",
+    "zcdp": "=INT(1.96*{d}+1E-9)",
+    "puredp": "=MAX(0,INT({d}*LN(40/(1+EXP(-1/{d})))-1+1E-9))",
 }
 
 
@@ -51,7 +51,8 @@ def _budgets(book: Any, plan: BudgetPlan, answered: Mapping[str, Any], formats: 
     sheet.write(3, 0, "gamma, the share of step 1")
     sheet.write(3, 1, float(plan.gamma), formats["input"])
     book.define_name("gamma", "=Budgets!$B$4")
-    derived = ["deviation of a count of step 2", "its margin by the papers' formula"]
+    noise = {"zcdp": "sigma", "puredp": "scale"}[plan.definition]
+    derived = [f"{noise} of a count of step 2", "its margin by the papers' formula"]
     exact = ["its exact margin", "suppressed up to T"]
     sheet.write_row(5, 0, ["level", "is", unit, "stability", *derived, *exact], formats["heading"])
     for row, level in enumerate(answered["levels"], 7):  # as the sheet numbers them
@@ -59,7 +60,9 @@ def _budgets(book: Any, plan: BudgetPlan, answered: Mapping[str, Any], formats: 
         for column, value in enumerate(("on" if level["on"] else "off", _number(level["budget"]), level["stability"])):
             sheet.write(row - 1, column + 1, value, formats["input"])
         cells = {"b": f"C{row}", "s": f"D{row}", "d": f"E{row}"}
-        sheet.write_formula(row - 1, 4, DEVIATION[plan.definition].format_map(cells), None, level["deviation"])
+        own = float(level["stability"] / ((1 - plan.gamma) * Fraction(level["budget"])))
+        parameter = (own / 2) ** 0.5 if plan.definition == "zcdp" else own
+        sheet.write_formula(row - 1, 4, PARAMETER[plan.definition].format_map(cells), None, parameter)
         sheet.write_formula(row - 1, 5, RECIPE[plan.definition].format_map(cells), None, level["margin_by_recipe"])
         sheet.write(row - 1, 6, level["margins"]["count"])
         sheet.write(row - 1, 7, level["threshold"] if level["suppressible"] else "never")
