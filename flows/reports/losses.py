@@ -134,9 +134,8 @@ def persons(path: Path | None) -> Groups:
     """Read the queries of a config.json of the Detailed DHC-A or its directory; without a path the production's."""
     if path is None:
         plan = first_plan(None, None, None, None)
-        levels = {
-            level: {"": GroupLevel(*level, budget, max(2, plan.race_codes), 1)} for level, budget in plan.levels.items()
-        }
+        groups = max(2, plan.race_codes)
+        levels = {level: {"": GroupLevel(*level, budget, groups, 1)} for level, budget in plan.levels.items()}
         return Groups(plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes, None)
     found, iterations = read_parameter_files(path, Configuration)
     return _groups(str(path), found, iterations, lambda level: {"": found.budget(level)}, found.stage_1_fraction)

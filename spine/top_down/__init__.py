@@ -34,8 +34,9 @@ A unit of work
 
 Failures
     A parent whose least squares does not converge is solved again with other settings, then by general solvers;
-    otherwise the best iterate is used, if it misses bounds by less than half a person. Its `Solve` says which. Estimates that would break an invariant or a sum raise `EstimationError`,
-    which names the step and the rule, never a count.
+    otherwise the best iterate is used, if it misses bounds by less than half a person. Its `Solve` says which.
+    Estimates that would break an invariant or a sum raise `EstimationError`, which names the step and the rule, never a
+    count.
 
 Kernels are compiled by numba at first use and cached where NUMBA_CACHE_DIR points when numba is first imported: when a
 name of the estimation is first asked for, not when this package is imported.

@@ -1,8 +1,9 @@
 """Solve the problem of one parent: least squares, rounding, and what follows where a solver fails.
 
 A solve that does not converge, or misses a band by more than 1e-6, is done again from the start with other settings,
-then, up to 12,000 unknowns, by general solvers; else the best iterate is used: every iterate meets sums and zeros, so it can be rounded as long
-as it misses bands and bounds by less than half a person. No constraint is dropped, no noise drawn again.
+then, up to 12,000 unknowns, by general solvers; else the best iterate is used: every iterate meets sums and zeros, so
+it can be rounded as long as it misses bands and bounds by less than half a person. No constraint is dropped, no noise
+drawn again.
 """
 
 from __future__ import annotations
