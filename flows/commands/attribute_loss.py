@@ -300,13 +300,13 @@ def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], st
 
 def attribute_sets(texts: Iterable[str], attributes: Collection[str]) -> dict[str, frozenset[str]]:
     """Return the sets of attributes that were typed, by their labels, and that of all. Raises Refused."""
-    known = {attribute.casefold(): attribute for attribute in attributes}
+    known = {attribute.casefold(): attribute for attribute in attributes} | {name: name for name in attributes}
     sets = {}
     for text in texts:
         names = [name.strip() for name in text.split(",")]
-        if unknown := [name for name in names if name.casefold() not in known]:
+        if unknown := [name for name in names if name not in known and name.casefold() not in known]:
             raise Refused(f"there is no attribute {unknown[0]!r}: choose from {', '.join(attributes)}")
-        members = frozenset(known[name.casefold()] for name in names)
+        members = frozenset(known.get(name) or known[name.casefold()] for name in names)
         if members != set(attributes):
             sets[", ".join(name for name in attributes if name in members)] = members
     return sets | {"all": frozenset(attributes)}

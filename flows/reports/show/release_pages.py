@@ -104,6 +104,9 @@ class ReleasePages:
     @cached_property
     def regions(self) -> set[Region]:
         """The regions of its tables of counts: of each, or of the table that lists them."""
+        return self._regions()
+
+    def _regions(self) -> set[Region]:
         found: set[Region] = set()
         listed: dict[str, ReleaseTable] = {}
         for table in self.tables.values():
