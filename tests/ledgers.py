@@ -23,8 +23,8 @@ def new_signer() -> Signer:
     return Signer(key.public_key().public_bytes_raw().hex(), lambda content: key.sign(content).hex())
 
 
-def rewrite(ledger: Ledger, edit: Callable[[Act], Any], *statements: str) -> None:
-    """Edit every act and change the tables: chain, journal, file and the runs' digests of their acts agree."""
+def rewrite(ledger: Ledger, edit: Callable[[Act], Any]) -> None:
+    """Edit every act: chain, journal and file agree."""
     before = ledger.journal.read_text().splitlines()
     after: list[str] = []
     for line in before:
@@ -36,11 +36,8 @@ def rewrite(ledger: Ledger, edit: Callable[[Act], Any], *statements: str) -> Non
         triggers = database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
             database.execute(f"DROP TRIGGER {name}")
-        for number, (old, new) in enumerate(zip(before, after, strict=True), 1):
+        for number, new in enumerate(after, 1):
             database.execute("UPDATE journal SET line = ? WHERE number = ?", (new, number))
-            database.execute("UPDATE run SET journal = ? WHERE journal = ?", (digest_of(new), digest_of(old)))
-        for statement in statements:
-            database.execute(statement)
         for _, sql in triggers:
             database.execute(sql)
         database.commit()
@@ -49,14 +46,3 @@ def rewrite(ledger: Ledger, edit: Callable[[Act], Any], *statements: str) -> Non
 
 def digest_of(line: str) -> str:
     return sha256(line.encode()).hexdigest()
-
-
-def as_schema_4(ledger: Ledger) -> None:
-    """Make a ledger what the version before units of privacy made: without these columns and facts of acts."""
-
-    def forget(act: Act) -> None:
-        for name in ("unit", "spend"):
-            act.pop(name, None)
-
-    columns = (f"ALTER TABLE account DROP COLUMN {column}" for column in ("publisher", "unit"))
-    rewrite(ledger, forget, *columns, "PRAGMA user_version = 4")

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
 from flows.execution.cluster_settings import ClusterSettings
-from flows.execution.option import Argument, Option, TruthOption, validated
+from flows.execution.option import Argument, Option, validated
 from flows.execution.settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -106,8 +106,7 @@ def options_of(model: type[BaseModel], names: Collection[str] | None = None) -> 
         (name, about, option)
         for name, about in model.model_fields.items()
         for option in about.metadata
-        if isinstance(option, Option)
-        and (name in own and not isinstance(option, TruthOption) if names is None else name in names)
+        if isinstance(option, Option) and (name in own and not option.of_truth if names is None else name in names)
     ]
     yield from sorted(found, key=lambda each: (not isinstance(each[2], Argument), each[0] == "out"))
 

@@ -238,12 +238,12 @@ def _runs(book: Ledger, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     data = list(dict.fromkeys(row.input_digest for row in rows))
     acts = book.acts()
     approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in acts if act["act"] == "approved"}
-    spends = {act["run"]: act.get("spend") for act in acts if act["act"] == "reserved"}
+    spends = {act["run"]: act["spend"] for act in acts if act["act"] == "reserved"}
     for row in rows:
         yield {
             "run": row.run,
             "amount": row.amount,
-            "spend": spends.get(row.run),
+            "spend": spends[row.run],
             "states": row.states,
             "state": row.status,
             "at": row.reserved,
@@ -318,7 +318,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
-        if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"] if run["spend"]}:
+        if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"]}:
             tables.append(spend_table(spends, "run"))
         for run in account["runs"]:
             if approval := run["approved"]:

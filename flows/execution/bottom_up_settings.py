@@ -7,9 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
-from flows.execution.option import Argument, Option
+from flows.execution.option import argument, option
 from flows.execution.settings import Location, RunSettings
 from privacy.noise.exact import quoted_number
 from tasks.lifecycle.errors import Refused
@@ -38,26 +38,24 @@ class BottomUpSettings(RunSettings):
     SYSTEM = "bottom-up"
     DATA = ("table",)
 
-    table: Annotated[Location, Argument("TABLE")] = Field(description="The table: text or Parquet (path or URL).")
-    domain: Annotated[Location, Argument("DOMAIN", typed=Path)] = Field(
-        description="The declared domain (JSON): factors, levels, states; or a declaration (see das tda explain)."
+    table: Location = argument("TABLE", "The table: text or Parquet (path or URL).")
+    domain: Location = argument(
+        "DOMAIN",
+        "The declared domain (JSON): factors, levels, states; or a declaration (see das tda explain).",
+        typed=Path,
     )
-    epsilon: Annotated[Exact, Option()] = Field(description="Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
-    totals: Annotated[Location | None, Option("--calibrate", typed=Path)] = Field(
-        default=None, description="Published totals to calibrate to (CSV)."
+    epsilon: Exact = option(..., "Privacy-loss budget of the histogram, exact: 0.5 or 1/2.")
+    totals: Location | None = option(None, "Published totals to calibrate to (CSV).", "--calibrate", typed=Path)
+    calibration: Literal["additive", "nonnegative"] = option("additive", "How to calibrate.", "--method")
+    tolerance: Exact = option("0", "How far a published total may be from the data and still count as consistent.")
+    marginals: tuple[tuple[str, ...], ...] | None = option(
+        None,
+        "A marginal, `A,B,...`; may be repeated. Default: the total, each factor.",
+        "--marginal",
+        typed=list[str],
+        read=_marginals,
     )
-    calibration: Annotated[Literal["additive", "nonnegative"], Option("--method")] = Field(
-        default="additive", description="How to calibrate."
-    )
-    tolerance: Annotated[Exact, Option()] = Field(
-        default="0", description="How far a published total may be from the data and still count as consistent."
-    )
-    marginals: Annotated[tuple[tuple[str, ...], ...] | None, Option("--marginal", typed=list[str], read=_marginals)] = (
-        Field(default=None, description="A marginal, `A,B,...`; may be repeated. Default: the total, each factor.")
-    )
-    clip: Annotated[bool, Option()] = Field(
-        default=False, description="Publish no negative count (biases counts upwards)."
-    )
+    clip: bool = option(False, "Publish no negative count (biases counts upwards).")
 
     @property
     def folder(self) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.execution.option import Option
+from flows.execution.option import option
 from tasks.lifecycle.errors import Refused
 
 # What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
@@ -34,24 +34,16 @@ class ClusterSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    workers: Annotated[int | None, Option(show_default="cores")] = Field(
-        default=None, ge=1, description="Worker processes on this machine."
-    )
+    workers: int | None = option(None, "Worker processes on this machine.", show_default="cores", ge=1)
     threads_per_worker: int = Field(default=1, ge=1)
-    memory_limit: Annotated[str, Option(callback=check_memory_limit)] = Field(
-        default="auto", description="Memory of all processes on this machine together, for example 6GiB."
+    memory_limit: str = option(
+        "auto", "Memory of all processes on this machine together, for example 6GiB.", callback=check_memory_limit
     )
-    scheduler: Annotated[str | None, Option()] = Field(
-        default=None, description="Use the Dask scheduler at this address instead, as `tls://host:8786`."
-    )
-    patience: Annotated[float, Option(min=1)] = Field(
-        default=120.0, gt=0, description="Seconds without a worker after which a run stops, to be resumed."
-    )
-    tls_ca: Annotated[str | None, Option()] = Field(
-        default=None, description="Certificate authority of the scheduler (PEM)."
-    )
-    tls_cert: Annotated[str | None, Option()] = Field(default=None, description="Our certificate (PEM).")
-    tls_key: Annotated[str | None, Option()] = Field(default=None, description="Our key (PEM).")
+    scheduler: str | None = option(None, "Use the Dask scheduler at this address instead, as `tls://host:8786`.")
+    patience: float = option(120.0, "Seconds without a worker after which a run stops, to be resumed.", min=1, gt=0)
+    tls_ca: str | None = option(None, "Certificate authority of the scheduler (PEM).")
+    tls_cert: str | None = option(None, "Our certificate (PEM).")
+    tls_key: str | None = option(None, "Our key (PEM).")
     cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
     cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
 

@@ -1,46 +1,64 @@
-"""How a setting is typed on the command line: an annotation of its field, which has name, type, help and default."""
+"""How a setting is typed on the command line: its field says it, and has its name, type, help and default."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from tasks.lifecycle.errors import Refused
 
 M = TypeVar("M", bound=BaseModel)
+OF_TYPER = {"callback", "metavar", "min", "show_default"}  # arguments of an option; others are of the field
 
 
+@dataclass(frozen=True)
 class Option:
-    """A setting that is typed as an option; one without this annotation is not on the command line.
+    """A setting that is typed as an option; a field without one is not on the command line.
 
     names: in place of its own, as `--only-state`. typed: its type on the command line, in place of the field's. read:
-    makes the setting's value of what was typed. about: further arguments of typer.Option.
+    makes the setting's value of what was typed. about: further arguments of typer.Option. of_truth: whether only
+    commands of exact tables have it, and no run.
     """
 
-    def __init__(self, *names: str, typed: Any = None, read: Callable[[Any], Any] | None = None, **about: Any) -> None:
-        self.names = names
-        self.typed = typed
-        self.read = read
-        self.about = about
+    names: tuple[str, ...] = ()
+    typed: Any = None
+    read: Callable[[Any], Any] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    of_truth: bool = False
 
 
 class Argument(Option):
     """A setting that is typed by its place; its only name is the one that help shows."""
 
 
-class Flag(Option):
-    """An option without a value, which sets the setting to this one."""
+def option(default: Any, help: str, *names: str, typed: Any = None, read: Any = None, **more: Any) -> Any:
+    """Return a field that is typed as an option, one that is needed where the default is `...`.
 
-    def __init__(self, name: str, value: Any) -> None:
-        super().__init__(name, typed=bool, read=lambda on: value if on else None)
+    default: also what returns it. more: arguments of typer.Option and of pydantic.Field.
+    """
+    about = {name: more.pop(name) for name in OF_TYPER & more.keys()}
+    return _field(default, help, Option(names, typed, read, about), **more)
 
 
-class TruthOption(Flag):
-    """A flag of exact tables alone: no run has it."""
+def argument(name: str, help: str, *, typed: Any = None) -> Any:
+    """Return a field that is typed by its place."""
+    return _field(..., help, Argument((name,), typed))
+
+
+def flag(default: Any, help: str, name: str, value: Any, *, of_truth: bool = False) -> Any:
+    """Return a field with an option without a value, which sets it to this one."""
+    return _field(default, help, Option((name,), bool, lambda on: value if on else None, of_truth=of_truth))
+
+
+def _field(default: Any, help: str, option: Option, **limits: Any) -> Any:
+    made: Any = Field(**{"default_factory" if callable(default) else "default": default}, description=help, **limits)
+    made.metadata.append(option)
+    return made
 
 
 def validated(model: type[M], values: Mapping[str, Any]) -> M:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
-from flows.execution.option import Argument, Option, TruthOption
+from flows.execution.option import argument, flag, option
 from flows.execution.settings import Location, RunSettings
 from spine.settings import Jurisdiction
 from tasks.lifecycle.errors import Refused
@@ -23,18 +23,12 @@ class SDhcSettings(RunSettings):
 
     SYSTEM = "s-dhc"
 
-    config: Annotated[Location, Argument("CONFIG", typed=Path)] = Field(
-        description="config.json of the S-DHC program: budgets, tau, states."
-    )
-    data: Annotated[Location, Argument("DATA")] = Field(
-        description="Data directory (path or URL): persons, units and geo (.csv or .parquet)."
-    )
+    config: Location = argument("CONFIG", "config.json of the S-DHC program: budgets, tau, states.", typed=Path)
+    data: Location = argument("DATA", "Data directory (path or URL): persons, units and geo (.csv or .parquet).")
     jurisdiction: Jurisdiction = Field(description="us or pr, as config.json: the release goes to OUT/us or OUT/pr.")
-    estimates: Annotated[bool, Option()] = Field(
-        default=False, description="Also release least-squares estimates, and averages with their intervals."
-    )
-    truncated: Annotated[bool, TruthOption("--untruncated", False)] = Field(
-        default=True, description="Count all persons of a unit: what truncation removes."
+    estimates: bool = option(False, "Also release least-squares estimates, and averages with their intervals.")
+    truncated: bool = flag(
+        True, "Count all persons of a unit: what truncation removes.", "--untruncated", False, of_truth=True
     )
 
     @classmethod

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from pydantic import Field
 
-from flows.execution.option import Argument, Option
+from flows.execution.option import argument, option
 from flows.execution.settings import Location, RunSettings, load_settings, run_directory, sibling_run
 from spine.settings import Jurisdiction
 from tasks.lifecycle.errors import Refused
@@ -35,23 +35,13 @@ class SafeTabSettings(RunSettings):
     VALIDATED = "population groups"
     SEVERAL = True
 
-    params: Annotated[Location, Argument("PARAMS")] = Field(
-        description="Parameters directory (path or URL): config.json, four iteration files."
-    )
-    data: Annotated[Location, Argument("DATA")] = Field(
-        description="Data directory (path or URL): records (.txt or .parquet) and GRF-C.txt."
-    )
+    params: Location = argument("PARAMS", "Parameters directory (path or URL): config.json, four iteration files.")
+    data: Location = argument("DATA", "Data directory (path or URL): records (.txt or .parquet) and GRF-C.txt.")
     jurisdiction: Jurisdiction = Field(description="us or pr: the release goes to OUT/us or OUT/pr.")
-    coterminous: Annotated[bool, Option()] = Field(
-        default=True, description="Equate coterminous geographies (Algorithm 4)."
-    )
-    coterminous_list: Annotated[Location | None, Option()] = Field(
-        default=None, description="Further coterminous sets, a table: SET|REGION_TYPE|REGION_ID."
-    )
+    coterminous: bool = option(True, "Equate coterminous geographies (Algorithm 4).")
+    coterminous_list: Location | None = option(None, "Further coterminous sets, a table: SET|REGION_TYPE|REGION_ID.")
     blocks_each: int | None = Field(default=None, ge=1, description="Blocks in a partition; no effect on results.")
-    each_alone: Annotated[bool, Option()] = Field(
-        default=False, description="Charge and release the US or Puerto Rico even if the other is refused."
-    )
+    each_alone: bool = option(False, "Charge and release the US or Puerto Rico even if the other is refused.")
 
     @classmethod
     def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
@@ -177,13 +167,9 @@ class DetailedDhcaSettings(SafeTabSettings):
     RUN = "tasks.detailed_dhca.run:DetailedRun"
     OF_TRUTH: ClassVar = {"spine": False, "coterminous": False}
 
-    data: Annotated[Location, Argument("DATA")] = Field(
-        description="Data directory (path or URL): person records (.txt or .parquet) and GRF-C.txt."
-    )
-    estimates: Annotated[bool, Option()] = Field(
-        default=False, description="Also release estimates from both noisy answers: their errors are smaller."
-    )
-    spine: Annotated[bool, Option()] = Field(default=True, description="Also optimize the geographic spine.")
+    data: Location = argument("DATA", "Data directory (path or URL): person records (.txt or .parquet) and GRF-C.txt.")
+    estimates: bool = option(False, "Also release estimates from both noisy answers: their errors are smaller.")
+    spine: bool = option(True, "Also optimize the geographic spine.")
 
     @property
     def directory(self) -> DetailedRun:
@@ -204,20 +190,17 @@ class DetailedDhcbSettings(SafeTabSettings):
     SYSTEM = "detailed-dhcb"
     RUN = "tasks.detailed_dhcb.run:HouseholdRun"
 
-    data: Annotated[Location, Argument("DATA")] = Field(
-        description="Data directory (path or URL): household records (.txt or .parquet), GRF-C.txt, and "
-        "pop-group-totals.txt where --totals names no release."
+    data: Location = argument(
+        "DATA",
+        "Data directory (path or URL): household records (.txt or .parquet), GRF-C.txt, and "
+        "pop-group-totals.txt where --totals names no release.",
     )
-    totals: Annotated[Location | None, Option(metavar="RELEASE")] = Field(
-        default=None, description="Take the totals of groups from this release of das run, OUT/us or OUT/pr."
+    totals: Location | None = option(
+        None, "Take the totals of groups from this release of das run, OUT/us or OUT/pr.", metavar="RELEASE"
     )
-    coterminous: Annotated[bool, Option()] = Field(
-        default=False, description="Equate coterminous geographies (Algorithm 4)."
-    )
+    coterminous: bool = option(False, "Equate coterminous geographies (Algorithm 4).")
 
-    estimates: Annotated[bool, Option()] = Field(
-        default=False, description="Also release estimates: both tables count the same households."
-    )
+    estimates: bool = option(False, "Also release estimates: both tables count the same households.")
 
     @property
     def directory(self) -> HouseholdRun:

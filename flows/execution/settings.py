@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.crash_report import set_crash_folder
-from flows.execution.option import Argument, Option, refuse_url, validated
+from flows.execution.option import argument, option, refuse_url, validated
 from flows.execution.systems import SYSTEMS, System
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -91,28 +91,30 @@ class RunSettings(BaseModel, ABC):
     OF_TRUTH: ClassVar[dict[str, Any]] = {}  # what exact tables are made with
     SEVERAL: ClassVar[bool] = False  # whether a command starts several runs
 
-    out: Annotated[Folder, Argument("OUT", typed=Path)] = Field(
-        description="Where the release goes, into a folder in OUT; {run} in it stands for the run id."
+    out: Folder = argument(
+        "OUT", "Where the release goes, into a folder in OUT; {run} in it stands for the run id.", typed=Path
     )
-    account: Annotated[str | None, Option()] = Field(
-        default=None, description="The account to charge; none for synthetic data."
+    account: str | None = option(None, "The account to charge; none for synthetic data.")
+    second_account: bool = option(False, "Charge persons whom another account was charged for: it is intended.")
+    sign: Location | None = option(
+        None, "Sign the release with this private key of the publisher (Ed25519, PEM).", typed=Path
     )
-    second_account: Annotated[bool, Option()] = Field(
-        default=False, description="Charge persons whom another account was charged for: it is intended."
+    ledger: Location = option(
+        lambda: str(state_home() / "ledger.sqlite"),
+        "The ledger's file.",
+        typed=Path,
+        show_default="STATE/ledger.sqlite",
+        callback=_regular,
     )
-    sign: Annotated[Location | None, Option(typed=Path)] = Field(
-        default=None, description="Sign the release with this private key of the publisher (Ed25519, PEM)."
-    )
-    ledger: Annotated[Location, Option(typed=Path, show_default="STATE/ledger.sqlite", callback=_regular)] = Field(
-        default_factory=lambda: str(state_home() / "ledger.sqlite"), description="The ledger's file."
-    )
-    state: Annotated[Location, Option(typed=Path, show_default="$XDG_STATE_HOME/das-flows", callback=_state)] = Field(
-        default_factory=lambda: str(state_home()), description="Folder of the confidential run directories."
+    state: Location = option(
+        lambda: str(state_home()),
+        "Folder of the confidential run directories.",
+        typed=Path,
+        show_default="$XDG_STATE_HOME/das-flows",
+        callback=_state,
     )
     approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
-    run_id: Annotated[str | None, Option()] = Field(
-        default=None, pattern=rf"^{RUN_ID}$", description="Name the run; das run adds -us or -pr."
-    )
+    run_id: str | None = option(None, "Name the run; das run adds -us or -pr.", pattern=rf"^{RUN_ID}$")
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
 
     @classmethod

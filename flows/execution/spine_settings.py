@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from flows.execution.cluster_settings import ClusterSettings
-from flows.execution.option import Argument, Option
+from flows.execution.option import argument, option
 from flows.execution.settings import Location
 from spine.settings import Definition, Jurisdiction, Variant
 
@@ -32,42 +32,28 @@ class SpineRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    geography: Annotated[Location, Argument("GEOGRAPHY")] = Field(
-        description="ri2020.pl.zip, ??geo2020.pl, BlockAssign_….zip, GRF-C.txt or a CSV; or a directory of them."
+    geography: Location = argument(
+        "GEOGRAPHY", "ri2020.pl.zip, ??geo2020.pl, BlockAssign_….zip, GRF-C.txt or a CSV; or a directory of them."
     )
-    out: Annotated[Location, Argument("OUT", typed=Path)] = Field(
-        description="The directory to make; in a flow, {run} in it stands for the id of its run."
+    out: Location = argument(
+        "OUT", "The directory to make; in a flow, {run} in it stands for the id of its run.", typed=Path
     )
-    product: Annotated[Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"], Option("--settings")] = Field(
-        default="pl94-persons", description="The production run whose levels, OSEs and budget to take."
+    product: Literal["pl94-persons", "pl94-units", "dhc-persons", "dhc-units"] = option(
+        "pl94-persons", "The production run whose levels, OSEs and budget to take.", "--settings"
     )
-    jurisdiction: Annotated[Jurisdiction, Option()] = Field(default="us", description="US or Puerto Rico.")
-    variant: Annotated[Variant, Option()] = Field(
-        default="production", description="Whose choice, where paper and production program differ."
+    jurisdiction: Jurisdiction = option("us", "US or Puerto Rico.")
+    variant: Variant = option("production", "Whose choice, where paper and production program differ.")
+    changes: dict[str, str] = option(
+        dict, "Change one setting; may be repeated.", "--set", typed=list[str], read=_changes, metavar="NAME=VALUE"
     )
-    changes: Annotated[dict[str, str], Option("--set", typed=list[str], read=_changes, metavar="NAME=VALUE")] = Field(
-        default_factory=dict, description="Change one setting; may be repeated."
-    )
-    allocation: Annotated[str | None, Option()] = Field(
-        default=None, description="JSON file of budget and shares; the production run's by default."
-    )
-    definition: Annotated[Definition, Option()] = Field(
-        default="zcdp", description="Which bypasses gain; puredp has no production budget: give one."
-    )
-    budget: Annotated[str | None, Option()] = Field(
-        default=None, description="Another rho (puredp: epsilon), an exact fraction."
-    )
-    states: Annotated[tuple[int, ...], Option("--only-state")] = Field(
-        default=(), description="Only this state, by FIPS code; may be repeated."
-    )
-    marginals: Annotated[tuple[str, ...], Option("--marginal")] = Field(
-        default=(), description="Report standard errors of its cells, as `hispanic*cenrace`."
-    )
-    extra: Annotated[Location | None, Option()] = Field(
-        default=None, description="CSV by block: tabblk, primgeo, gq1..gq7 (facilities), hu, pop."
-    )
-    cluster: Annotated[ClusterSettings | None, Option("--workers", typed=int, read=_cluster, min=0)] = Field(
-        default=None, description="Dask workers on this machine, by state; none by default."
+    allocation: str | None = option(None, "JSON file of budget and shares; the production run's by default.")
+    definition: Definition = option("zcdp", "Which bypasses gain; puredp has no production budget: give one.")
+    budget: str | None = option(None, "Another rho (puredp: epsilon), an exact fraction.")
+    states: tuple[int, ...] = option((), "Only this state, by FIPS code; may be repeated.", "--only-state")
+    marginals: tuple[str, ...] = option((), "Report standard errors of its cells, as `hispanic*cenrace`.", "--marginal")
+    extra: Location | None = option(None, "CSV by block: tabblk, primgeo, gq1..gq7 (facilities), hu, pop.")
+    cluster: ClusterSettings | None = option(
+        None, "Dask workers on this machine, by state; none by default.", "--workers", typed=int, read=_cluster, min=0
     )
 
     def prepared(self) -> Prepared:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from flows.execution.option import Argument, Flag, Option
+from flows.execution.option import argument, flag, option
 from flows.execution.settings import Location, RunSettings
 from spine.geocodes import SpineKind
 from spine.settings import Definition, Jurisdiction
@@ -31,57 +31,40 @@ class TopDownSettings(RunSettings):
     VALIDATED = "spine"
     OF_TRUTH: ClassVar = {"measurements": "none"}
 
-    data: Annotated[Location, Argument("DATA")] = Field(
-        description="Folder of persons, units (.parquet or .txt), quarters.csv and states.csv."
+    data: Location = argument("DATA", "Folder of persons, units (.parquet or .txt), quarters.csv and states.csv.")
+    geography: Location | None = option(None, "Block tables, as das spine reads them.", show_default="DATA/GRF-C.txt")
+    quarters: Location | None = option(None, "Declared living quarters by block.", show_default="DATA/quarters.csv")
+    totals: Location | None = option(None, "Declared population by state.", show_default="DATA/states.csv")
+    jurisdiction: Jurisdiction = option("us", "US or Puerto Rico: the release goes to OUT/us or OUT/pr.")
+    states: tuple[int, ...] = option((), "Only this state, by FIPS code; may be repeated.", "--only-state")
+    products: tuple[ProductName, ...] = option(
+        ("persons", "units"),
+        "Only this product; may be repeated.",
+        "--product",
+        show_default="persons and units",
+        min_length=1,
     )
-    geography: Annotated[Location | None, Option(show_default="DATA/GRF-C.txt")] = Field(
-        default=None, description="Block tables, as das spine reads them."
+    spine: SpineKind = option("optimized", "The geographic spine.")
+    nation: bool | None = option(
+        None, "Measure the US level.", "--us-level/--no-us-level", show_default="with all states"
     )
-    quarters: Annotated[Location | None, Option(show_default="DATA/quarters.csv")] = Field(
-        default=None, description="Declared living quarters by block."
-    )
-    totals: Annotated[Location | None, Option(show_default="DATA/states.csv")] = Field(
-        default=None, description="Declared population by state."
-    )
-    jurisdiction: Annotated[Jurisdiction, Option()] = Field(
-        default="us", description="US or Puerto Rico: the release goes to OUT/us or OUT/pr."
-    )
-    states: Annotated[tuple[int, ...], Option("--only-state")] = Field(
-        default=(), description="Only this state, by FIPS code; may be repeated."
-    )
-    products: Annotated[tuple[ProductName, ...], Option("--product", show_default="persons and units")] = Field(
-        default=("persons", "units"), min_length=1, description="Only this product; may be repeated."
-    )
-    spine: Annotated[SpineKind, Option()] = Field(default="optimized", description="The geographic spine.")
-    nation: Annotated[bool | None, Option("--us-level/--no-us-level", show_default="with all states")] = Field(
-        default=None, description="Measure the US level."
-    )
-    definition: Annotated[Definition, Option()] = Field(
-        default="zcdp", description="Discrete Gaussian or two-sided geometric noise."
-    )
+    definition: Definition = option("zcdp", "Discrete Gaussian or two-sided geometric noise.")
     changes: dict[str, str] = Field(default_factory=dict, description="Single spine settings by name.")
-    persons_budget: Annotated[str | None, Option()] = Field(
-        default=None, description="Another rho (puredp: epsilon), exact."
+    persons_budget: str | None = option(None, "Another rho (puredp: epsilon), exact.")
+    units_budget: str | None = option(None, "Another rho (puredp: epsilon), exact.")
+    persons_allocation: Location | None = option(
+        None, "JSON file of budget and shares; the production run's by default."
     )
-    units_budget: Annotated[str | None, Option()] = Field(
-        default=None, description="Another rho (puredp: epsilon), exact."
+    units_allocation: Location | None = option(None, "JSON file of budget and shares; the production run's by default.")
+    estimator: Estimator = option(
+        "topdown", "topdown: as the 2020 program; gls: least squares that also uses the measurements below a level."
     )
-    persons_allocation: Annotated[Location | None, Option()] = Field(
-        default=None, description="JSON file of budget and shares; the production run's by default."
+    microdata: MicrodataForm = flag(
+        "parquet", "text: write microdata as text as well, one row a record.", "--mdf-text", "text"
     )
-    units_allocation: Annotated[Location | None, Option()] = Field(
-        default=None, description="JSON file of budget and shares; the production run's by default."
-    )
-    estimator: Annotated[Estimator, Option()] = Field(
-        default="topdown",
-        description="topdown: as the 2020 program; gls: least squares that also uses the measurements below a level.",
-    )
-    microdata: Annotated[MicrodataForm, Flag("--mdf-text", "text")] = Field(
-        default="parquet", description="text: write microdata as text as well, one row a record."
-    )
-    measurements: Annotated[MeasurementLayout, Option()] = Field(
-        default="parquet",
-        description="Release the noisy measurements: parquet, das-flows' layout; nmf, that of the Census Bureau's "
+    measurements: MeasurementLayout = option(
+        "parquet",
+        "Release the noisy measurements: parquet, das-flows' layout; nmf, that of the Census Bureau's "
         "files; or none: once left out, they are gone for good.",
     )
 
@@ -192,9 +175,9 @@ class DeclaredSettings(RunSettings):
 
     SYSTEM = "declared"
 
-    data: Annotated[Location, Argument("DATA")] = Field(description="Records: text or Parquet (path or URL).")
-    declaration: Annotated[str, AfterValidator(_declaration), Option()] = Field(
-        description="The declaration of hierarchy, table and budget: a file, or the name of a shipped one."
+    data: Location = argument("DATA", "Records: text or Parquet (path or URL).")
+    declaration: Annotated[str, AfterValidator(_declaration)] = option(
+        ..., "The declaration of hierarchy, table and budget: a file, or the name of a shipped one."
     )
 
     @property

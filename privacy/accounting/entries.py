@@ -1,62 +1,40 @@
-"""The tables of the ledger within one transaction: accounts, runs and their charges, data and its digests, the journal.
+"""The ledger within one transaction: its journal, and next to it the digests that the journal must not hold.
 
-What is entered here is entered in the journal by the same act; ledger.py opens, compares and commits.
+ledger.py opens, compares and commits.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
-from privacy.accounting.composition import Spend, UnitOfPrivacy
-from privacy.accounting.journal import Books, JournalAccount, JournalRun, MarkName, line_digest, line_of, replay
+from privacy.accounting.composition import Spend
+from privacy.accounting.journal import (
+    Account,
+    Books,
+    LedgerError,
+    LedgerUnusable,
+    MarkName,
+    Row,
+    Status,
+    line_of,
+    replay,
+)
 from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike, check_states
-from privacy.noise.exact import exact
-from privacy.noise.laws import UNITS, Definition
+from privacy.noise.laws import UNITS
 
-LOST = "lost"  # in place of the digests of a run that was entered from the journal
 CHARGED_BEFORE = "this data was charged for as confidential before, so its mark as synthetic or public data is wrong"
+FORGETS = "the ledger does not keep what is written: somebody has changed it"
 RAN_AS_MARKED = (
     "this data was run as synthetic or public before, when nothing was charged, so it cannot now be run as "
     "confidential; put its mark back"
 )
-Status = Literal["reserved", "sealed", "released", "abandoned"]
-
-
-class LedgerError(ValueError):
-    """A request that the ledger refuses; nothing was written. The message is public."""
-
-
-@dataclass(frozen=True)
-class Account:
-    """A total budget for one confidential dataset, opened by name. `total` is rho (zcdp) or epsilon (puredp).
-
-    unit: the unit of privacy that its charges bound the loss of. publisher: the public key whose signature its charges
-    need, in hexadecimal.
-    """
-
-    name: str
-    definition: Definition
-    total: Fraction
-    unit: UnitOfPrivacy = "person"
-    publisher: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "total", _exact(self.total, "the total of an account"))
-
-    def check_signer(self, signer: Signer | None) -> None:
-        """Raise LedgerError where the account demands signatures, and not this signer's."""
-        if self.publisher and (signer is None or signer.publisher != self.publisher):
-            raise LedgerError(
-                f"account {self.name} takes no charge without its publisher's signature: give --sign KEY, the private "
-                "key that the account was opened with"
-            )
 
 
 @dataclass(frozen=True)
@@ -92,164 +70,94 @@ class Request:
         return {self.input_digest, *self.records_digests}
 
 
-@dataclass(frozen=True)
-class Row:
-    """A run as the ledger knows it; `amount` is in the account's currency. Confidential: it holds digests of data."""
-
-    run: str
-    account: str
-    states: tuple[str, ...]
-    amount: Fraction
-    input_digest: str
-    configuration_digest: str
-    noise_scheme: int
-    secret_digest: str
-    status: Status
-    release_digest: str | None
-    reserved: str
-    journal: str  # the digest of the act that reserved it
-
-
-@dataclass(frozen=True)
-class Act:
-    """An act in the journal: when it was entered, and the digest of its line."""
-
-    when: str
-    digest: str
-
-
 class Entries:
-    """The tables of the ledger, within a transaction."""
+    """The ledger's journal and digests, within a transaction."""
 
     def __init__(self, database: sqlite3.Connection, code: Mapping[str, str], signer: Signer | None) -> None:
         self._database, self._code, self._signer = database, code, signer
         self.lines = [line for (line,) in database.execute("SELECT line FROM journal ORDER BY number")]
 
-    def note(self, act: str, **facts: Any) -> Act:
-        """Enter an act in the journal."""
-        when = _now()
-        line = line_of(act, when, facts, self._code, self.lines, self._signer)
-        self.lines.append(line)
-        self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
-        return Act(when, line_digest(line))
+    @property
+    def books(self) -> Books:
+        """What follows from the journal. Raises LedgerUnusable where it does not add up."""
+        return replay(self.lines)
 
-    def enter(self, lines: Sequence[str]) -> list[str]:
-        """Enter lines of the journal's file and what follows from them; return the runs whose digests are lost."""
+    def note(self, act: str, **facts: Any) -> None:
+        """Enter an act in the journal.
+
+        Raises LedgerUnusable for one that could not be read again, LedgerError where the database does not keep it.
+        """
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        self.enter([line_of(act, when, facts, self._code, self.lines, self._signer)])
+
+    def enter(self, lines: Sequence[str]) -> None:
+        """Enter lines in the journal, which are new or its file's. Raises as `note` does."""
         for line in lines:
             self.lines.append(line)
             self._database.execute("INSERT INTO journal VALUES (?, ?)", (len(self.lines), line))
-        books, tables, lost = replay(self.lines), self.books(), list[str]()
-        for name in books.accounts.keys() - tables.accounts.keys():
-            self._insert_account(name, books.accounts[name])
-        for run, row in books.runs.items():
-            if run not in tables.runs:
-                lost.append(run)
-                self._insert_run(run, row, (LOST, LOST, 0, LOST))
-                self._database.execute("INSERT INTO data VALUES (?, 0, ?)", (run, row.reserved))
-            elif tables.runs[run].status != row.status:
-                if tables.runs[run].status == "reserved" and row.release_digest:
-                    self._update(run, "sealed", row.release_digest)
-                self._update(run, row.status, row.release_digest)
-        for run in books.marked.keys() - tables.marked.keys():
-            self._database.execute("INSERT INTO data VALUES (?, 1, ?)", (run, books.marked[run]))
-        return lost
+        try:
+            replay(self.lines)
+        except LedgerUnusable as error:
+            raise LedgerUnusable(f"the act cannot be entered in the ledger: {error}") from None
+        if Entries(self._database, {}, None).lines != self.lines:
+            raise LedgerError(FORGETS)
 
     def refuse(self, request: Request, refusal: LedgerError) -> None:
         """Enter that a request was refused, and why."""
         self.note("refused", run=request.run, account=request.account, why=str(refusal))
 
-    def books(self) -> Books:
-        """Return what the tables hold, to be compared with what follows from the journal."""
-        states: dict[str, list[str]] = {}
-        for run, state in self._database.execute("SELECT run, us_state FROM charge ORDER BY us_state"):
-            states.setdefault(run, []).append(state)
-        runs = self._database.execute("SELECT id, account, amount, status, release_digest, reserved, journal FROM run")
-        return Books(
-            {name: JournalAccount(*account) for name, *account in self._database.execute("SELECT * FROM account")},
-            {
-                run: JournalRun(account, amount, tuple(states.pop(run, ())), *rest)
-                for run, account, amount, *rest in runs
-            },
-            dict(self._database.execute("SELECT run, entered FROM data WHERE synthetic")),
-        )
-
     def accounts(self) -> list[Account]:
         """Return all accounts, by name."""
-        rows = self._database.execute("SELECT name, definition, total, unit, publisher FROM account ORDER BY name")
-        return [Account(name, definition, Fraction(total), *rest) for name, definition, total, *rest in rows]
-
-    def account(self, name: str) -> Account | None:
-        """Return an account, None where there is none."""
-        return next((account for account in self.accounts() if account.name == name), None)
+        return sorted(self.books.accounts.values(), key=lambda account: account.name)
 
     def open_account(self, account: Account) -> None:
         """Enter an account."""
         facts = {"definition": account.definition, "total": str(account.total), "unit": account.unit}
         demand = {"publisher": account.publisher} if account.publisher else {}
-        act = self.note("opened", account=account.name, **facts, **demand)
-        self._insert_account(account.name, JournalAccount(opened=act.when, **facts, **demand))
-
-    def _insert_account(self, name: str, account: JournalAccount) -> None:
-        self._database.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?)", (name, *astuple(account)))
+        self.note("opened", account=account.name, **facts, **demand)
 
     def row(self, run: str) -> Row | None:
         """Return the row of a run, None where there is none."""
-        columns = self._database.execute("SELECT * FROM run WHERE id = ?", (run,)).fetchone()
-        if not columns:
-            return None
-        charges = self._database.execute("SELECT us_state FROM charge WHERE run = ? ORDER BY us_state", (run,))
-        states = tuple(state for (state,) in charges)
-        return Row(columns[0], columns[1], states, Fraction(columns[2]), *columns[3:])
+        row = self.books.runs.get(run)
+        cursor = self._database.execute("SELECT * FROM run WHERE run = ?", (run,))
+        names, digests = [name for name, *_ in cursor.description], cursor.fetchone()
+        return replace(row, **dict(zip(names, digests, strict=True))) if row and digests else row
 
     def rows(self, account: str) -> list[Row]:
         """Return the rows of an account's runs, oldest first."""
-        runs = self._database.execute("SELECT id FROM run WHERE account = ? ORDER BY rowid", (account,)).fetchall()
-        return [row for (run,) in runs if (row := self.row(run))]
+        runs = [run for run, row in self.books.runs.items() if row.account == account]
+        return [row for run in runs if (row := self.row(run))]
 
-    def insert_run(self, request: Request, amount: Fraction, secret_digest: str) -> None:
-        """Enter a reserved run, its charges and its data."""
-        states = sorted(request.states)
-        facts = {"amount": str(amount), "states": states, "spend": request.spend.as_json()}
-        act = self.note("reserved", run=request.run, account=request.account, **facts)
-        row = JournalRun(request.account, str(amount), tuple(states), "reserved", None, act.when, act.digest)
+    def insert_run(self, request: Request, amount: Fraction, secret_digest: str) -> Row:
+        """Enter a reserved run and its digests, and return its row. Raises LedgerError as `note` does."""
+        facts = {"amount": str(amount), "states": sorted(request.states), "spend": request.spend.as_json()}
+        self.note("reserved", run=request.run, account=request.account, **facts)
         digests = (request.input_digest, request.configuration_digest, request.noise_scheme, secret_digest)
-        self._insert_run(request.run, row, digests)
-        self._insert_data(request.run, request.digests, act, marked=False)
-
-    def _insert_run(self, run: str, row: JournalRun, digests: tuple[str, str, int, str]) -> None:
-        """Insert a run and its charges; digests: of input and configuration, the noise scheme, the secret's digest."""
-        values = (run, row.account, row.amount, *digests, row.status, row.release_digest, row.reserved, row.journal)
-        self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        self._database.executemany("INSERT INTO charge VALUES (?, ?)", [(run, state) for state in row.states])
+        self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (request.run, *digests))
+        self._insert_digests(request.run, request.digests)
+        row = self.row(request.run)
+        if row is None or row.secret_digest != secret_digest:
+            raise LedgerError(FORGETS)
+        return row
 
     def move(self, row: Row, status: Status, release_digest: str | None) -> None:
         """Set the status of a run and the digest of its release."""
         self.note(status, run=row.run, account=row.account, release=release_digest)
-        self._update(row.run, status, release_digest)
-
-    def _update(self, run: str, status: str, release_digest: str | None) -> None:
-        values = (status, release_digest, run)
-        self._database.execute("UPDATE run SET status = ?, release_digest = ? WHERE id = ?", values)
 
     def spent(self, account: str) -> dict[str, Fraction]:
         """Return what is charged to each state in an account, abandoned runs included."""
-        charges = self._database.execute(
-            "SELECT us_state, amount FROM charge JOIN run ON run.id = charge.run WHERE account = ? ORDER BY us_state",
-            (account,),
-        )
-        spent: dict[str, Fraction] = {}
-        for state, amount in charges:
-            spent[state] = spent.get(state, Fraction(0)) + Fraction(amount)
-        return spent
+        return self.books.spent(account)
 
     def enter_marked(self, run: str, digests: Set[str], mark: MarkName) -> None:
         """Enter a run on marked data, and the digests of its data."""
-        self._insert_data(run, digests, self.note(mark.lower(), run=run), marked=True)
+        self.note(mark.lower(), run=run)
+        self._insert_digests(run, digests)
 
-    def _insert_data(self, run: str, digests: Set[str], act: Act, *, marked: bool) -> None:
-        self._database.execute("INSERT INTO data VALUES (?, ?, ?)", (run, int(marked), act.when))
+    def _insert_digests(self, run: str, digests: Set[str]) -> None:
         values = [(run, digest) for digest in sorted(digests)]
         self._database.executemany("INSERT INTO data_digest VALUES (?, ?)", values)
+        if self.digests(run) != digests:
+            raise LedgerError(FORGETS)
 
     def digests(self, run: str) -> Set[str]:
         """Return the digests by which a run's data is known; none for a run that was not entered."""
@@ -258,26 +166,22 @@ class Entries:
 
     def marked_runs(self) -> dict[str, tuple[str, MarkName]]:
         """Return the runs on marked data, which were not charged: when each was entered, and the mark; oldest first."""
-        marks = replay(self.lines).marks
-        rows = self._database.execute("SELECT run, entered FROM data WHERE synthetic ORDER BY rowid")
-        return {run: (entered, marks[run]) for run, entered in rows}
+        return self.books.marked
 
-    def has_data(self, digests: Set[str], *, marked: bool) -> bool:
-        """Return whether a run had data with one of these digests, and took it for marked or not as asked."""
-        found = self._database.execute(
-            f"SELECT 1 FROM data JOIN data_digest USING (run) WHERE synthetic = ? AND digest IN ({_marks(digests)})",
-            (int(marked), *digests),
-        )
-        return found.fetchone() is not None
+    def _runs_with(self, digests: Set[str]) -> Set[str]:
+        """Return the runs that had data with one of these digests."""
+        marks = ", ".join("?" * len(digests))
+        found = self._database.execute(f"SELECT run FROM data_digest WHERE digest IN ({marks})", tuple(digests))
+        return {run for (run,) in found}
 
     def check_confidential(self, digests: Set[str]) -> None:
         """Raise LedgerError where a run had data with one of these digests under a mark."""
-        if self.has_data(digests, marked=True):
+        if self._runs_with(digests) & self.books.marked.keys():
             raise LedgerError(RAN_AS_MARKED)
 
     def check_marked(self, digests: Set[str]) -> None:
         """Raise LedgerError where a run was charged for data with one of these digests."""
-        if self.has_data(digests, marked=False):
+        if self._runs_with(digests) & self.books.runs.keys():
             raise LedgerError(CHARGED_BEFORE)
 
     def admit(self, request: Request) -> Fraction:
@@ -286,18 +190,10 @@ class Entries:
         self.check_account(request)
         return self.price(request)
 
-    def accounts_charged(self, digests: Set[str], states: Sequence[str]) -> set[str]:
-        """Return the accounts in which one of these states was charged for data with one of these digests."""
-        charged = self._database.execute(
-            "SELECT DISTINCT account, us_state FROM run JOIN charge ON charge.run = run.id "
-            f"JOIN data_digest ON data_digest.run = run.id WHERE digest IN ({_marks(digests)})",
-            tuple(digests),
-        )
-        return {account for account, state in charged if state in states}
-
     def check_account(self, request: Request) -> None:
         """Raise LedgerError where the request's data was charged to another account, unless the request allows it."""
-        others = self.accounts_charged(request.digests, request.states) - {request.account}
+        earlier = [self.books.runs[run] for run in self._runs_with(request.digests) & self.books.runs.keys()]
+        others = {row.account for row in earlier if set(row.states) & set(request.states)} - {request.account}
         if others and not request.second_account:
             raise LedgerError(
                 f"this data was charged to another account before, {', '.join(sorted(others))}: neither total alone "
@@ -310,7 +206,7 @@ class Entries:
         Raises LedgerError where the account is missing, has another unit of privacy or currency, demands a signature or
         has too little budget left.
         """
-        account = self.account(request.account)
+        account = self.books.accounts.get(request.account)
         if account is None:
             name = request.account
             raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …)")
@@ -348,20 +244,3 @@ def format_amount(amount: Fraction) -> str:
         return f"{float(amount):g}"
     except OverflowError:
         return f"{Decimal(amount.numerator) / amount.denominator:.5e}"
-
-
-def _exact(amount: Fraction, name: str) -> Fraction:
-    """Return an amount as a fraction. Raises LedgerError for what is no exact number."""
-    try:
-        return exact(amount, name)
-    except ValueError as error:
-        raise LedgerError(str(error)) from None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _marks(values: Set[str]) -> str:
-    """Return as many question marks, for values of a query."""
-    return ", ".join("?" * len(values))

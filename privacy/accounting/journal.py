@@ -3,7 +3,7 @@
 The lines are a table of the ledger, written in the transaction of their act, and a file next to it, `LEDGER.journal`,
 to which they are appended after the commit. Both happen under the ledger's write lock, and no act is entered before the
 last one is in the file. So the file lacks at most the last line, after a crash, and a ledger that lacks a line of its
-file is an older copy. What the tables of the ledger hold must follow from the lines.
+file is an older copy. Accounts, charges and statuses stand nowhere else: they are what follows from the lines.
 
 An act may be signed by the publisher. An account whose opening names the publisher's key, and is signed with it, takes
 no charge without that signature: a journal with such a charge does not add up.
@@ -17,92 +17,114 @@ import json
 import os
 import pwd
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from privacy.accounting.composition import Spend, read_spend
+from privacy.accounting.composition import UNITS_OF_PRIVACY, Spend, UnitOfPrivacy, read_spend
 from privacy.accounting.signatures import Signer, is_signed
-from privacy.noise.laws import Definition
+from privacy.accounting.states import check_states
+from privacy.noise.exact import exact, parse_exact
+from privacy.noise.laws import UNITS, Definition
 
+Status = Literal["reserved", "sealed", "released", "abandoned"]
 MarkName = Literal["SYNTHETIC", "PUBLIC"]  # why a run's data is not charged
 MARKED: dict[str, MarkName] = {"synthetic": "SYNTHETIC", "public": "PUBLIC"}  # by act
-FACTS = (
-    "when",
-    "account",
-    "definition",
-    "total",
-    "unit",
-    "publisher",
-    "run",
-    "amount",
-    "release",
-)  # of acts, in tables
-UNBOOKED = ("approved", "refused", "restored")  # acts that change no table
+TEXTS = ("account", "publisher", "run", "release")  # facts of acts that are text where they are there
+UNBOOKED = ("approved", "refused", "restored")  # acts from which nothing follows
 SIGNATURE = "signature"
-MOVES = {"sealed": ("reserved",), "released": ("sealed",), "abandoned": ("reserved", "sealed")}  # from which status
+LOST = "lost"  # in place of the digests of a run that was entered from the journal
+MOVES: dict[Status, tuple[Status, ...]] = {  # from which status
+    "sealed": ("reserved",),
+    "released": ("sealed",),
+    "abandoned": ("reserved", "sealed"),
+}
 
 
-class JournalError(ValueError):
-    """The journal does not add up, or is not the ledger's. The message is public."""
+class LedgerError(ValueError):
+    """A request that the ledger refuses; nothing was written. The message is public."""
+
+
+class LedgerUnusable(LedgerError):
+    """The ledger or its journal cannot be read or written now, or contradict each other: nothing is known of either."""
 
 
 @dataclass(frozen=True)
-class JournalAccount:
-    """An account as the ledger has it; one that names no unit of privacy was opened for persons.
+class Account:
+    """A total budget for one confidential dataset, opened by name. `total` is rho (zcdp) or epsilon (puredp).
 
-    publisher: the public key of those whose signature its charges need; None where they need none.
+    unit: the unit of privacy that its charges bound the loss of. publisher: the public key whose signature its charges
+    need, in hexadecimal.
     """
 
-    definition: str
-    total: str
-    opened: str
-    unit: str = "person"
+    name: str
+    definition: Definition
+    total: Fraction
+    unit: UnitOfPrivacy = "person"
     publisher: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "total", exact(self.total, "the total of an account"))
+        except ValueError as error:
+            raise LedgerError(str(error)) from None
+
+    def check_signer(self, signer: Signer | None) -> None:
+        """Raise LedgerError where the account demands signatures, and not this signer's."""
+        if self.publisher and (signer is None or signer.publisher != self.publisher):
+            raise LedgerError(
+                f"account {self.name} takes no charge without its publisher's signature: give --sign KEY, the private "
+                "key that the account was opened with"
+            )
 
 
 @dataclass(frozen=True)
-class JournalRun:
-    """A charged run as a row of the ledger has it, less its digests of data; `journal` is its reservation's digest."""
+class Row:
+    """A charged run as the ledger knows it; `amount` is in the account's currency.
 
+    reserved: when. journal: the digest of the act that reserved it. What follows is not in the journal, and makes a row
+    confidential: digests of data.
+    """
+
+    run: str
     account: str
-    amount: str
     states: tuple[str, ...]
-    status: str
+    amount: Fraction
+    status: Status
     release_digest: str | None
     reserved: str
     journal: str
+    input_digest: str = LOST
+    configuration_digest: str = LOST
+    noise_scheme: int = 0
+    secret_digest: str = LOST
 
 
 @dataclass
 class Books:
-    """What the tables of a ledger hold, or what must be in them by its journal.
+    """What follows from a journal: accounts and charged runs by name, the oldest first.
 
-    marked: when a run on marked data was entered. digests: of every line, in order. marks: of the runs on marked data.
-    spends: of the charged runs; earlier versions entered none.
+    marked: of runs on marked data when each was entered, and the mark. spends: of the charged runs. digests: of every
+    line, in order.
     """
 
-    accounts: dict[str, JournalAccount] = field(default_factory=dict)
-    runs: dict[str, JournalRun] = field(default_factory=dict)
-    marked: dict[str, str] = field(default_factory=dict)
-    digests: list[str] = field(default_factory=list)
-    marks: dict[str, MarkName] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
+    runs: dict[str, Row] = field(default_factory=dict)
+    marked: dict[str, tuple[str, MarkName]] = field(default_factory=dict)
     spends: dict[str, Spend] = field(default_factory=dict)
+    digests: list[str] = field(default_factory=list)
 
-    def faults(self, tables: Books) -> Iterator[str]:
-        """Yield where the tables hold something else than these books."""
-        for what in ("accounts", "runs", "marked"):
-            here, there = getattr(self, what), getattr(tables, what)
-            for name in sorted(here.keys() | there.keys()):
-                if name not in there:
-                    yield f"{what}: {name} is missing"
-                elif name not in here:
-                    yield f"{what}: {name} is in no act"
-                elif here[name] != there[name]:
-                    yield f"{what}: {name} was changed"
+    def spent(self, account: str) -> dict[str, Fraction]:
+        """Return what is charged to each state in an account, abandoned runs included."""
+        spent: dict[str, Fraction] = {}
+        for row in self.runs.values():
+            for state in row.states if row.account == account else ():
+                spent[state] = spent.get(state, Fraction(0)) + row.amount
+        return dict(sorted(spent.items()))
 
 
 def journal_path(ledger: Path) -> Path:
@@ -143,7 +165,10 @@ def signed_part(line: str) -> tuple[bytes, str | None]:
 
 
 def replay(lines: Sequence[str]) -> Books:
-    """Return what follows from the lines. Raises JournalError at the first that does not follow from those before."""
+    """Return what follows from the lines; nobody may change it, for it is cached.
+
+    Raises LedgerUnusable at the first line that does not follow from those before.
+    """
     return _replay(tuple(lines))
 
 
@@ -155,21 +180,21 @@ def _replay(lines: tuple[str, ...]) -> Books:
             entry = json.loads(line)
             follows = entry["number"] == number and entry["previous"] == (books.digests[-1] if number > 1 else None)
             books.digests.append(line_digest(line))
-            followed = follows and _dump(entry) == line and _enter(books, entry, books.digests[-1])
+            followed = follows and _dump(entry) == line and _enter(books, entry)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             followed = False
         if not followed:
-            raise JournalError(f"act {number} of its journal does not follow from those before")
+            raise LedgerUnusable(f"act {number} of its journal does not follow from those before")
         if not _is_signed_as_demanded(books, entry, line):
-            raise JournalError(
+            raise LedgerUnusable(
                 f"act {number} of its journal lacks the publisher's signature, which account {entry['account']} demands"
             )
     return books
 
 
 def _are_texts(entry: Mapping[str, Any]) -> bool:
-    """Return whether what an act enters in tables is text. Raises UnicodeEncodeError for text that no file can hold."""
-    texts = [entry[name] for name in FACTS if entry.get(name) is not None] + [*entry.get("states", ())]
+    """Return whether names and digests are text. Raises UnicodeEncodeError for text that no file can hold."""
+    texts = [entry["when"], *(entry[name] for name in TEXTS if entry.get(name) is not None)]
     return all(isinstance(text, str) and text.encode() is not None for text in texts)
 
 
@@ -182,36 +207,38 @@ def _is_signed_as_demanded(books: Books, entry: Mapping[str, Any], line: str) ->
     return publisher is None or (isinstance(signature, str) and is_signed(publisher, content, signature))
 
 
-def _enter(books: Books, entry: Mapping[str, Any], digest: str) -> bool:
-    """Enter an act in the books; return whether it may come after those before it."""
+def _enter(books: Books, entry: Mapping[str, Any]) -> bool:
+    """Enter an act in the books; return whether it may come after those before it.
+
+    Raises ValueError, KeyError or TypeError where it lacks something, or has what is no such thing.
+    """
     act: str = entry["act"]
     if act in UNBOOKED:
         return True
-    if not _are_texts(entry):
-        return False
     run: Any = entry.get("run")
     name: Any = entry.get("account")
+    if not _are_texts(entry) or (name if act == "opened" else run) is None:
+        return False
     if act == "opened":
-        follows = name not in books.accounts
-        known = entry["definition"], entry["total"], entry["when"]
-        books.accounts[name] = JournalAccount(*known, entry.get("unit", "person"), entry.get("publisher"))
+        definition, unit, total = entry["definition"], entry["unit"], parse_exact(entry["total"])
+        follows = name not in books.accounts and definition in UNITS and unit in UNITS_OF_PRIVACY and total > 0
+        books.accounts[name] = Account(name, definition, total, unit, entry.get("publisher"))
     elif act == "reserved":
-        account = books.accounts[name]
-        follows = run not in books.runs
-        if "spend" in entry:
-            books.spends[run] = spend = read_spend(entry["spend"])
-            follows &= spend.unit == account.unit
-            follows &= str(spend.charged_in(cast("Definition", account.definition))) == entry["amount"]
-        states = tuple(entry["states"])
-        books.runs[run] = JournalRun(name, entry["amount"], states, "reserved", None, entry["when"], digest)
+        account, states = books.accounts[name], tuple(entry["states"])
+        check_states(states)
+        spend, amount = read_spend(entry["spend"]), parse_exact(entry["amount"])
+        follows = run not in books.runs and run not in books.marked and amount > 0 and bool(states)
+        follows &= spend.unit == account.unit and spend.charged_in(account.definition) == amount
+        books.spends[run] = spend
+        books.runs[run] = Row(run, name, states, amount, "reserved", None, entry["when"], books.digests[-1])
     elif act in MOVES:
         before = books.runs[run]
-        follows = before.status in MOVES[act]
         release = entry["release"] if act == "sealed" else before.release_digest
+        follows = before.status in MOVES[act] and (act == "abandoned" or release is not None)
         books.runs[run] = replace(before, status=act, release_digest=release)
     elif act in MARKED:
-        follows = run not in books.marked
-        books.marked[run], books.marks[run] = entry["when"], MARKED[act]
+        follows = run not in books.marked and run not in books.runs
+        books.marked[run] = entry["when"], MARKED[act]
     else:
         follows = False
     return follows
@@ -226,28 +253,28 @@ def make_file(path: Path) -> None:
 def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
     """Append to the file the last line, where the file lacks it or ends in a part of it; flush it.
 
-    Raises JournalError where the file is missing or cannot be written, holds lines that the ledger lacks, lacks more,
+    Raises LedgerUnusable where the file is missing or cannot be written, holds lines that the ledger lacks, lacks more,
     or is another's.
     """
     text = b"".join(line.encode() + b"\n" for line in lines)
     held = read_file(path)
     if held is None:
-        raise JournalError(
+        raise LedgerUnusable(
             f"the journal {path} of the ledger {ledger} is missing: put it back; if it is lost, das ledger restore"
         )
     if held == text:
         return
     if len(held) > len(text) and held.startswith(text):
         lacking = max(1, held.count(b"\n") - len(lines))
-        raise JournalError(
+        raise LedgerUnusable(
             f"the ledger {ledger} is older than its journal: it lacks {lacking} of the acts in {path}. Put back the "
             "newest ledger; if it is lost, das ledger restore"
         )
     last = len(lines[-1]) + 1 if lines else 0
     if not text.startswith(held):
-        raise JournalError(f"{path} is not the journal of the ledger {ledger}: put back the one that is")
+        raise LedgerUnusable(f"{path} is not the journal of the ledger {ledger}: put back the one that is")
     if len(held) < len(text) - last:
-        raise JournalError(
+        raise LedgerUnusable(
             f"the journal {path} is older than the ledger {ledger}: put back the newest; if it is lost, das ledger "
             "restore"
         )
@@ -255,17 +282,17 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
 
 
 def read_file(path: Path) -> bytes | None:
-    """Return the bytes of a journal's file; None where there is none. Raises JournalError where it cannot be read."""
+    """Return the bytes of a journal's file; None where there is none. Raises LedgerUnusable where it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise JournalError(f"the journal {path} cannot be read: {error.strerror}") from None
+        raise LedgerUnusable(f"the journal {path} cannot be read: {error.strerror}") from None
 
 
 def append(path: Path, text: bytes) -> None:
-    """Append to a journal's file and flush it. Raises JournalError; a part of the text may be in the file then."""
+    """Append to a journal's file and flush it. Raises LedgerUnusable; a part of the text may be in the file then."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
@@ -275,11 +302,11 @@ def append(path: Path, text: bytes) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise JournalError(f"the journal {path} cannot be written: {error.strerror}") from None
+        raise LedgerUnusable(f"the journal {path} cannot be written: {error.strerror}") from None
 
 
 def write_file(path: Path, lines: Sequence[str]) -> None:
-    """Write a journal's file anew, whole or not at all. Raises JournalError."""
+    """Write a journal's file anew, whole or not at all. Raises LedgerUnusable."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         make_file(draft)
@@ -287,7 +314,7 @@ def write_file(path: Path, lines: Sequence[str]) -> None:
         os.rename(draft, path)
         flush(path.parent)
     except OSError as error:
-        raise JournalError(f"the journal {path} cannot be written: {error.strerror}") from None
+        raise LedgerUnusable(f"the journal {path} cannot be written: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
 

@@ -1,10 +1,10 @@
-"""The budget ledger: accounts that curators open, one row a run that is never deleted or refunded
+"""The budget ledger: accounts that curators open, and runs, of which none is ever deleted or refunded
 (docs/decisions.md#spending).
 
 SQLite on a local disk with a rollback journal and `synchronous=EXTRA` (FULL, and the journal's removal too): a
-committed row survives a crash. Every act is entered in the ledger's journal (journal.py), and every opening compares
-the two: an older copy, an empty file in the ledger's place and a row that was changed by hand are refused. The ledger
-holds digests of confidential data and is confidential itself.
+committed act survives a crash. Every opening compares the acts with those in the file next to it (journal.py): an older
+copy, an empty file in the ledger's place and an act that was changed by hand are refused. The ledger holds digests of
+confidential data and is confidential itself.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from privacy.accounting.entries import Account as Account
-from privacy.accounting.entries import Entries, Status
-from privacy.accounting.entries import LedgerError as LedgerError
+from privacy.accounting.entries import Entries
 from privacy.accounting.entries import Request as Request
-from privacy.accounting.entries import Row as Row
 from privacy.accounting.entries import format_amount as format_amount
+from privacy.accounting.journal import Account as Account
 from privacy.accounting.journal import (
     Books,
-    JournalError,
     MarkName,
+    Status,
     append,
     catch_up,
     flush,
@@ -41,6 +39,9 @@ from privacy.accounting.journal import (
     replay,
     write_file,
 )
+from privacy.accounting.journal import LedgerError as LedgerError
+from privacy.accounting.journal import LedgerUnusable as LedgerUnusable
+from privacy.accounting.journal import Row as Row
 from privacy.accounting.signatures import Signer
 from privacy.accounting.states import charged_alike
 from privacy.noise.laws import UNITS
@@ -49,15 +50,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LONGEST_NAME = 100  # of an account: tables and messages show it
 LONGEST_REASON = 1000  # of an approval
-SCHEMA = 5  # kept as the file's user_version; 4 was without these columns
-NEW_COLUMNS = (
-    "unit TEXT NOT NULL DEFAULT 'person' CHECK (unit IN ('person', 'household'))",
-    "publisher TEXT",
-)
-
-
-class LedgerUnusable(LedgerError):
-    """The ledger or its journal cannot be read or written now, or contradict each other: nothing is known of either."""
+SCHEMA = 6  # kept as the file's user_version
 
 
 @dataclass(frozen=True)
@@ -69,13 +62,12 @@ class Examined:
 
     found: tuple[tuple[str, str, list[str]], ...]
     rows: Mapping[str, Row]
-    accounts: Mapping[str, Account]
     books: Books
     lines: Sequence[str]
 
 
 def _within(method: Callable[Concatenate[Entries, P], T]) -> Callable[Concatenate[Ledger, P], T]:
-    """Return a method of the tables as one of the ledger: a transaction of its own."""
+    """Return a method of the entries as one of the ledger: a transaction of its own."""
 
     @wraps(method)
     def within(ledger: Ledger, /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -112,8 +104,7 @@ class Ledger:
 
     def exists(self) -> bool:
         """Return whether there is a ledger, or the journal of one that is lost."""
-        with _unusable():
-            return self.path.exists() or bool(read_file(self.journal))
+        return self.path.exists() or bool(read_file(self.journal))
 
     def open_account(self, account: Account) -> None:
         """Open an account.
@@ -128,7 +119,7 @@ class Ledger:
             raise LedgerError(f"the total of an account must be positive, not {format_amount(account.total)}")
         account.check_signer(self.signer)
         with self._transaction(create=True) as entries:
-            if entries.account(name):
+            if name in entries.books.accounts:
                 raise LedgerError(f"account {name} is open already; a total is never changed")
             entries.open_account(account)
 
@@ -176,11 +167,7 @@ class Ledger:
                 refusal = error
                 entries.refuse(request, error)
             else:
-                entries.insert_run(request, amount, make_secret())
-                row = entries.row(request.run)
-                if row is None or row.amount != amount or set(row.states) != set(request.states):
-                    raise LedgerError(f"the ledger {self.path} does not keep what is written: somebody has changed it")
-                return row
+                return entries.insert_run(request, amount, make_secret())
         raise refusal
 
     def enter_marked(self, run: str, digests: Set[str], mark: MarkName = "SYNTHETIC") -> None:
@@ -252,7 +239,7 @@ class Ledger:
             for path in (self.journal, self.path):
                 os.rename(drafts[path], copies[path])
             flush(place.parent)
-        except (OSError, JournalError) as error:
+        except (OSError, LedgerUnusable) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise LedgerError(f"the backup {place} cannot be written: {why}") from None
         finally:
@@ -268,22 +255,17 @@ class Ledger:
 
         Raises LedgerError where there is nothing to mend, or the two are not of one ledger.
         """
-        with self._connected(create=self.exists()) as (database, entries), _unusable():
+        with self._connected(create=self.exists()) as (database, entries):
             held = read_file(self.journal)
             filed = (held or b"").decode("ascii", "replace").split("\n")[:-1]
             common = min(len(filed), len(entries.lines))
             if filed[:common] != entries.lines[:common]:
-                raise JournalError(f"{self.journal} is not the journal of the ledger {self.path}")
+                raise LedgerUnusable(f"{self.journal} is not the journal of the ledger {self.path}")
             if held is not None and len(entries.lines) - 1 <= len(filed) <= len(entries.lines):
                 raise LedgerError(f"the ledger {self.path} lacks nothing of its journal: there is nothing to restore")
-            if fault := next(replay(entries.lines).faults(entries.books()), None):
-                raise JournalError(
-                    f"the ledger {self.path} was changed by hand ({fault}): put it away, and restore again"
-                )
-            missing = filed[common:]
-            lost = entries.enter(missing)
-            if fault := next(replay(entries.lines).faults(entries.books()), None):
-                raise JournalError(f"the acts of {self.journal} cannot be entered ({fault})")
+            known, missing = entries.books.runs.keys(), filed[common:]
+            entries.enter(missing)
+            lost = [run for run in entries.books.runs if run not in known]
             entries.note("restored", entered=len(missing), without_digests=lost)
             database.execute("COMMIT")
             database.execute("BEGIN IMMEDIATE")
@@ -295,52 +277,48 @@ class Ledger:
 
         Raises LedgerError where the ledger cannot be read at all.
         """
-        with self._connected() as (database, entries), _unusable():
+        with self._connected() as (database, entries):
             damage = [text for (text,) in database.execute("PRAGMA integrity_check") if text != "ok"]
+            books, faults = Books(), dict[str, list[str]]()
             try:
                 catch_up(self.journal, self.path, entries.lines)
-                journal: list[str] = []
-            except JournalError as error:
-                journal = [str(error)]
+            except LedgerUnusable as error:
+                faults["file"] = [str(error)]
             try:
-                books, tables = replay(entries.lines), entries.books()
-                changed = list(books.faults(tables))
-            except JournalError as error:
-                books, changed = Books(), [str(error)]
+                books = entries.books
+            except LedgerUnusable as error:
+                faults["acts"] = [str(error)]
             found = [
                 ("the database", str(self.path), damage),
-                ("the journal's file", str(self.journal), journal),
-                ("every row follows from its acts", f"{len(entries.lines)} acts", changed),
+                ("the journal's file", str(self.journal), faults.get("file", [])),
+                ("every act follows from those before", f"{len(entries.lines)} acts", faults.get("acts", [])),
             ]
-            for account in entries.accounts():
-                spent = entries.spent(account.name)
+            for account in books.accounts.values():
+                spent = books.spent(account.name)
                 fullest = max(spent, key=lambda state: spent[state], default=None)
                 most = spent[fullest] if fullest else Fraction(0)
                 over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
                 unit = f"{UNITS[account.definition]} {format_amount(most)} of {format_amount(account.total)}"
                 where = f" in state {fullest}" if fullest and not charged_alike(spent) else ""
                 found.append((f"account {account.name}", unit + where, over))
-            rows = {row.run: row for account in entries.accounts() for row in entries.rows(account.name)}
-            return Examined(tuple(found), rows, {each.name: each for each in entries.accounts()}, books, entries.lines)
+            rows = {run: row for run in books.runs if (row := entries.row(run))}
+            return Examined(tuple(found), rows, books, entries.lines)
 
     @contextmanager
     def _transaction(self, *, create: bool = False) -> Iterator[Entries]:
-        """Yield the tables for one act, of a ledger that agrees with its journal."""
+        """Yield the ledger for one act, if it agrees with its journal."""
         with self._connected(create=create) as (database, entries):
             self._check_journal(entries)
             held = len(entries.lines)
             yield entries
-            entered = len(entries.lines) > held
-            if entered and (fault := _contradiction(entries)):  # rolled back: nobody could read it again
-                raise LedgerUnusable(f"the act cannot be entered in the ledger {self.path} ({fault})")
             database.execute("COMMIT")
-            if entered:  # under the lock again: another process may have come between
+            if len(entries.lines) > held:  # under the lock again: another process may have come between
                 database.execute("BEGIN IMMEDIATE")
                 self._check_journal(Entries(database, self.code, self.signer))
 
     @contextmanager
     def _connected(self, *, create: bool = False) -> Iterator[tuple[sqlite3.Connection, Entries]]:
-        """Yield the database under its write lock, and its tables."""
+        """Yield the database under its write lock, and what it holds."""
         if not create and not self.path.exists():
             self._check_not_lost()
             raise LedgerError(f"there is no ledger {self.path}: open an account first (das ledger open)")
@@ -362,27 +340,27 @@ class Ledger:
 
     def _check_not_lost(self) -> None:
         """Raise LedgerUnusable where there is no ledger, but its journal is there."""
-        with _unusable():
-            if read_file(self.journal):
-                catch_up(self.journal, self.path, [])
+        if read_file(self.journal):
+            catch_up(self.journal, self.path, [])
 
     def _check_journal(self, entries: Entries) -> None:
-        """Let the journal's file catch up with the ledger, and compare both with the ledger's tables.
+        """Let the journal's file catch up with the ledger, and check that its acts follow from each other.
 
         The file of a new ledger is made before the first commit: later on, none is made.
         """
-        with _unusable():
-            if not entries.lines and read_file(self.journal) is None:
-                try:
-                    make_file(self.journal)
-                except OSError as error:
-                    raise JournalError(f"the journal {self.journal} cannot be made: {error.strerror}") from None
-            catch_up(self.journal, self.path, entries.lines)
-            if fault := _contradiction(entries):
-                raise JournalError(
-                    f"the ledger {self.path} was changed by hand ({fault}): put back the newest copy that das ledger "
-                    "check finds whole"
-                )
+        if not entries.lines and read_file(self.journal) is None:
+            try:
+                make_file(self.journal)
+            except OSError as error:
+                raise LedgerUnusable(f"the journal {self.journal} cannot be made: {error.strerror}") from None
+        catch_up(self.journal, self.path, entries.lines)
+        try:
+            replay(entries.lines)
+        except LedgerUnusable as error:
+            raise LedgerUnusable(
+                f"the ledger {self.path} was changed by hand ({error}): put back the newest copy that das ledger "
+                "check finds whole"
+            ) from None
 
     def _prepare(self, database: sqlite3.Connection, *, create: bool) -> None:
         """Make the tables in an empty file if `create`; refuse any other schema.
@@ -391,11 +369,6 @@ class Ledger:
         """
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         if schema == SCHEMA:
-            return
-        if schema == SCHEMA - 1:  # its accounts are for persons
-            for column in NEW_COLUMNS:
-                database.execute(f"ALTER TABLE account ADD COLUMN {column}")
-            database.execute(f"PRAGMA user_version = {SCHEMA}")
             return
         if schema > SCHEMA:
             raise LedgerUnusable(
@@ -413,23 +386,6 @@ class Ledger:
         for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {SCHEMA}")
-
-
-def _contradiction(entries: Entries) -> str | None:
-    """Return what in the ledger's tables does not follow from its journal; None where all does."""
-    try:
-        return next(replay(entries.lines).faults(entries.books()), None)
-    except JournalError as error:
-        return str(error)
-
-
-@contextmanager
-def _unusable() -> Iterator[None]:
-    """Turn what the journal refuses into a ledger that cannot be used."""
-    try:
-        yield
-    except JournalError as error:
-        raise LedgerUnusable(str(error)) from None
 
 
 def on_other_data(row: Row, rows: Sequence[Row]) -> list[str]:

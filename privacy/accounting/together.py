@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from privacy.accounting.composition import UnitOfPrivacy, read_spend
+from privacy.accounting.composition import Spend, UnitOfPrivacy, read_spend
 from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.ledger import Ledger, LedgerError
 from privacy.accounting.units import Change
@@ -47,23 +46,19 @@ def charged_together(ledger: Ledger, names: Sequence[str]) -> dict[str, tuple[Ch
 
     Raises LedgerError for a name of no account.
     """
-    accounts = {account.name: account for account in ledger.accounts()}
+    accounts = {account.name for account in ledger.accounts()}
     if missing := [name for name in names if name not in accounts]:
         raise LedgerError(f"there is no account {missing[0]}")
-    spends = {act["run"]: act.get("spend") for act in ledger.acts() if act["act"] == "reserved"}
+    spends = {act["run"]: read_spend(act["spend"]) for act in ledger.acts() if act["act"] == "reserved"}
     found: dict[str, tuple[Charged, ...]] = {}
     for name in dict.fromkeys(names):
         for row in ledger.rows(name):
-            run = _charged(spends.get(row.run), accounts[name].unit, accounts[name].definition)
-            found |= {state: (*found.get(state, ()), run) for state in row.states}
+            found |= {state: (*found.get(state, ()), _charged(spends[row.run])) for state in row.states}
     return dict(sorted(found.items()))
 
 
-def _charged(spent: Mapping[str, Any] | None, unit: UnitOfPrivacy, definition: Definition) -> Charged:
-    """Return what a run was charged; of one whose neighbour relations are not known nothing is bounded."""
-    if spent is None:
-        return Charged(unit, definition, None)
-    spend = read_spend(spent)
+def _charged(spend: Spend) -> Charged:
+    """Return what a run was charged."""
     figures = {relation.key: relation.figure for relation in spend.relations}
     bounded = (figures.get("added_or_removed"), figures.get("replaced")) == (spend.charged, 2 * spend.charged)
-    return Charged(unit, spend.definition, spend.charged if bounded else None)
+    return Charged(spend.unit, spend.definition, spend.charged if bounded else None)

@@ -118,13 +118,13 @@ def check_charge(release: Path, examined: Examined) -> Check:
     what = f"release {release}"
     mark = mark_of(manifest)
     if mark or not spent:
-        known = mark is None or examined.books.marks.get(run) == mark
+        known = mark is None or examined.books.marked.get(run, ("", None))[1] == mark
         lacking = f"run {run} is not in the ledger as {str(mark).lower()}"
         return Check(what, "nothing was charged", () if known else (lacking,))
     row = examined.rows.get(run)
     if row is None:
         return Check(what, "", (f"run {run} has no row: the ledger is older than the release, or another",))
-    account = examined.accounts[row.account]
+    account = examined.books.accounts[row.account]
     stated = {
         "status": "released",
         "release_digest": release_digest(release),
@@ -133,8 +133,7 @@ def check_charge(release: Path, examined: Examined) -> Check:
         "journal": manifest.get("journal", ""),
     }
     faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
-    reserved = examined.books.spends.get(run)
-    if reserved is not None and reserved != read_spend(spent):
+    if examined.books.spends[run] != read_spend(spent):
         faults.append("its neighbour relations are not those that were reserved")
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from dhca_inputs import BUDGETS, HERE, Inputs, configuration, mark_synthetic, people
 from e2e_runs import ACCOUNT, das, directory, go, open_account, settings_for
+from ledgers import rewrite
 
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from privacy.accounting.ledger import Account, Ledger
@@ -85,11 +86,17 @@ def forged(office: Office, change: Callable[[dict], object]) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def changed(office: Office, trigger: str, statement: str) -> None:
+def less(office: Office) -> None:
+    """Somebody who may write the ledger changes what a run was charged."""
     with closing(sqlite3.connect(office.ledger.path)) as database:
-        database.execute(f"DROP TRIGGER {trigger}")
-        database.execute(statement)
+        database.execute("DROP TRIGGER journal_is_fixed")
+        database.execute("""UPDATE journal SET line = replace(line, '"amount":"2"', '"amount":"1/10"')""")
         database.commit()
+
+
+def smaller_total(office: Office) -> None:
+    """Somebody who may write the ledger and its journal changes a total, in a chain that holds."""
+    rewrite(office.ledger, lambda act: act.update(total="1") if act["act"] == "opened" else None)
 
 
 def another_ledger(office: Office) -> None:
@@ -112,11 +119,8 @@ FORGED: dict[str, tuple[Callable[[Office], object], str]] = {
     "the run": (lambda it: forged(it, lambda manifest: manifest.update(run="two-us")), "run two-us has no row"),
     "no manifest": (lambda it: forged(it, lambda manifest: manifest.update(spent=3)), "no release that can"),
     "another ledger": (another_ledger, "has no row: the ledger is older than the release, or another"),
-    "an amount of the ledger": (
-        lambda it: changed(it, "run_is_fixed", "UPDATE run SET amount = '1/10'"),
-        "runs: one-us was changed",
-    ),
-    "a total": (lambda it: changed(it, "account_is_fixed", "UPDATE account SET total = '1'"), "01 has spent more"),
+    "an amount of the ledger": (less, "act 2 of its journal does not follow"),
+    "a total": (smaller_total, "01 has spent more"),
     "the journal": (lambda it: it.ledger.journal.unlink(), "is missing: put it back"),
 }
 

@@ -32,8 +32,7 @@ from e2e_runs import ACCOUNT, das_process, digest, directory, open_account, prep
 from top_down_inputs import country
 
 from benchmarks.two_hosts import PRELOAD_FILE, Cluster, tls_cluster
-from privacy.accounting.entries import Account
-from privacy.accounting.ledger import Ledger
+from privacy.accounting.ledger import Account, Ledger
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.digests import file_digest

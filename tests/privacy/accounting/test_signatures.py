@@ -73,20 +73,18 @@ def less_by_a_stranger(act: Act) -> None:
     less(act)
 
 
-HALF = "UPDATE run SET amount = '1/2'"
-EDITS: dict[str, tuple[Callable[[Act], object], tuple[str, ...]]] = {
-    "all signatures": (strip, ()),
-    "the signatures of charges": (strip_charges, ()),
-    "all signatures, and half the charge": (lambda act: (strip(act), less(act)), (HALF,)),
-    "half the charge": (less, (HALF,)),
+EDITS: dict[str, Callable[[Act], object]] = {
+    "all signatures": strip,
+    "the signatures of charges": strip_charges,
+    "all signatures, and half the charge": lambda act: (strip(act), less(act)),
+    "half the charge": less,
 }
 
 
 @pytest.mark.parametrize("what", EDITS)
 def test_a_journal_without_its_signatures_is_no_journal_of_the_account(ledger: Ledger, what: str) -> None:
-    """Tables, chain and file agree with it: without the demand of the account nothing would be wrong."""
-    edit, statements = EDITS[what]
-    rewrite(ledger, edit, *statements)
+    """Chain and file agree with it: without the demand of the account nothing would be wrong."""
+    rewrite(ledger, EDITS[what])
     says = "act [12] of its journal lacks the publisher's signature, which account census demands"
     with pytest.raises(LedgerUnusable, match=says):
         ledger.spent("census")
@@ -100,7 +98,7 @@ def test_without_the_demand_the_same_journal_adds_up(tmp_path: Path) -> None:
     book = Ledger(tmp_path / "ledger.sqlite", signer=PUBLISHER)
     book.open_account(Account("census", "zcdp", Fraction(5)))
     book.reserve(request("a"), secret)
-    rewrite(book, lambda act: (strip(act), less(act)), HALF)
+    rewrite(book, lambda act: (strip(act), less(act)))
     assert book.spent("census") == {"01": Fraction(1, 2)}
     assert not any(faults for _, _, faults in book.examine().found)
 
