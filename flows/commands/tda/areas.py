@@ -89,7 +89,7 @@ def areas(
     from tasks.top_down.user_areas.published import published_counts
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
 
-    limit = fraction(within.removesuffix("%"), "--within", LIMITS) / (100 if within.endswith("%") else 1)
+    limit = limit_of(within)
     if out is not None:
         check_empty(out)
     file = read_areas(blocks, area_column, pad=pad)
@@ -100,7 +100,7 @@ def areas(
     counts_shown = published_counts(shown) if shown else None
     kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
     found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners)
-    found = replace(found, within=float(limit))
+    found = replace(found, within=float(limit), file=Path(blocks).name)
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
@@ -110,6 +110,18 @@ def areas(
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)
     if written and not options.as_json:
         typer.echo("\n".join(map(str, written)))
+
+
+def limit_of(text: str) -> Fraction:
+    """Return the limit of a range, typed as a share of the ideal or in per cent. Raises Refused."""
+    if "," in text:
+        raise Refused(f"--within {text}: write a decimal point, as {text.replace(',', '.')}")
+    typed = fraction(text.removesuffix("%").strip(), "--within", LIMITS)
+    if text.endswith("%"):
+        return typed / 100
+    if typed > 1:
+        raise Refused(f"--within {text} is {text} times the ideal: write {text}% or {float(typed / 100):g}")
+    return typed
 
 
 def _kept(published: Published, states: Sequence[str], options: WorkOptions) -> list[KeptState]:

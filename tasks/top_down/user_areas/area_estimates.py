@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ CUT = (
     "Cut groups are block groups of the spine that an area holds in part. They make a standard error large: the "
     "total of a block is known much less well than that of its group."
 )
+MISSED = 0.01  # share of a state's blocks in no district, up to which the others are judged as its plan
 SEVERAL = "Each state is estimated by itself; an area of several states is the sum of its parts."
 
 
@@ -48,9 +49,10 @@ SEVERAL = "Each state is estimated by itself; an area of several states is the s
 class AreaEstimates:
     """The estimates of areas. names: of the areas; the last is UNASSIGNED where blocks are in no area.
 
-    published: by product (areas, counts), where there are such counts. plan: where the areas partition a state. shares:
+    published: by product (areas, counts), where there are such counts. plan: where the areas divide a state. shares:
     of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
     what the figures are not. reading: how to read them. within: the limit that is asked of a plan's range, a share.
+    file: the name of the file of the areas.
     """
 
     source: str
@@ -64,6 +66,12 @@ class AreaEstimates:
     banners: tuple[str, ...]
     reading: tuple[str, ...]
     within: float = WITHIN
+    file: str = ""
+
+    @property
+    def districts(self) -> tuple[str, ...]:
+        """The names of the areas without the row of blocks that are in none."""
+        return tuple(name for name in self.names if name != UNASSIGNED)
 
     @property
     def counts(self) -> list[str]:
@@ -107,11 +115,15 @@ def estimate_file(
     universe = np.sort(np.concatenate([state.codes(products[0]) for state in kept]))
     notes = [*file.notes, *check_codes(file, universe)]
     row, there = find_blocks(file.code, universe)
-    unassigned = int((~there).sum())
-    names = file.names
-    if unassigned:
+    left = universe[~there]
+    names, remark = file.names, ""
+    if len(left):
         names = (*names, UNASSIGNED)
-        notes.append(f"blocks of the state that are in no area: {unassigned:,}, the row {UNASSIGNED}")
+        notes.append(f"blocks of the state that are in no area: {len(left):,}, the row {UNASSIGNED}")
+        remark = (
+            f"Of the {len(universe):,} blocks with living quarters {len(left):,} are in no district ({_shown(left)}): "
+            "assign them. Until then the ideal is the mean of the districts."
+        )
     estimated: dict[ProductName, ProductEstimates] = {}
     of_published: dict[ProductName, IntArray] = {}
     for product in products:
@@ -124,14 +136,19 @@ def estimate_file(
             sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
             of_published[product] = sums[: len(names)]
     persons = estimated.get("persons")
-    total = kept[0].about.total if len(states) == 1 and not unassigned and len(names) > 1 else None
+    divided = len(states) == 1 and len(file.names) > 1
+    judged = divided and len(left) <= MISSED * len(universe)
+    if divided and not judged and len(left) < len(universe) / 2:
+        notes.insert(0, f"not judged as a plan: more than {MISSED:.0%} of the state's blocks are in no district")
     return AreaEstimates(
         source,
         states,
         names,
         estimated,
         of_published,
-        None if persons is None or total is None else _plan(persons, of_published.get("persons"), total),
+        None
+        if persons is None or not judged
+        else _plan(persons, of_published.get("persons"), kept[0].about.total, remark),
         {} if persons is None else shares(persons),
         tuple(notes),
         banners,
@@ -139,12 +156,18 @@ def estimate_file(
     )
 
 
-def _plan(persons: ProductEstimates, published: IntArray | None, total: int) -> Deviations | None:
-    """Return the deviations of areas that divide a state; None where there are too many for covariances."""
+def _plan(persons: ProductEstimates, published: IntArray | None, total: int, remark: str) -> Deviations | None:
+    """Return the deviations of areas that divide a state; None where there are too many for covariances.
+
+    remark: on blocks that are in none, of which the last row is; "" where there are none.
+    """
     if persons.covariances.values.ndim < 3:
         return None
     covariance = persons.covariances.of(columns_of("persons"), "total", "total")
-    return deviations(persons.estimate[:, 0], covariance, total, None if published is None else published[:, 0])
+    own = slice(len(covariance) - bool(remark))
+    off = None if published is None else published[own, 0]
+    found = deviations(persons.estimate[own, 0], covariance[own, own], total, off, whole=not remark)
+    return replace(found, remark=remark)
 
 
 def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
@@ -173,8 +196,8 @@ def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
     notes = []
     if len(other):
         notes.append(
-            f"codes of no block with living quarters: {len(other):,} ({_shown(other)}), counted as 0 persons; a block "
-            "without living quarters has none, and a block that does not exist is not told from it"
+            f"codes of no block with living quarters: {len(other):,} ({_shown(other)}), counted as 0 persons. Most "
+            "such blocks are water, roads or parks; a mistyped code cannot be told from them"
         )
     if len(strange):
         notes.append(

@@ -41,29 +41,44 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Deviations:
-    """Deviations of districts from the ideal, all of them persons. published, deviation, error: (districts,)."""
+    """Deviations of districts from the ideal, all of them persons. published, deviation, error: (districts,).
+
+    remark: what is to be known of the plan besides, in a sentence.
+    """
 
     ideal: float
     published: FloatArray | None
     deviation: FloatArray
     error: FloatArray
     bounds: tuple[Bounds, ...]
+    remark: str = ""
+
+    @property
+    def shown(self) -> FloatArray:
+        """The published deviations; without them those of the estimates."""
+        return self.deviation if self.published is None else self.published
 
 
 def deviations(
-    estimate: FloatArray, covariance: FloatArray, total: int, published: IntArray | None = None
+    estimate: FloatArray, covariance: FloatArray, total: int, published: IntArray | None = None, *, whole: bool = True
 ) -> Deviations:
     """Return the deviations of the districts of a state; estimate, covariance, published: of their total populations.
 
-    Published totals deviate from their own mean: those of a run on moved blocks, or on other totals, have another.
+    total: the state's. whole: whether the districts are all of it; else the ideal is the mean of their estimates, and
+    all deviations, estimates' and counts', are from their own mean. Published totals always deviate from their own
+    mean: those of a run on moved blocks, or on other totals, have another.
     """
-    ideal = total / len(estimate)
+    ideal = total / len(estimate) if whole else float(estimate.mean())
     deviation = estimate - ideal
+    if not whole:  # the error of the mean goes with those of the districts
+        centred = covariance - covariance.mean(axis=0)
+        covariance = centred - centred.mean(axis=1, keepdims=True)
     error = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
     drawn = errors(covariance)
     width = joint_width(drawn, error) * error
     off = None if published is None else published - float(published.mean())
-    below, above = np.maximum(deviation - width, -ideal), np.minimum(deviation + width, total - ideal)
+    most = total / len(estimate)  # no mean of the counts is larger, and no count below 0
+    below, above = np.maximum(deviation - width, -most), np.minimum(deviation + width, total - ideal * whole)
 
     def bounds(name: str, statistic: Callable[..., Any], low: float, high: float) -> Bounds:
         noise_alone = float(np.median(statistic(drawn, axis=1)))

@@ -31,8 +31,8 @@ SHORT = ("total", "voting age")  # counts that are shown of many areas
 FEW = 12  # areas of which the page shows every count
 BOUNDS = (
     "The range is the largest deviation less the smallest. Noise alone: what the figure would be, half of the time, if "
-    "all districts were equal: a range of the estimates near it tells nothing. The bounds are for the census counts. "
-    f"They hold with a probability of at least {LEVEL:.0%} for all districts and all three figures together."
+    "all districts were equal: a range of the estimates near it tells nothing. The bounds are for the counts before "
+    f"noise. They hold with a probability of at least {LEVEL:.0%} for all districts and all three figures together."
 )
 RATIOS = (
     "Shares are ratios of two estimates. Their standard errors follow from both and their covariance (delta "
@@ -72,7 +72,7 @@ def _plan_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
     plan = areas.plan
     assert plan is not None
     rows = []
-    for at, name in enumerate(areas.names):
+    for at, name in enumerate(areas.districts):
         deviation, error = float(plan.deviation[at]), float(plan.error[at])
         rows.append(
             {
@@ -164,24 +164,30 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
         for one in plan.bounds
     ]
     heads = ["deviation", "published", "of the estimates", "noise alone", f"bounds, {LEVEL:.0%}"]
-    title = f"The plan: {len(areas.names)} districts, ideal {number(round(plan.ideal, 1))} persons"
+    title = f"The plan: {len(areas.districts)} districts, ideal {number(round(plan.ideal, 1))} persons"
     districts = TextTable.filled(
         "Deviation of each district from the ideal",
         {
             "district": "{district}",
             "published": "{shown}",
-            "deviation": "{deviation:+,.0f}",
-            "standard error": "{standard_error:,.1f}",
+            "published, %": "{shown_percent}",
+            "estimate": "{deviation:+,.0f}",
+            "estimate, %": "{percent:+.2f}",
             "95%": "{low_95:+,.0f} to {high_95:+,.0f}",
-            "percent": "{percent:+.2f}",
         },
         [
-            {**row, "shown": "" if row["published"] is None else f"{row['published']:+,.0f}"}
+            {**row, "shown": "", "shown_percent": ""}
+            if row["published"] is None
+            else {
+                **row,
+                "shown": f"{row['published']:+,.0f}",
+                "shown_percent": f"{100 * row['published'] / plan.ideal:+.2f}",
+            }
             for row in _plan_rows(areas)
         ],
     )
     tables = (TextTable(title, heads, rows, [BOUNDS]), districts)
-    return [table.without_empty(["published"]) for table in tables]
+    return [table.without_empty(["published", "published, %"]) for table in tables]
 
 
 def shares_table(areas: AreaEstimates) -> TextTable:
@@ -254,7 +260,9 @@ def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
     return {
         "answer": answer(plan, areas.within),
         "ideal": round(plan.ideal, 1),
-        "chart": deviation_chart(areas.names, plan, areas.within),
-        "map": sketch and sketch_map(areas.names, plan, areas.within, *sketch),
+        "asked": f"{100 * areas.within:g} %",
+        "chart": deviation_chart(areas.districts, plan, areas.within),
+        "map": sketch and sketch_map(areas.districts, plan, areas.within, *sketch),
         "band": f"{50 * areas.within:g} %",
+        "outside": bool((np.abs(plan.shown) > areas.within / 2 * plan.ideal).any()),
     }

@@ -10,6 +10,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
 
@@ -21,6 +22,7 @@ from scipy.stats import chi2
 from top_down_cases import plan_of, small_state
 from top_down_inputs import HERE
 
+from flows.commands.tda.areas import limit_of
 from spine.gls import upward
 from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.grid import SiblingSums
@@ -42,6 +44,7 @@ from tasks.top_down.estimate.gls.tree import Siblings, Tree
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import Published, find_published
 from tasks.top_down.run_plan import PRODUCTS, US, ProductName
+from tasks.top_down.user_areas import area_estimates
 from tasks.top_down.user_areas.area_estimates import AreaEstimates, check_codes, check_states, estimate_file
 from tasks.top_down.user_areas.deviations import DRAWS, Bounds, Deviations, deviations, errors, joint_width
 from tasks.top_down.user_areas.estimate_areas import estimate_areas
@@ -450,7 +453,7 @@ def test_blocks_without_living_quarters_are_a_note(tree: KeptState) -> None:
     assert found.names == ("one", UNASSIGNED)
     assert found.plan is None
     assert [note.partition(": ")[2].split(" ")[0].strip(",") for note in found.notes] == ["2", str(len(codes) - 3)]
-    assert "a block that does not exist is not told from it" in found.notes[0]
+    assert "a mistyped code cannot be told from them" in found.notes[0]
     assert found.estimated["persons"].blocks.tolist() == [3, len(codes) - 3]
 
 
@@ -484,7 +487,8 @@ def test_the_command_answers_from_what_is_kept(
     page = (tmp_path / "out/areas.html").read_text()
     assert "<script" not in page
     assert data["plan"]["answer"][1] in page[: page.index("<svg")]
-    assert "<h1>Estimates of 2 areas of Wyoming, with their errors</h1>" in page
+    assert "<h1>Wyoming: is the range of this plan of 2 districts within 10 %?</h1>" in page
+    assert "The plan: plan.csv." in page
     assert "group quarters: nursing facilities" in page
     assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
@@ -632,6 +636,48 @@ def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: KeptState, t
     assert ["A sketch: each district" in page for page in pages] == [True, False]
     assert "&lt;second&gt;" in pages[0]
     assert "<second>" not in pages[0]
+
+
+def test_a_plan_that_lacks_blocks_is_of_the_mean_of_its_districts() -> None:
+    """Exactly: estimates and errors of three districts of five, centred by hand."""
+    covariance = np.array([[5.0, -1.0, 0.5], [-1.0, 4.0, 0.25], [0.5, 0.25, 3.0]])
+    estimate, centre = np.array([30.0, 40.0, 20.0]), np.eye(3) - 1 / 3
+    found = deviations(estimate, covariance, 100, np.array([31, 39, 20]), whole=False)
+    assert found.ideal == 30
+    assert found.deviation.tolist() == [0, 10, -10]
+    np.testing.assert_allclose(found.error**2, (centre @ covariance @ centre).diagonal())
+    assert found.published is not None
+    assert found.published.tolist() == [1, 9, -10]
+    assert found.bounds[0].low >= 0 >= found.bounds[1].high
+
+
+@pytest.mark.parametrize(("missing", "judged"), [(0, True), (1, True), (60, False)])
+def test_blocks_in_no_district_are_named_next_to_the_answer(
+    tree: KeptState, monkeypatch: pytest.MonkeyPatch, missing: int, judged: bool
+) -> None:
+    codes = np.sort(tree.codes("persons"))
+    monkeypatch.setattr(area_estimates, "MISSED", 1.5 / len(codes))
+    kept = codes[: len(codes) - min(missing, len(codes) // 3)]
+    found = estimate_file([tree], AreaFile(kept, np.arange(len(kept)) % 2, ("one", "two"), ()), "", None)
+    assert (found.plan is not None) is judged
+    assert found.districts == ("one", "two")
+    if found.plan is None:
+        assert found.notes[0].startswith("not judged as a plan")
+    else:
+        assert bool(found.plan.remark) is bool(missing)
+        assert answer(found.plan, 0.1)[-1].endswith("the mean of the districts.") is bool(missing)
+        assert len(as_data(found)["plan"]["districts"]) == 2
+
+
+@pytest.mark.parametrize(("text", "limit"), [("10%", "1/10"), ("5 %", "1/20"), ("0.05", "1/20"), ("200%", "2")])
+def test_a_limit_is_typed_as_a_share_or_in_per_cent(text: str, limit: str) -> None:
+    assert limit_of(text) == Fraction(limit)
+
+
+@pytest.mark.parametrize(("text", "remedy"), [("5", "write 5% or 0.05"), ("0,05", "as 0.05"), ("-1%", "positive")])
+def test_a_limit_that_is_none_is_refused_with_the_remedy(text: str, remedy: str) -> None:
+    with pytest.raises(Refused, match=remedy):
+        limit_of(text)
 
 
 def test_a_truth_is_never_shown_as_published(tmp_path: Path) -> None:
