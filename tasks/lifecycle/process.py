@@ -123,6 +123,11 @@ def cache_folders(name: str, state: Path) -> list[Path]:
     return folders
 
 
+def kernels_loaded() -> bool:
+    """Return whether this process has loaded kernels: then another costs little."""
+    return "spine.compiled" in sys.modules
+
+
 def keep_kernels(state: Path) -> Path:
     """Set the folder where numba caches the kernels of this process and of those it starts; return it.
 
@@ -133,7 +138,7 @@ def keep_kernels(state: Path) -> Path:
     anything imports a kernel: RuntimeError after that, for numba reads the setting once. Raises Refused where others
     could have changed what is below `state`.
     """
-    if "spine.compiled" in sys.modules:
+    if kernels_loaded():
         raise RuntimeError("keep_kernels comes before the import of spine.compiled")
     name = f"kernels/{_kernels_version()}"
     folder, caches = state / name, cache_folders(name, state)
@@ -156,7 +161,7 @@ def keep_kernels(state: Path) -> Path:
 
 def use_kernels(state: Path) -> None:
     """Do what `keep_kernels` does, unless this process or its parent has: for stages, before they import any."""
-    if "spine.compiled" not in sys.modules and Path(os.environ.get(CACHE_VARIABLE, "")).name != _kernels_version():
+    if not kernels_loaded() and Path(os.environ.get(CACHE_VARIABLE, "")).name != _kernels_version():
         keep_kernels(state)
 
 

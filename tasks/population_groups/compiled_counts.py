@@ -40,7 +40,8 @@ def number_combinations(
 ) -> int:
     """Number the distinct columns of `codes`, 9 x n, in the order in which they first occur; return how many there are.
 
-    `slots`, all -1, is a table for open addressing: 2^b of them, more than n. The others are filled.
+    `slots`, all -1, is a table for open addressing, 2^b of them; -1 if more than half would be taken. The others are
+    filled.
     """
     mask, shift, known = len(slots) - 1, np.uint64(32), 0
     for row in range(codes.shape[1]):
@@ -51,6 +52,8 @@ def number_combinations(
         while True:
             number = slots[slot]
             if number < 0:
+                if 2 * known >= len(slots):
+                    return -1
                 slots[slot] = number = known
                 for place in range(COMBINED):
                     combinations[known, place] = codes[place, row]

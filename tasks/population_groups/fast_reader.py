@@ -15,7 +15,9 @@ from tasks.inputs.block_codes import STATE_UNIT
 from tasks.inputs.fast_records import Parsed, RecordLayout, parse_chunk
 from tasks.inputs.record_fields import Field
 from tasks.inputs.records import Chunk
-from tasks.population_groups.record_kind import BLOCK, CELL, CODES, RACE_FIELDS, RACES, GroupRecords, RecordKind
+from tasks.population_groups.record_kind import BLOCK, CELL, RACE_FIELDS, RACES, GroupRecords, RecordKind
+
+SLOTS = 1 << 18  # of a table of combinations, as fit a core's cache: there are far fewer combinations than records
 
 
 def parse_records(kind: RecordKind, file: GroupRecords, chunk: Chunk) -> Parsed | None:
@@ -40,7 +42,6 @@ def encode_parsed(
     None where one of them has a fault: race codes after a Null, too many, or a block that is not in GRF-C.
     """
     from tasks.inputs.compiled_records import find_blocks
-    from tasks.population_groups.compiled_counts import SCATTER, number_combinations
 
     if not file.blocks_known:
         return None
@@ -54,11 +55,22 @@ def encode_parsed(
     block = np.empty(rows, np.int32)
     if not find_blocks(numbers, blocks, block):
         return None
-    slots = np.full(1 << (2 * rows).bit_length(), -1, np.int32)
-    combination, buffer = np.empty(rows, np.int32), np.empty((rows, len(CODES)), np.uint16)
-    combinations = buffer[: number_combinations(codes, SCATTER, slots, combination, buffer)].copy()
+    combination, combinations = distinct_combinations(codes)
     given = combinations[:, : len(RACES)] > 0
     if (given[:, 1:] & ~given[:, :-1]).any() or given.sum(axis=1).max(initial=0) > file.max_race_codes:
         return None
     encoded = {"block": block, "cell": cells.astype(np.uint8), "combination": combination, "combinations": combinations}
     return encoded, left_out
+
+
+def distinct_combinations(
+    codes: NDArray[np.uint16], slots: int = SLOTS
+) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    """Return the combination of each record, from the codes by place, and the combinations as they first occur."""
+    from tasks.population_groups.compiled_counts import SCATTER, number_combinations
+
+    places, rows = codes.shape
+    combination, buffer = np.empty(rows, np.int32), np.empty((rows, places), np.uint16)
+    while (known := number_combinations(codes, SCATTER, np.full(slots, -1, np.int32), combination, buffer)) < 0:
+        slots *= 4
+    return combination, buffer[:known].copy()

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tasks.inputs.grf_c import NOWHERE
+from tasks.lifecycle.process import kernels_loaded
 from tasks.population_groups.iterations import ITERATION_KINDS, Granularity
 from tasks.population_groups.levels import ITERATION_LEVELS
 
-FEWEST_RECORDS = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves
+FEWEST_RECORDS = 1 << 16  # for a kernel where none is loaded; for fewer, numba would take longer than it saves
 Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x iteration: indptr, indices, data
 
 
@@ -53,7 +54,8 @@ def count_groups(
     records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the exact counts of each region type of a granularity, with row = cells x region + cell."""
-    count = count_compiled if len(records.block) >= FEWEST_RECORDS else count_plainly
+    compiled = kernels_loaded() or len(records.block) >= FEWEST_RECORDS
+    count = count_compiled if compiled else count_plainly
     return count(records, granularity, regions, cells)
 
 

@@ -184,8 +184,8 @@ class _ParquetFile(_DigestedFile):
     def _flush(self) -> None:
         rows = pa.concat_tables(self._held).unify_dictionaries()
         self._held.clear()
-        if self._writer is None:  # without Arrow's schema it is read back as plain text
-            self._writer = pq.ParquetWriter(self, rows.schema, compression="zstd", store_schema=False)
+        if self._writer is None:  # without Arrow's schema it is read back as plain text; zstd takes longer to read
+            self._writer = pq.ParquetWriter(self, rows.schema, compression="snappy", store_schema=False)
         self._writer.write_table(rows, row_group_size=len(rows))
 
     def close(self) -> None:

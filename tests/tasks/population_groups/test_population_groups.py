@@ -345,6 +345,7 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
     cut_files(monkeypatch, 700)
     found = []
     for fewest in (0, 1 << 30):
+        monkeypatch.setattr(flatmap, "kernels_loaded", bool)  # none
         monkeypatch.setattr(flatmap, "FEWEST_RECORDS", fewest)
         monkeypatch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
         run = new_run(tmp_path, f"fewest-{fewest}")
