@@ -31,6 +31,7 @@ setup: .venv/.installed
 	@folder=$$(mktemp -d); export XDG_STATE_HOME=$$folder; $(BIN)/python -c "$$COMPILE_ROUNDING" $$folder > $$folder/compiled 2>&1 & \
 	$(BIN)/das demo $$folder/out > $$folder/ran 2>&1 && wait $$! || cat $$folder/compiled $$folder/ran; rm -rf $$folder
 	@touch $@
+	@echo "installed; next: make run, or . .venv/bin/activate for das"
 
 run: setup
 	$(BIN)/das demo

@@ -14,6 +14,7 @@ from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
+from tasks.pages.words import query_title
 
 if TYPE_CHECKING:
     from flows.reports.losses import Groups, Scale
@@ -113,7 +114,7 @@ def _report_groups(
         raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
     unit, columns = Scale(read.definition, 4, attacker), attribute_sets(attributes or read.sets, read.attributes)
     notes = [
-        f"Unit: {unit.unit}, of one {read.record_noun} replaced. Budgets: {read.source}. Change of block: {crossed}."
+        f"Unit: {unit.unit}. Of one {read.record_noun} replaced. Budgets: {read.source}. Change of block: {crossed}."
     ]
     if read.gamma is not None and len(read.levels) == 2:
         left, entered = ([queries[""] for queries in levels.values()] for levels in read.levels.values())
@@ -132,7 +133,9 @@ def _report_groups(
                 for level, queries in levels.items()
             }
             who = values["name"] if values else f"worst case over all {read.record_noun}s"
-            title = f"A-attribute loss, {read.product}, {jurisdiction.upper()}: {who}"
+            title = (
+                f"A-attribute loss of one {read.record_noun} replaced, {read.product}, {jurisdiction.upper()}: {who}"
+            )
             table, each = _levels(title, found, unit, by_query=by_query)
             tables.append(table)
             plain.append({"region": jurisdiction, "person": who, "levels": each})
@@ -200,10 +203,12 @@ def tda(
             (level, level): {label: read.losses(level, members) for label, members in columns.items()}
             for level in read.levels
         }
-        title = f"A-attribute loss, {read.title}: worst case over all records"
+        title = f"A-attribute loss of one record replaced, {read.title}: worst case"
         total = {label: read.most(members) for label, members in columns.items()}
         table, each = _levels(title, found, unit, by_query=by_query, total=total)
-        notes = [f"Unit: {unit.unit}, of one record replaced, declared figures unchanged. Budgets: {read.source}."]
+        notes = [f"Unit: {unit.unit}. Of one record replaced, declared figures unchanged. Budgets: {read.source}."]
+        words = [f"{name}: {said}" for name in columns if (said := query_title(name)) != name]
+        notes += [f"{', '.join(words)}."] * bool(words)
         notes += [BYPASSED] * read.bypassed
         tables.append(replace(table, notes=notes))
         plain.append({"table": read.title, "levels": each})

@@ -47,7 +47,7 @@ def publish_released(settings: RunSettings, place: Path) -> None:
 def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[dict[str, str]]) -> str:
     """Return the page of a release, in Markdown; all but the account is in the manifest."""
     lines = [f"# {manifest['release']}", "", *(f"**{mark}**" for mark in shown_marks(manifest)), ""]
-    lines += [f"| neighbouring data | spent | epsilon at delta {DELTA:g} |", "|---|---:|---:|"]
+    lines += [f"| what changes | spent | epsilon at delta {DELTA:g} |", "|---|---:|---:|"]
     lines += [f"| {' | '.join((row.sentence, *row.cells))} |" for row in read_spend(manifest["spent"]).rows()]
     for row in account:
         lines += ["", *(f"* {name}: {value}" for name, value in row.items())]

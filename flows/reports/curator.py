@@ -38,7 +38,7 @@ def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:
     """Return what each release or run spends, by its name: a row a neighbour relation."""
-    table = Table(name, "neighbouring data", "spends", f"epsilon at delta {DELTA:g}")
+    table = Table(name, "what changes", "spends", f"epsilon at delta {DELTA:g}")
     table.title, table.title_justify = "Privacy-loss budget", "left"
     for each, spend in spends.items():
         for number, row in enumerate(spend.rows()):

@@ -61,7 +61,10 @@ class Scale:
     def unit(self) -> str:
         """The unit, for a note under a table."""
         if self.attacker:
-            return "right answers in 100, at most, of an attacker who knows all else, with 5 false alarms in 100"
+            return (
+                "right answers in 100, at most, of an attacker who knows all else, with 5 false alarms in 100 "
+                "(5: nothing is learned; 100: nothing is excluded)"
+            )
         return {"zcdp": "bounded rho (zCDP)", "puredp": "bounded epsilon (pure DP)"}[self.definition]
 
     def text(self, loss: Fraction) -> str:

@@ -17,9 +17,13 @@ from tasks.pages.text_table import TextTable
 
 REPORT = "report.html"
 NOT_CHARGED = {
-    "SYNTHETIC": "Nothing was charged: the data is synthetic and describes nobody.",
-    "PUBLIC": "Nothing was charged: the data was published before.",
+    "SYNTHETIC": "No account was charged: the data is synthetic and describes nobody.",
+    "PUBLIC": "No account was charged: the data was published before.",
 }
+CHARGED = (
+    "It was charged once, to the curator’s account, before any noise was drawn: a stopped run goes on with the same "
+    "noise, and a new run is charged anew. The curator shows it with das ledger check."
+)
 LIKELY = 99.5  # right of 100 at which a bound hides nothing by itself
 IN_WORDS = "In 19 of 20 cases the noise in a count is no larger than its margin of error (±)."
 
@@ -63,20 +67,22 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     row = covered[0]
     more = [each for each in covered[1:] if each.figure is not None and each.figure > spend.charged]
     right, belief = row.attacker
-    bounds = "which" if row.figure == spend.charged else f"of which {row.words}"
+    part = "" if row.figure == spend.charged else f" ({row.words})"
     said = [
-        *(charged or ["The budget was charged to the curator’s account."]),
-        f"The release spends {charge.words}, {bounds} bounds what a reader learns of this: {row.sentence}.",
-        f"Whoever knows everything else, and accuses falsely in 5 of 100 cases, accuses rightly in at most {right} "
-        f"of 100; without the release, in 5. A suspicion of 1% becomes at most {belief}"
-        f"{' in 95 of 100 releases' if row.measure == 'rho' else ''}.",
+        f"Privacy loss: {charge.words}.",
+        *(charged or [CHARGED]),
+        f"What that means for this change, {row.sentence}{part}: suppose somebody knows everything else and guesses "
+        f"whether it was made. Wrong in 5 of 100 cases in which it was not, they are right in at most {right} of 100 "
+        f"in which it was; without the release, in 5. Whoever was 1% sure of it is at most {belief} sure afterwards"
+        f"{', in 95 of 100 releases' if row.measure == 'rho' else ''}.",
     ]
     if more:
         costs = "; ".join(f"{each.sentence} ({each.cells[0]})" for each in more)
-        said.append(f"The bounds are weaker for changes that cost more than is charged: {costs}.")
+        said.append(f"The bounds are weaker for changes that cost more: {costs}.")
     if float(right) >= LIKELY:
         said.append(
-            "So the bound does not exclude that such a person finds out whether a whole record is there. One figure of "
-            "the release says less than all of them together: it costs a part of the budget."
+            "So the bound excludes next to nothing for somebody who knows all else: they may find out whether a whole "
+            "record is there. One figure of the release says less than all of them together: it costs a part of the "
+            "budget."
         )
     return said

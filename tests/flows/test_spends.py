@@ -185,7 +185,7 @@ def test_signatures_that_were_taken_off_are_found(
         if act["act"] == "reserved":
             act |= {"amount": "1", "spend": spend("zcdp", [Fraction(1)]).as_json()}
 
-    rewrite(book, forge, "UPDATE run SET amount = '1'")
+    rewrite(book, forge)
     assert das("ledger", "check", "--ledger", book.path)[0] == 0, "nothing else gives it away"
     code, out, err = das(*check)
     assert code == 1

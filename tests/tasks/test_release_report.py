@@ -12,7 +12,7 @@ from privacy.accounting.units import MOVED, PERSON
 from privacy.s_dhc.stability import ONE_UNIT, TWO_UNITS, Query
 from privacy.s_dhc.stability import spend as spend_s_dhc
 from tasks.pages import margin
-from tasks.pages.release_report import spent_in_short
+from tasks.pages.release_report import CHARGED, spent_in_short
 from tasks.top_down.release.report import MEASURED
 from tasks.top_down.spend import compose
 
@@ -23,11 +23,12 @@ def test_what_was_spent_is_said_with_its_unit_its_epsilon_and_the_bounds_on_an_a
     """Under pure DP with epsilon 1: 1 - exp(-1) 0.95 > e 0.05 = 0.1360; odds of 1 to 99 become e to 99, 2.67 %."""
     said = spent_in_short(spend("puredp", [Fraction(1)]), {})
     assert said == [
-        "The budget was charged to the curator’s account.",
-        "The release spends epsilon 1, which bounds what a reader learns of this: a person added or removed.",
-        "Whoever knows everything else, and accuses falsely in 5 of 100 cases, accuses rightly in at most 13.6 of "
-        "100; without the release, in 5. A suspicion of 1% becomes at most 2.7%.",
-        "The bounds are weaker for changes that cost more than is charged: a person replaced (epsilon 2).",
+        "Privacy loss: epsilon 1.",
+        CHARGED,
+        "What that means for this change, a person added or removed: suppose somebody knows everything else and "
+        "guesses whether it was made. Wrong in 5 of 100 cases in which it was not, they are right in at most 13.6 of "
+        "100 in which it was; without the release, in 5. Whoever was 1% sure of it is at most 2.7% sure afterwards.",
+        "The bounds are weaker for changes that cost more: a person replaced (epsilon 2).",
     ]
 
 
@@ -37,14 +38,14 @@ def test_what_is_charged_is_said_where_a_relation_costs_less_or_more() -> None:
     for stability in ("program", "unit"):
         run = spend_s_dhc("zcdp", stability, queries)
         said = spent_in_short(run, {})
-        assert f"The release spends {run.charged_row().words}, of which" in said[1]
-        assert said[1].endswith(f"learns of this: {ONE_UNIT.sentence}.")
+        assert said[0] == f"Privacy loss: {run.charged_row().words}."
+        assert f"for this change, {ONE_UNIT.sentence} (" in said[2]
         assert TWO_UNITS.sentence in said[3]
     text = " ".join(spent_in_short(spend("zcdp", [Fraction(1)], "household"), {}))
     for relation in ("a household replaced (rho 2)", f"{PERSON.sentence} (rho 2)", f"{MOVED.sentence} (rho 8)"):
         assert relation in text
     text = " ".join(spent_in_short(compose("zcdp", {"persons": Fraction(2), "units": Fraction(1)}), {}))
-    assert "The release spends rho 3," in text
+    assert "Privacy loss: rho 3," in text
     assert "cost more" not in text
 
 
@@ -57,13 +58,11 @@ def test_a_figure_is_rounded_up_and_by_less_than_its_last_digit(figure: Fraction
 
 def test_a_bound_that_hides_nothing_is_called_so_and_marked_data_is_not_charged() -> None:
     said = spent_in_short(spend("zcdp", [Fraction("4.944")], "household"), {"SYNTHETIC": "…"})
-    assert said[0] == "Nothing was charged: the data is synthetic and describes nobody."
-    assert "rho 4.944" in said[1]
-    assert "a household added or removed" in said[1]
+    assert said[1].startswith("No account was charged: the data is synthetic and describes nobody.")
+    assert "rho 4.944" in said[0]
+    assert "a household added or removed" in said[2]
     assert said[2].endswith("in 95 of 100 releases.")
-    assert said[4].startswith(
-        "So the bound does not exclude that such a person finds out whether a whole record is there"
-    )
+    assert said[4].startswith("So the bound excludes next to nothing for somebody who knows all else")
     assert spent_in_short(None, {}) == []
 
 

@@ -183,7 +183,7 @@ def tables(answered: Mapping[str, Any]) -> Iterator[TextTable]:
         for name, spent in answered["spent"].items()
         for each in spent["relations"]
     ]
-    yield TextTable("What a run spends", ["neighbouring data", unit, "epsilon at delta"], relations, answered["notes"])
+    yield TextTable("What a run spends", ["what changes", unit, "epsilon at delta"], relations, answered["notes"])
     titles = {
         "query": "query",
         "budget": unit,

@@ -108,7 +108,10 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
             "Mean absolute errors of this allocation, in persons, on made-up persons in the public blocks of Rhode "
             "Island and three draws of the noise. Single errors are larger or smaller; other states differ."
         ]
-        sure += ["No formula gives the error of this estimator, so no count has a margin of its own. Measured were:"]
+        sure += [
+            "No formula gives the error of this estimator, so no count has a margin of its own; das tda areas gives "
+            "intervals for any area from the same noisy answers. In trials on Rhode Island, not on this release:"
+        ]
         table = TextTable("In short", columns, rows, notes)
     else:
         sure += ["No formula gives the error of a count. das tda accuracy measures it on marked data of the same kind."]
