@@ -25,8 +25,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from privacy.accounting.entries import Entries
 from privacy.accounting.entries import Request as Request
 from privacy.accounting.entries import format_amount as format_amount
-from privacy.accounting.journal import Account as Account
 from privacy.accounting.journal import (
+    LOST,
     Books,
     MarkName,
     Status,
@@ -39,6 +39,7 @@ from privacy.accounting.journal import (
     replay,
     write_file,
 )
+from privacy.accounting.journal import Account as Account
 from privacy.accounting.journal import LedgerError as LedgerError
 from privacy.accounting.journal import LedgerUnusable as LedgerUnusable
 from privacy.accounting.journal import Row as Row
@@ -51,6 +52,12 @@ T = TypeVar("T")
 LONGEST_NAME = 100  # of an account: tables and messages show it
 LONGEST_REASON = 1000  # of an approval
 SCHEMA = 6  # kept as the file's user_version
+KEPT = {  # of a ledger of schema 4 or 5, whose other tables repeat its journal; by table of this one
+    "journal": "SELECT number, line FROM journal ORDER BY number",
+    "run": "SELECT id, input_digest, configuration_digest, noise_scheme, secret_digest FROM run WHERE "
+    f"secret_digest != '{LOST}' ORDER BY rowid",
+    "data_digest": "SELECT run, digest FROM data_digest ORDER BY rowid",
+}
 
 
 @dataclass(frozen=True)
@@ -330,7 +337,7 @@ class Ledger:
             raise LedgerUnusable(f"the ledger {self.path} cannot be made: {error.strerror}") from error
         try:
             with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as database:
-                for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
+                for pragma in ("journal_mode = DELETE", "synchronous = EXTRA"):
                     database.execute(f"PRAGMA {pragma}")
                 database.execute("BEGIN IMMEDIATE")  # closing without COMMIT rolls back
                 self._prepare(database, create=create)
@@ -363,7 +370,7 @@ class Ledger:
             ) from None
 
     def _prepare(self, database: sqlite3.Connection, *, create: bool) -> None:
-        """Make the tables in an empty file if `create`; refuse any other schema.
+        """Make the tables in an empty file if `create`, and of the ledger of schema 4 or 5; refuse any other schema.
 
         A ledger that has lost a table stays as it is: an empty one in its place would forget what was spent.
         """
@@ -374,8 +381,9 @@ class Ledger:
             raise LedgerUnusable(
                 f"{self.path} is the ledger of a later version of das-flows (its schema is {schema}): use that version"
             )
+        before = {table: database.execute(query).fetchall() for table, query in KEPT.items() if schema in (4, 5)}
         empty = not (schema or database.execute("SELECT 1 FROM sqlite_schema").fetchone())
-        if not (empty and create):
+        if not (before or (empty and create)):
             if empty:
                 self._check_not_lost()
             raise LedgerUnusable(
@@ -383,8 +391,13 @@ class Ledger:
                 "the version that made it. Another file (--ledger) knows nothing of what was spent: open an account "
                 "there with what is left of its total"
             )
+        old = "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'trigger') ORDER BY type DESC"
+        for kind, name in database.execute(old).fetchall():
+            database.execute(f"DROP {kind} {name}")
         for statement in (files("privacy.accounting") / "ledger.sql").read_text().split("\n\n"):
             database.execute(statement)
+        for table, rows in before.items():
+            database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})" if rows else "", rows)
         database.execute(f"PRAGMA user_version = {SCHEMA}")
 
 

@@ -133,7 +133,7 @@ def check_charge(release: Path, examined: Examined) -> Check:
         "journal": manifest.get("journal", ""),
     }
     faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
-    if examined.books.spends[run] != read_spend(spent):
+    if examined.books.spends.get(run, read_spend(spent)) != read_spend(spent):
         faults.append("its neighbour relations are not those that were reserved")
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
