@@ -13,10 +13,12 @@ from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.states import EVERYWHERE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.declared.explain import memory
-from tasks.top_down.declared.measure import estimate, precheck_budget, reserve_budget
+from tasks.top_down.declared.measure import reserve_budget
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
-from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.declared.tabulate import precheck_budget, tabulate
+from tasks.top_down.estimate.estimators import estimate_run
+from tasks.top_down.estimate.topdown import estimate_by_topdown
 from tasks.top_down.spend import declared_spend
 
 
@@ -40,6 +42,6 @@ def stages(run: Runner[DeclaredSettings]) -> Path:
     spend = declared_spend(declared.declaration)
     tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
     gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
-    estimated = run.submit("estimate", estimate, gate, workers=workers)
-    staged = run.submit("release", stage_release, estimated, workers=workers, staged=run.staged)
+    estimated = run.submit("estimate", estimate_run, gate, workers=workers, estimator=estimate_by_topdown)
+    staged = run.submit("release", stage_release, estimated, workers=workers, out=run.out)
     return run.commit(staged)

@@ -23,7 +23,8 @@ from tasks.top_down.spend import planned_spend
 
 def check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
-    check_public(settings.directory, settings.tables, settings.design(), settings.charging)
+    settings.design()
+    check_public(settings.directory, settings.tables, settings.charging)
     return True
 
 
@@ -33,7 +34,7 @@ def stages(run: Runner[TopDownSettings]) -> Path:
     The noisy measurements are written while parents are estimated, from the root down: both draw the same noise.
     """
     settings, workers, design = run.settings, run.workers, run.settings.design()
-    to = {"out": run.out, "folder": settings.folder, "staged": run.staged}
+    to = {"out": run.out, "folder": settings.folder}
 
     charging = settings.charging if settings.account else None
     validated = run.do("validate", validate, workers=workers, tables=settings.tables, design=design, charging=charging)

@@ -145,7 +145,10 @@ def settings_for(
         )
     settings = replace(settings, **changes)
     settings = replace(settings, **{"levels": _levels(settings, dhc)} | changes)
-    settings = replace(settings, **{"split": _split(settings, dhc)} | changes)
+    # Levels that a pure-DP bypass may split: of redistricting county and below, of the DHC below the county; paper all.
+    kept: tuple[str, ...] = () if variant == "paper" else ("State", "County") if dhc else ("State",)
+    split = tuple(level for level in settings.levels[1:-1] if level not in kept)
+    settings = replace(settings, **{"split": split} | changes)
     _check(settings, dhc)
     return settings
 
@@ -172,9 +175,3 @@ def _levels(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
         middle = ("Tract_Group", "Tract") if settings.tract_groups else ("Tract",)
     top = ("US",) if settings.jurisdiction == "us" else ()
     return (*top, "State", "County", *middle, "Block_Group", "Block")
-
-
-def _split(settings: SpineSettings, dhc: bool) -> tuple[str, ...]:
-    """Return levels that a pure-DP bypass may split: redistricting county and below, DHC below; paper all."""
-    kept: tuple[str, ...] = () if settings.variant == "paper" else ("State", "County") if dhc else ("State",)
-    return tuple(level for level in settings.levels[1:-1] if level not in kept)

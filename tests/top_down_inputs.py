@@ -23,7 +23,7 @@ from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.published.estimate import end_sources, write_estimate, write_sources
 from tasks.top_down.published.nmf.source import Request
 from tasks.top_down.published.places import find_published
-from tasks.top_down.run_plan import SCHEMAS, Design, ProductName, Tables
+from tasks.top_down.run_plan import PRODUCTS, SCHEMAS, Design, ProductName, Tables
 from tasks.top_down.source import Source, TopDownRun
 
 GRF = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK", "PLACEFP", "COUSUBFP", "AIANNHCE", "POP")
@@ -55,11 +55,9 @@ def country(folder: Path, states: tuple[str, ...] = ("23", "46"), seed: int = 3,
 def tables(data: Path) -> Tables:
     """The files of a folder DATA."""
 
-    def records(name: str) -> str:
-        return str(next(data.glob(f"{name}.*")))
-
+    records = {name: str(next(data.glob(f"{name}.*"))) for name in PRODUCTS}
     public = [str(data / name) for name in ("GRF-C.txt", "quarters.csv", "states.csv")]
-    return Tables(records("persons"), records("units"), *public, str(data))
+    return Tables(records, *public, str(data))
 
 
 def design(

@@ -17,6 +17,7 @@ from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, 
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
+    from tasks.top_down.declared.measure import DeclaredRun
     from tasks.top_down.run_plan import Design, Tables
     from tasks.top_down.source import TopDownRun
 
@@ -103,8 +104,7 @@ class TopDownSettings(RunSettings):
 
         data = self.data.rstrip("/")
         return Tables(
-            persons=_records(data, "persons") if "persons" in self.products else None,
-            units=_records(data, "units") if "units" in self.products else None,
+            records={name: _records(data, name) for name in self.products},
             geography=self.geography or f"{data}/{GRF_FILE}",
             quarters=self.quarters or f"{data}/{QUARTERS_FILE}",
             totals=self.totals or f"{data}/{TOTALS_FILE}",
@@ -179,6 +179,13 @@ class DeclaredSettings(RunSettings):
     declaration: Annotated[str, AfterValidator(_declaration)] = option(
         ..., "The declaration of hierarchy, table and budget: a file, or the name of a shipped one."
     )
+
+    @property
+    def directory(self) -> DeclaredRun:
+        """The confidential directory of the run, which must have its id."""
+        from tasks.top_down.declared.measure import DeclaredRun
+
+        return DeclaredRun(self.runs / str(self.run_id))
 
     @property
     def folder(self) -> str:

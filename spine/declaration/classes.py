@@ -15,17 +15,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from spine.declaration.declaration import Declaration, first_crossing
-from spine.top_down.histogram import Product
 
 OWN, FLOW, GENERAL = "own kernel", "minimum-cost flow", "HiGHS"
 
 
 class Class(NamedTuple):
-    """kind: A, B or C. why: a sentence. crossing: whether bounded sums cross, so that integers need HiGHS."""
+    """kind: A, B or C. why: a sentence."""
 
     kind: Literal["A", "B", "C"]
     why: str
-    crossing: bool = False
 
 
 def classify(declaration: Declaration) -> Class:
@@ -38,13 +36,9 @@ def classify(declaration: Declaration) -> Class:
     pair = first_crossing(product, partitions)
     if pair is None:
         return Class("B", f"any two parts of {', '.join(partitions)} are nested or disjoint")
-    where = f"of their parts around the cell ({cell_name(product, pair[2])}) neither holds the other"
+    at = np.unravel_index(pair[2], product.shape)
+    cell = ", ".join(f"{axis.name} {axis.labels[int(own)]}" for axis, own in zip(product.axes, at, strict=True))
+    where = f"of their parts around the cell ({cell}) neither holds the other"
     if bound := first_crossing(product, form.binding):
-        return Class("C", f"counts of {bound[0]} and {bound[1]} cross: {where}", crossing=True)
+        return Class("C", f"counts of {bound[0]} and {bound[1]} cross: {where}")
     return Class("C", f"counts of {pair[0]} and {pair[1]} cross: {where}; one of them only closes parts that count 0")
-
-
-def cell_name(product: Product, cell: int) -> str:
-    """Return the labels of a cell, by axis."""
-    at = np.unravel_index(cell, product.shape)
-    return ", ".join(f"{axis.name} {axis.labels[int(own)]}" for axis, own in zip(product.axes, at, strict=True))

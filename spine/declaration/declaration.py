@@ -309,7 +309,8 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
     first = {name for name, own in by_level.items() if own[0] == (TOTAL,)}
     earlier = {name: own[name in first : -1] for name, own in by_level.items()}
     for name in sorted(first, key=names.index):
-        if TOTAL not in queries[name] and not _is_known(form, names.index(name)):
+        known = (total.of[0] in names[names.index(name) :] for total in form.totals)  # or sums of declared ones
+        if TOTAL not in queries[name] and not form.counts_are_totals and not any(known):
             faults.append(Fault(f"queries.{name}", "the total is estimated first, so the level must ask it"))
     if not form.totals and not form.counts_are_totals and names[0] not in first:
         text = "no total is declared: estimate it first, or counts that cannot be negative would add records to it"
@@ -365,10 +366,3 @@ def _pass_faults(key: str, passes: Sequence[tuple[str, ...]], asked: Mapping[str
         yield Fault(key, f"{left} is in no pass")
     if any(TOTAL in own and own != (TOTAL,) for own in passes) or TOTAL in named[1:]:
         yield Fault(key, "the total has the first pass, or none")
-
-
-def _is_known(form: Form, level: int) -> bool:
-    """Return whether the totals of a level's single geounits are declared, or sums of declared ones."""
-    names = [each.name for each in form.levels]
-    known = (total.of[0] in names and names.index(total.of[0]) >= level for total in form.totals)
-    return form.counts_are_totals or any(known)

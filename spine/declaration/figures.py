@@ -26,7 +26,7 @@ from spine.top_down.histogram import TOTAL, Product
 from spine.top_down.integer_programs import range_of_total
 from spine.top_down.own_answers import Leaves
 from spine.top_down.plan import MOST_PARTS
-from spine.top_down.queries import QueryGroup, query_group
+from spine.top_down.queries import query_group
 
 MOST_INTEGERS = 10_000  # of one problem for HiGHS
 SETS_AT_ONCE = 1 << 24  # (geounits x sets of parts) that are held
@@ -443,13 +443,6 @@ def _borders(figures: LevelFigures) -> tuple[FloatArray, FloatArray]:
 def named(product: Product) -> str:
     """Return the names of what a product's parts are by."""
     return product.bounded if isinstance(product.bounded, str) else " and ".join(product.bounded)
-
-
-def group_sums(group: QueryGroup, rows: int, row: IntArray, cell: IntArray, count: IntArray) -> IntArray:
-    """Return the (rows, coordinates) sums of a query group, of entries (row, cell, count)."""
-    sums = np.zeros((rows, group.width), np.int64)
-    np.add.at(sums, (row, group.coordinate[cell]), count)
-    return sums
 
 
 def whole_numbers(texts: Sequence[Any]) -> tuple[IntArray, list[int]]:

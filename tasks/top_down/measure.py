@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,9 +31,6 @@ from tasks.top_down.spend import planned_spend
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
-
-
-NoiseOf: TypeAlias = Callable[[str, str, int], QueryNoise]  # of a level, query and share (a numerator)
 
 
 class Drawing(NamedTuple):
@@ -57,58 +53,61 @@ class Drawing(NamedTuple):
 
 @dataclass(frozen=True)
 class Measuring:
-    """The measurements of a state, or (US) of the nation and the states' parts. Can read exact counts.
+    """The measurements of a state, of the nation and the states' parts (US), or of a declaration's hierarchy.
 
-    drawing: None for a truth, which may not draw and whose answers are exact.
+    product: its name in the noise's address. exact: returns the exact histograms of the geounits first ... last - 1 of
+    a level: confidential. offsets: geounits that are before the first in the run, by level. drawing: None for a truth,
+    which may not draw and whose answers are exact.
     """
 
-    run: TopDownRun
-    product: ProductName
-    state: str
     plan: Plan
+    product: str
+    exact: Callable[[int, int, int], TrueHistograms]
     offsets: tuple[int, ...]
     drawing: Drawing | None
 
     def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
-        """Draw the noisy answers of the geounits first ... last - 1 of a level; rows with the share 0 are void."""
-        folder = self.run.counts_folder(self.product, self.state, self.plan.spine.levels[level])
-        exact = load_histograms(folder, TrueHistograms, first, last)
-        noise = None if self.drawing is None else partial(self.drawing.noise, self.plan, self.product)
-        return noisy_answers(self.plan, exact, (level, first, last), noise, self.offsets[level])
+        """Draw the noisy answers of the geounits first ... last - 1 of a level.
 
-
-def noisy_answers(
-    plan: Plan, exact: TrueHistograms, of: tuple[int, int, int], noise: NoiseOf | None, offset: int = 0
-) -> NoisyAnswers:
-    """Return the noisy answers of geounits: of, level, first and last + 1; offset, what is before them in the run.
-
-    A row is drawn by its number on the level: it has the same noise whichever range asks for it. Where its share is 0
-    it is not measured, and its answer is 0. Without noise the answers are exact: of a truth.
-    """
-    level, first, last = of
-    name, answers = plan.spine.levels[level], {}
-    shares = plan.spine.shares[level][first:last]
-    for query in plan.allocation.queries[name]:
-        answers[query] = answer = exact_answers(exact, query_group(plan.product, query), first, last)
-        for share in np.unique(shares).tolist():
-            at = np.flatnonzero(shares == share)
-            if not share:
-                answer[at] = 0
-            elif noise is not None:
-                answer[at] += noise(name, query, share).draw(first + offset + at, answer.shape[1])
-    return NoisyAnswers(first, last, answers)
+        A row is drawn by its number on the level: it has the same noise whichever range asks for it. Where its share is
+        0 it is not measured, and its answer is 0.
+        """
+        plan, exact, answers = self.plan, self.exact(level, first, last), {}
+        name, shares = plan.spine.levels[level], plan.spine.shares[level][first:last]
+        for query in plan.allocation.queries[name]:
+            answers[query] = answer = exact_answers(exact, query_group(plan.product, query), first, last)
+            for share in np.unique(shares).tolist():
+                at = np.flatnonzero(shares == share)
+                if not share:
+                    answer[at] = 0
+                elif self.drawing is not None:
+                    noise = self.drawing.noise(plan, self.product, name, query, share)
+                    answer[at] += noise.draw(first + self.offsets[level] + at, answer.shape[1])
+        return NoisyAnswers(first, last, answers)
 
 
 @dataclass(frozen=True)
 class Measured(TopDownRun):
     """A run as the source of its own measurements, which it draws under its secret."""
 
+    def plan(self, product: ProductName, state: str) -> Plan:
+        """Return the plan of estimating a state, or (US) the states' parts below the nation."""
+        return plan_of(self, product, state)
+
+    def offsets(self, product: ProductName, state: str) -> tuple[int, ...]:
+        """Return the number of a state's first geounit among those of the run, by level."""
+        return (0, 0) if state == US else offsets(self, product, state)
+
     def answers(self, product: ProductName, state: str) -> Measuring:
         """Return the noisy answers of a state or of the nation. Raises Failed where the run may not draw."""
-        drawing = read_drawing(self)
-        plan = plan_of(self, product, state)
-        first = (0, 0) if state == US else offsets(self, product, state)
-        return Measuring(self, product, state, plan, first, None if drawing is None else Drawing(*drawing))
+        drawing, plan = read_drawing(self), self.plan(product, state)
+
+        def exact(level: int, first: int, last: int) -> TrueHistograms:
+            return load_histograms(
+                self.counts_folder(product, state, plan.spine.levels[level]), TrueHistograms, first, last
+            )
+
+        return Measuring(plan, product, exact, self.offsets(product, state), drawing and Drawing(*drawing))
 
 
 def configuration_digest(run: TopDownRun) -> str:

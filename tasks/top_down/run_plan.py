@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, get_args
+from typing import get_args
 
 from privacy.accounting.states import STATES_US
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeometric
@@ -102,7 +102,11 @@ class Design:
             "region": self.jurisdiction,
             "kind": self.kind,
             "products": self.products,
-            "settings": {name: _shaping(settings) for name, settings in self.settings.items()},
+            # The width of a geocode is a name's, and the noise keeps its address.
+            "settings": {
+                product: {name: value for name, value in settings.described().items() if name != "geocode_widths"}
+                for product, settings in self.settings.items()
+            },
             "allocations": {name: allocation.described() for name, allocation in self.allocations.items()},
             "states": self.states,
             "nation": self.nation,
@@ -113,11 +117,6 @@ class Design:
             **self.special,
         }
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _shaping(settings: SpineSettings) -> dict[str, Any]:
-    """Return the settings that shape a release; the width of a geocode is a name's, and the noise keeps its address."""
-    return {name: value for name, value in settings.described().items() if name != "geocode_widths"}
 
 
 def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:
@@ -189,20 +188,15 @@ def request_digest(design: Design, files: Mapping[str, str]) -> str:
 class Tables:
     """The paths or URLs of the input.
 
-    persons, units: None where the product is not released. geography: as `das spine` reads it. quarters, totals: the
-    declared invariants: living quarters by block, total population by state. marks: the folder where a mark may be.
+    records: of each product that is released. geography: as `das spine` reads it. quarters, totals: the declared
+    invariants: living quarters by block, total population by state. marks: the folder where a mark may be.
     """
 
-    persons: str | None
-    units: str | None
+    records: dict[ProductName, str]
     geography: str
     quarters: str
     totals: str
     marks: str
-
-    def records(self, product: ProductName) -> str | None:
-        """Return the path of the records of a product."""
-        return self.persons if product == "persons" else self.units
 
 
 def file_name(path: str) -> str:

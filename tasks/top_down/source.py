@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
 
 
+VALIDATED = "prepared/validated"
 T = TypeVar("T")
 H = TypeVar("H", bound=Histograms)
 
@@ -152,7 +153,7 @@ class Source(RunDirectory):
     @property
     def validated(self) -> Validated:
         """Load the facts about the input, which are written last."""
-        return self._load("prepared/validated", Validated)
+        return self._load(VALIDATED, Validated)
 
     @property
     def product_states(self) -> list[tuple[ProductName, str]]:

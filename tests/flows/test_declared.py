@@ -90,14 +90,14 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
     def stops(*_: Any, **__: Any) -> None:
         raise Refused("stopped here")
 
-    for stage in ("estimate", "stage_release"):
+    for stage in ("estimate_run", "stage_release"):
         with monkeypatch.context() as patch:
             patch.setattr(flow, stage, stops)
             with pytest.raises(Refused, match="stopped here"):
                 declared(settings)
         (row,) = ledger.rows(ACCOUNT)
         assert (row.status, row.amount) == ("reserved", 10)
-        if stage == "estimate":
+        if stage == "estimate_run":
             secret = (settings.directory / "secret").read_bytes()
     assert (settings.directory / "secret").read_bytes() == secret
     with pytest.raises(Refused, match="began with another declaration"):

@@ -89,10 +89,11 @@ def written(released, top_down_released, tmp_path_factory):
     (folder / "tune.html").write_text(tuning_page(first_plan(None, None, None, None)))
     geography = write_grfc(folder / "GRF-C.txt", blocks_table(7, (55,), 200))
     printed("spine", geography, folder / "spine")
-    sums = {"conventional": made_up_sums(), "optimized": made_up_sums()}
+    kinds = ["conventional", "optimized"]
+    sums = pd.concat([made_up_sums().assign(spine=kind) for kind in kinds], ignore_index=True)
     errors, coverage, target = averaged(sums), covered(sums), targeted(sums)
     about = {"Seeds": "2", "truth": "errors of a test"}
-    write_errors(folder, errors, coverage, [*sums], ["topdown", "gls"], about, target)
+    write_errors(folder, errors, coverage, kinds, ["topdown", "gls"], about, target)
     (folder / "areas.html").write_text(areas_page(answered(top_down_released, folder)))
     params, data = inputs().write(folder / "small")
     mark_synthetic(data)

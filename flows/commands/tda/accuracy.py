@@ -71,10 +71,12 @@ def accuracy(
         measure_declared_errors(context, options, chosen["data"], declaration, place, seeds)
         return
 
+    import pandas as pd
+
     from flows.execution.repetitions import count_marked
     from tasks.inputs.names import name_of_state, title_of_states
     from tasks.pages.words import TRUTH
-    from tasks.top_down.accuracy.errors import averaged, covered, drop, measure_errors, targeted
+    from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs, write_comparison
     from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
@@ -86,7 +88,7 @@ def accuracy(
     estimators = tuple(name for name in ESTIMATORS if name in names)
     if replicates:
         _check_replicates(replicates, kinds, estimators, seeds)
-    base, measured, compared = TopDownSettings.new_id("accuracy"), {}, None
+    base, measured, compared = TopDownSettings.new_id("accuracy"), [], None
     for kind in kinds:
         changes = {"out": str(place), "spine": kind}
         (settings,) = planned_runs(options, TopDownSettings, f"{base}-{kind}", chosen | changes)
@@ -97,12 +99,12 @@ def accuracy(
             if replicates:
                 read = read_replicates(run, workers, replicates)
                 err.print(f"{len(read)} replicates: {replicates}", soft_wrap=True)
-            keep = partial(keep_runs, run, workers) if replicates else drop
-            measured[kind] = measure_errors(run, workers, range(seeds), estimators, keep)
+            keep = partial(keep_runs, run, workers) if replicates else None
+            measured.append(measure_errors(run, workers, range(seeds), estimators, keep))
             compared = compare_runs(run, workers) if replicates else None
-    errors = averaged({kind: found.errors for kind, found in measured.items()})
-    coverage = covered({kind: found.coverage for kind, found in measured.items()})
-    target = targeted({kind: found.target for kind, found in measured.items()})
+    of_all = (pd.concat(tables, ignore_index=True) for tables in zip(*measured, strict=True))
+    averages = zip((averaged, covered, targeted), of_all, strict=True)
+    errors, coverage, target = (average(table) for average, table in averages)
     about = {"truth": TRUTH[mark], "States": states, "Data": chosen["data"], "Seeds": str(seeds)}
     with new_folder(place, 0o700) as folder:
         shown = write_comparison(folder, compared) if compared else None

@@ -38,12 +38,13 @@ def explain(
     from flows.commands.findings import show_findings
     from tasks.lifecycle.errors import Refused
     from tasks.top_down.declared.explain import explain as explained
-    from tasks.top_down.declared.public_tables import find_faults
+    from tasks.top_down.declared.public_tables import Faulty, read_declared
 
-    _, declared, findings = find_faults(declaration)
-    if declared is None:
-        show_findings(findings, as_json=as_json)
-        raise Refused("the declaration does not pass")
+    try:
+        _, declared = read_declared(declaration)
+    except Faulty as faults:
+        show_findings(faults.args, as_json=as_json)
+        raise Refused("the declaration does not pass") from None
     found = explained(declared)
     show(asdict(found), lambda: _explanation(found), as_json=as_json)
 

@@ -180,36 +180,27 @@ def estimate(
 
     **Example:** `das tda estimate out/us/measurements/ again/ --estimator gls`
     """
-    from tasks.top_down.declared.measurements import release_of
+    from tasks.top_down.declared.measurements import read_measurements, release_of
+    from tasks.top_down.declared.release import write_estimate as write_declared
     from tasks.top_down.published.estimate import write_estimate
     from tasks.top_down.published.places import find_published
 
+    out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:
         refuse_others(context, "count", "free", *(field.name for field in fields(FileOptions)))
-        _estimate_declared(options, declared, Path(changes["out"]), declaration)
-        return
-    if declaration is not None:
-        raise Refused(f"{measurements} holds no measurements of a declaration")
-    if (count or free) and changes.get("estimator") != "gls":
-        raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
-    release = Path(changes.pop("out"))
-    changes |= ({"pl94": True} if count else {}) | ({"free": True} if free else {})
-    published = find_published(measurements, files.request, files.states or ())
-    readers = {str(each.jurisdiction): each.reader(changes) for each in published}
-    places = write_published(options, "Estimate", readers, release, write_estimate)
+        measured = read_measurements(declared, declaration)
+        places = write_published(options, "Estimate", {"declared": measured.read}, out, write_declared)
+    else:
+        if declaration is not None:
+            raise Refused(f"{measurements} holds no measurements of a declaration")
+        if (count or free) and changes.get("estimator") != "gls":
+            raise Refused("--count and --free are about margins of error, which only --estimator gls makes")
+        changes |= ({"pl94": True} if count else {}) | ({"free": True} if free else {})
+        published = find_published(measurements, files.request, files.states or ())
+        readers = {str(each.jurisdiction): each.reader(changes) for each in published}
+        places = write_published(options, "Estimate", readers, out, write_estimate)
     named = [{"release": place, "report": place / "report.html"} for place in places]
     show(named[0] if len(named) == 1 else named, lambda: "\n".join(map(str, places)), as_json=options.as_json)
-
-
-def _estimate_declared(options: WorkOptions, release: Path, out: Path, declaration: str | None) -> None:
-    """Estimate from the measurements of a declaration's release."""
-    from tasks.top_down.declared.measurements import read_measurements
-    from tasks.top_down.declared.release import write_estimate
-
-    readers = {"declared": read_measurements(release, declaration).read}
-    (place,) = write_published(options, "Estimate", readers, out, write_estimate)
-    facts = {"release": place, "report": place / "report.html"}
-    show(facts, lambda: str(place), as_json=options.as_json)
 
 
 def write_published(

@@ -6,9 +6,10 @@ entities; they are also compared with the margins of error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,15 +29,15 @@ from tasks.top_down.source import TopDownRun
 SHARES = ("mape", "within_5_percent", "within_5", "outliers")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The errors measured on one spine.
+class Measured(NamedTuple):
+    """The errors measured on a spine, or on several.
 
-    errors: sums of errors by seed, estimator, level, quantity and class of size. coverage: by seed, estimator, level,
-    quantity, and whether entities cut block groups (`cut`): the number of counts n, how many of them are within 1.96
-    standard errors of the truth, and the sum of the squares of errors over standard errors; of the release (released)
-    and of the unbiased estimate (unbiased). `width`: the sum of the standard errors. target: by seed, estimator and
-    level the areas of 500 and more persons, and how many have the share of their largest group within 5 points (met).
+    errors: sums of errors by spine, seed, estimator, level, quantity and class of size. coverage: by spine, seed,
+    estimator, level, quantity, and whether entities cut block groups (`cut`): the number of counts n, how many of them
+    are within 1.96 standard errors of the truth, and the sum of the squares of errors over standard errors; of the
+    release (released) and of the unbiased estimate (unbiased). `width`: the sum of the standard errors. target: by
+    spine, seed, estimator and level the areas of 500 and more persons, and how many have the share of their largest
+    group within 5 points (met).
     """
 
     errors: pd.DataFrame
@@ -44,16 +45,12 @@ class Measured:
     target: pd.DataFrame
 
 
-def drop(_seed: int) -> None:
-    """Keep nothing of a run besides its errors."""
-
-
 def measure_errors(
     run: TopDownRun,
     workers: Workers,
     seeds: Sequence[int],
     estimators: Sequence[Estimator] = ESTIMATORS,
-    each: Callable[[int], None] = drop,
+    each: Callable[[int], None] | None = None,
 ) -> Measured:
     """Measure and estimate once a seed and estimator, on the histograms of marked data; return the errors.
 
@@ -73,10 +70,19 @@ def measure_errors(
             for tables in workers.map("compare", run, compare_state, pieces):
                 for part, table in zip(parts, tables, strict=True):
                     part.append(table.assign(seed=seed, estimator=estimator))
-            each(seed)
+            if each is not None:
+                each(seed)
     keys = ["seed", "estimator", "product", "level"]
     by = ([*keys, "quantity", "size"], [*keys, "quantity", "cut"], keys)
-    return Measured(*(_summed_over_states(part, names) for part, names in zip(parts, by, strict=True)))
+    return Measured(
+        *(
+            pd.concat(part, ignore_index=True)
+            .groupby(names, as_index=False, sort=False)
+            .sum()  # over the states
+            .assign(spine=design.kind)
+            for part, names in zip(parts, by, strict=True)
+        )
+    )
 
 
 def repetitions(run: RunDirectory, seeds: Iterable[int], input_digest: str, configuration: str) -> Iterator[int]:
@@ -96,24 +102,14 @@ def remove_estimates(run: TopDownRun) -> None:
             remove(path)
 
 
-def _summed_over_states(tables: list[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
-    found: pd.DataFrame = pd.concat(tables, ignore_index=True).groupby(keys, as_index=False, sort=False).sum()
-    return found
-
-
-def _of_spines(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the tables of all spines as one, with the column spine."""
-    return pd.concat([table.assign(spine=kind) for kind, table in tables.items()], ignore_index=True)
-
-
-def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def covered(table: pd.DataFrame) -> pd.DataFrame:
     """Return the shares within the margins over all seeds, by product, level, quantity, cut, spine and estimator.
 
     coverage, unbiased_coverage: of the release and of the unbiased estimate. square, unbiased_square: the mean square
     of errors over standard errors, 1 where standard errors are right. error: the mean standard error.
     """
     keys = ["product", "level", "quantity", "cut", "estimator", "spine"]
-    sums = _of_spines(tables).groupby(keys, as_index=False, sort=False)[list(COVERAGE)].sum()
+    sums = table.groupby(keys, as_index=False, sort=False)[list(COVERAGE)].sum()
     sums = sums[sums["n"] > 0]
     n = sums["n"]
     return sums[[*keys[:5], "n"]].assign(
@@ -126,9 +122,8 @@ def covered(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     )
 
 
-def targeted(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def targeted(table: pd.DataFrame) -> pd.DataFrame:
     """Return the share of areas that meet the redistricting target over all seeds, by level, spine and estimator."""
-    table = _of_spines(tables)
     sums = table.groupby(["level", "spine", "estimator"], as_index=False, sort=False)[[*TARGET]].sum()
     sums = sums[sums["areas"] > 0]
     seeds = max(table["seed"].nunique(), 1)
@@ -136,7 +131,7 @@ def targeted(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return sums[["level", "spine", "estimator", "areas", "share"]]
 
 
-def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def averaged(table: pd.DataFrame) -> pd.DataFrame:
     """Return error measures by product, level, quantity, size, spine and estimator.
 
     Means over the seeds, those of rmse over its squares; `sd` is the standard deviation of the mean absolute error from
@@ -144,7 +139,6 @@ def averaged(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     that was not run, or is 0. mape, within_5_percent, within_5, outliers: as `Closeness.shares`, of all counts of all
     seeds.
     """
-    table = _of_spines(tables)
     sums = ErrorSums(*(table[name] for name in ErrorSums._fields))
     by_seed = table.assign(mae=sums.mean_absolute, bias=sums.bias, square=sums.rmse**2)
     keys = ["product", "level", "quantity", "size", "spine"]

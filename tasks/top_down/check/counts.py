@@ -88,7 +88,10 @@ def _check_blocks(
     """Compare microdata, tabulation geounits and entities of a state with the histograms of its blocks."""
     folder, faults = release / "histograms" / product, []
     lowest = list(manifest["products"][product]["geounits"])[-1]
-    public = _public_code(manifest)
+    moved = manifest.get("source", {}).get("as_tabulated", {})
+    cases = [f"WHEN '{int(old):016d}' THEN '{int(new):016d}'" for old, new in moved.items()]
+    public = "right(geounit, 16)"  # of a block's geocode; where the Bureau's tables have it elsewhere, there
+    public = f"CASE {public} {' '.join(cases)} ELSE {public} END" if cases else public
     blocks = _sums(histogram(folder / lowest / f"{state}.parquet"), public)
     least = database.execute(f"SELECT coalesce(min(count), 1) FROM ({blocks})").fetchall()[0][0]
     if least < 1:
@@ -122,13 +125,6 @@ def _check_blocks(
         if wrong := differing(database, released, expected):
             faults.append(f"{what}: {wrong:,} counts are not those of the blocks")
     return Check(f"sums and microdata of the blocks of {product}, state {state}", ", ".join(compared), tuple(faults))
-
-
-def _public_code(manifest: Mapping[str, Any]) -> str:
-    """Return the public code of a block's geocode: its last 16 digits, or the block that the Bureau's tables have."""
-    moved = manifest.get("source", {}).get("as_tabulated", {})
-    cases = [f"WHEN '{int(old):016d}' THEN '{int(new):016d}'" for old, new in moved.items()]
-    return f"CASE right(geounit, 16) {' '.join(cases)} ELSE right(geounit, 16) END" if cases else "right(geounit, 16)"
 
 
 def _microdata(table: str, product: ProductName, count: str) -> str:

@@ -27,7 +27,10 @@ from tasks.top_down.spend import compose
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """Check the spend against the noise, then the files, then every count that is released twice."""
     if spent := manifest["spent"]:
-        costs = {product: _cost(entry) for product, entry in manifest["products"].items()}
+        costs = {  # a bypass moves shares along a path and keeps their sum: the levels' own sum to what is spent
+            product: parse_exact(entry["budget"]) * sum(map(parse_exact, entry["shares"].values()), Fraction(0))
+            for product, entry in manifest["products"].items()
+        }
         yield check_spend(compose(spent["definition"], costs), spent)
     for product, entry in manifest["products"].items():
         if "noise" in entry:
@@ -56,15 +59,6 @@ def check_laws(product: str, entry: Mapping[str, Any]) -> Check:
             if noise.get(key) != value:
                 faults.append(f"{query}: {key} is {value}, not {noise.get(key)}")
     return Check(f"laws of {product}", f"{len(entry['noise'])} queries", tuple(faults))
-
-
-def _cost(entry: Mapping[str, Any]) -> Fraction:
-    """Return what a product spends.
-
-    A bypass moves shares along a path and keeps their sum, so the levels' own shares sum to the spend of the product.
-    """
-    shares = map(parse_exact, entry["shares"].values())
-    return parse_exact(entry["budget"]) * sum(shares, Fraction(0))
 
 
 def check_shares(product: str, entry: Mapping[str, Any], *, us_level: bool | None = None) -> Check:

@@ -9,67 +9,61 @@ import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
-from spine.declaration.figures import group_sums
-from spine.top_down import TrueHistograms, query_group
-from tasks.lifecycle.files import load_object
-from tasks.lifecycle.run_directory import RunDirectory
+from spine.top_down.histogram import TrueHistograms
+from spine.top_down.queries import group_sums, query_group
 from tasks.lifecycle.workers import Workers
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
 from tasks.top_down.accuracy.compare import sums_by_size
 from tasks.top_down.accuracy.errors import averaged, repetitions
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
-from tasks.top_down.declared.measure import DeclaredRun, estimate
-from tasks.top_down.declared.public_tables import PUBLIC, PublicTables
+from tasks.top_down.declared.measure import ALL, DeclaredRun
 from tasks.top_down.declared.release import query_title
-from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
-from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.estimate.estimators import estimate_run
+from tasks.top_down.estimate.topdown import estimate_by_topdown, load_estimates
 from tasks.top_down.source import load_histograms
 
 KEYS = ["product", "level", "quantity", "size"]
 COUNTS_AT_ONCE = 1 << 23
 
 
-def measure_errors(run: RunDirectory, workers: Workers, seeds: Iterable[int]) -> tuple[pd.DataFrame, Mapping[str, str]]:
+def measure_errors(run: DeclaredRun, workers: Workers, seeds: Iterable[int]) -> tuple[pd.DataFrame, Mapping[str, str]]:
     """Measure and estimate once a seed on tabulated, marked data; return errors by level and query, and its words.
 
     The errors are those of `averaged`; a product is the declaration, a quantity a query group.
     """
-    own, public = DeclaredRun(run.path), load_object(run / PUBLIC, PublicTables)
-    declaration = own.declared.declaration
-    given, levels = load_object(run / TABULATED, Tabulated), [(level.name,) for level in declaration.levels]
-    parts = []
-    for seed in repetitions(run, seeds, given.input_digest, public.digest()):
-        estimate(run, workers)
+    declaration = run.declared.declaration
+    levels, parts = [(level.name,) for level in declaration.levels], []
+    for seed in repetitions(run, seeds, run.validated.input_digest, run.public.digest()):
+        estimate_run(run, workers, estimate_by_topdown)
         parts += [table.assign(seed=seed) for table in workers.map("compare", run, compare_level, levels)]
-    errors = averaged({own.name: pd.concat(parts, ignore_index=True).assign(estimator="topdown")})
+    errors = averaged(pd.concat(parts, ignore_index=True).assign(estimator="topdown", spine=run.name))
     queries = dict.fromkeys(query for (level,) in levels for query in declaration.queries(level))
     return errors.drop(columns=["product", "spine", "estimator", "ratio", "ratio_sd"]), {
         query: query_title(declaration, query) for query in queries
     }
 
 
-def compare_level(run: RunDirectory, level: str) -> pd.DataFrame:
+def compare_level(run: DeclaredRun, level: str) -> pd.DataFrame:
     """Return sums of errors of a level's released counts by query group and class of the true size. Of marked data.
 
     Cells that no record can be in are left out.
     """
-    own, rows = DeclaredRun(run.path), []
-    product, spine = own.declared.declaration.product, own.declared.hierarchy.spine
-    number = len(spine.starts[spine.levels.index(level)])
-    for query in own.declared.declaration.queries(level):
+    declaration, spine, rows = run.declared.declaration, run.declared.hierarchy.spine, []
+    product, number = declaration.product, len(spine.starts[spine.levels.index(level)])
+    for query in declaration.queries(level):
         group = query_group(product, query)
         possible = np.bincount(group.coordinate, product.possible, group.width) > 0
         step = max(COUNTS_AT_ONCE // group.width, 1)
         for first in range(0, number, step):
             last = min(first + step, number)
-            exact = load_histograms(own.counts_folder(own.name, ALL, level), TrueHistograms, first, last)
-            estimates = load_estimates(own, own.name, ALL, level, first, last)
+            exact = load_histograms(run.counts_folder(run.name, ALL, level), TrueHistograms, first, last)
+            estimates = load_estimates(run, run.name, ALL, level, first, last)
             true, released = (
                 group_sums(group, last - first, each.row, each.cell, each.count)[:, possible].ravel()
                 for each in (exact, estimates)
             )
-            rows += [(own.name, level, query, *row) for row in sums_by_size(true, released - true)]
+            rows += [(run.name, level, query, *row) for row in sums_by_size(true, released - true)]
     table = pd.DataFrame(rows, columns=[*KEYS, *ErrorSums._fields, *Closeness._fields])
     return table.groupby(KEYS, as_index=False, sort=False).sum()
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
-from spine.declaration.form import Fault
 from spine.declaration.product import cell_values
 from spine.top_down.bounds import LARGEST_COUNT
 from spine.top_down.queries import query_group
@@ -29,27 +28,23 @@ Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordin
 
 def read_equal(
     declaration: Declaration, at: int, folder: str, leaves: Mapping[str, Sequence[str]]
-) -> tuple[Counts, str, list[Fault]]:
-    """Return the counts that a release has of the leaves, the release's digest, and what is wrong with it.
+) -> tuple[Counts, str]:
+    """Return the counts that a release has of the leaves, and the release's digest.
 
     leaves: columns of the table of leaves. The release's table has the columns of all levels, the axes of the
     partition by their names or columns, and a count; other columns are summed over. Its files stay unchanged meanwhile.
+
+    Raises Refused where it is no whole release with such a table, or the table has other leaves or values.
     """
-    key, release = f"equal.{at}.release", Path(folder)
-    try:
-        require_release(release)
-        with unchanged([fspath(release / MANIFEST)]):
-            files = read_manifest(release)["files"]
-            with unchanged(fspath(release / name) for name in files):
-                return _read(declaration, at, release, leaves)
-    except Refused as error:
-        return (), "", [Fault(key, str(error))]
+    release = Path(folder)
+    require_release(release)
+    with unchanged([fspath(release / MANIFEST)]):
+        files = read_manifest(release)["files"]
+        with unchanged(fspath(release / name) for name in files):
+            return _read(declaration, at, release, leaves), release_digest(release)
 
 
-def _read(
-    declaration: Declaration, at: int, release: Path, leaves: Mapping[str, Sequence[str]]
-) -> tuple[Counts, str, list[Fault]]:
-    """Return what `read_equal` does. Raises Refused where it is no whole release."""
+def _read(declaration: Declaration, at: int, release: Path, leaves: Mapping[str, Sequence[str]]) -> Counts:
     equal, manifest = declaration.form.equal[at], read_manifest(release)
     if "NOT_PRIVATE" in manifest:
         raise Refused(f"{equal.release} holds exact counts of records: no figure of them is declared")
@@ -75,8 +70,7 @@ def _read(
     if number.null_count or not pa.types.is_integer(number.type) or not _in_range(number.to_numpy()):
         raise Refused(f"{equal.release}: {table.name} has counts other than whole numbers from 0 to {LARGEST_COUNT:,}")
     columns = {name: [str(value) for value in read[name].to_pylist()] for name in (*codes, *axes.values())}
-    found_counts, wrong = _counted(declaration, at, leaves, columns, axes, number.to_numpy())
-    return found_counts, release_digest(release), wrong
+    return _counted(declaration, at, leaves, columns, axes, number.to_numpy())
 
 
 def _in_range(count: np.ndarray) -> bool:
@@ -91,7 +85,7 @@ def _counted(
     columns: Mapping[str, Sequence[str]],
     axes: Mapping[str, str],
     count: np.ndarray,
-) -> tuple[Counts, list[Fault]]:
+) -> Counts:
     form, product, equal = declaration.form, declaration.product, declaration.form.equal[at]
     codes = [name for level in declaration.levels for name in level.columns]
     row_of = {own: row for row, own in enumerate(zip(*(leaves[name] for name in codes), strict=True))}
@@ -103,15 +97,13 @@ def _counted(
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
         number |= {code: cell for cell, code in enumerate(axis.codes)}
         if unknown := next((value for value in given if value not in number), None):
-            return (), [
-                Fault(f"equal.{at}.release", f"{axis.name} has no value {unknown!r:.40}, which the release has")
-            ]
+            raise Refused(f"{axis.name} has no value {unknown!r:.40}, which the release has")
         own[:] = [number[value] for value in given]
     coordinate = query_group(product, equal.partition).coordinate[np.ravel_multi_index(tuple(at_cell), product.shape)]
     rows = [row_of.get(own, -1) for own in zip(*(columns[name] for name in codes), strict=True)]
     if -1 in rows:
         name = "/".join(columns[each][rows.index(-1)] for each in codes)
-        return (), [Fault(f"equal.{at}.release", f"{name} has counts there, and is not in the table of leaves")]
+        raise Refused(f"{name} has counts there, and is not in the table of leaves")
     pairs, inverse = np.unique(np.array([rows, coordinate.tolist()]), axis=1, return_inverse=True)
     sums = np.bincount(inverse.reshape(-1), count, pairs.shape[1]).astype(np.int64)
-    return tuple(zip(pairs[0].tolist(), pairs[1].tolist(), sums.tolist(), strict=True)), []
+    return tuple(zip(pairs[0].tolist(), pairs[1].tolist(), sums.tolist(), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike, fspath
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from privacy.accounting.composition import Spend
 from privacy.noise.randomness import RunSecret
-from spine.top_down import NoisyAnswers, Plan, TrueHistograms
+from spine.top_down import TrueHistograms
 from spine.top_down.descend import estimate_children, estimate_roots
 from spine.top_down.own_answers import OwnAnswers
 from tasks.inputs.records import RecordFile, RowChecks
@@ -22,7 +21,7 @@ from tasks.top_down.declared.description import released_levels
 from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_table
 from tasks.top_down.declared.tabulate import contradictions, encode, histograms, record_columns
-from tasks.top_down.measure import Drawing, NoiseOf, noisy_answers
+from tasks.top_down.measure import Drawing, Measuring
 from tasks.top_down.spend import declared_spend
 
 
@@ -60,7 +59,8 @@ def top_down(records: pd.DataFrame, declaration: str | PathLike[str]) -> TopDown
     _, declared = read_declared(fspath(declaration))
     plan, true = declared.plan, _count(records, declared)
     drawing = Drawing(RunSecret.generate(), Authorization("", "", ""))
-    answers = OwnAnswers(plan, _Measuring(plan, true, partial(drawing.noise, plan, "memory")))
+    measuring = Measuring(plan, "memory", lambda level, first, last: true[level], (0,) * len(true), drawing)
+    answers = OwnAnswers(plan, measuring)
     estimates, _ = estimate_roots(plan, answers)
     released, levels = released_levels(declared.declaration), {}
     for number, level in enumerate(plan.spine.levels):
@@ -69,19 +69,6 @@ def top_down(records: pd.DataFrame, declaration: str | PathLike[str]) -> TopDown
         if level in released:
             levels[level] = level_table(declared, level, estimates).to_pandas()
     return TopDownTables(levels, declared_spend(declared.declaration))
-
-
-@dataclass(frozen=True)
-class _Measuring:
-    """The noisy answers of exact histograms, a level each, under a secret that is thrown away with them."""
-
-    plan: Plan
-    true: tuple[TrueHistograms, ...]
-    noise: NoiseOf
-
-    def __call__(self, level: int, first: int, last: int) -> NoisyAnswers:
-        """Draw the answers of the geounits first ... last - 1 of a level."""
-        return noisy_answers(self.plan, self.true[level], (level, first, last), self.noise)
 
 
 def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, ...]:

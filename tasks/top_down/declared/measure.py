@@ -1,4 +1,4 @@
-"""Reserve the budget of a declaration, and estimate the histograms of its geounits from noisy answers.
+"""A run of a declaration as the source of its measurements: one hierarchy in place of the states.
 
 The noise of a query group is the stream `tda/NAME/LEVEL/QUERY`, NAME the declaration's; its row is the number of the
 geounit on the level.
@@ -14,28 +14,26 @@ from privacy.accounting.states import EVERYWHERE
 from spine.hierarchy import Spine
 from spine.noise import replacement_cost
 from spine.top_down import Plan
-from tasks.inputs.marks import read_mark
-from tasks.lifecycle.authorization import read_drawing
-from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
-from tasks.lifecycle.reservation import Charging, authorize, precheck
-from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.reservation import Charging, authorize
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
-from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated, open_data
-from tasks.top_down.estimate.estimators import estimate_run
-from tasks.top_down.estimate.topdown import estimate_by_topdown
-from tasks.top_down.measure import Drawing, Measuring
-from tasks.top_down.source import Descent, Source, TopDownRun, Validated
+from tasks.top_down.measure import Measured
+from tasks.top_down.source import Descent, Source
 from tasks.top_down.spend import declared_spend
 
+ALL = "all"  # in place of a state
 FOLDER = "declared"  # of OUT
 CHILDREN = 4096  # geounits that one piece estimates, about
-NOT_PAID = "reserve budget: the noise on the hierarchy does not cost what is charged"
 
 
 class OfDeclaration(Source):
-    """A source whose hierarchy and histogram are a declaration's: one hierarchy, in place of states."""
+    """A source whose hierarchy and histogram are a declaration's."""
+
+    @property
+    def public(self) -> PublicTables:
+        """Load what the declaration's public files hold."""
+        return load_object(self / PUBLIC, PublicTables)
 
     @property
     def declared(self) -> Declared:
@@ -58,11 +56,6 @@ class OfDeclaration(Source):
         return [(self.name, ALL)]
 
     @property
-    def validated(self) -> Validated:
-        """Return that there is no state, and nothing above the hierarchy."""
-        return Validated("", (), None, (ALL,), False, {})
-
-    @property
     def descents(self) -> tuple[Descent, ...]:
         """Return a stage for each level below the top."""
         levels = self.declared.plan.spine.levels
@@ -78,40 +71,18 @@ class OfDeclaration(Source):
 
 
 @dataclass(frozen=True)
-class DeclaredRun(OfDeclaration, TopDownRun):
+class DeclaredRun(OfDeclaration, Measured):
     """A run of a declaration."""
 
-    def answers(self, product: Any, state: str) -> Measuring:
-        """Return the noisy answers. Raises Failed where the run may not draw."""
-        drawing, plan = read_drawing(self), self.declared.plan
-        offsets = (0,) * len(plan.spine.levels)
-        return Measuring(self, product, state, plan, offsets, None if drawing is None else Drawing(*drawing))
+    def offsets(self, _product: Any, _state: str) -> tuple[int, ...]:
+        """Return that the hierarchy is all that is measured."""
+        return (0,) * len(self.declared.plan.spine.levels)
 
 
-def precheck_budget(run: RunDirectory, declared: Declared, data: str, charging: Charging) -> None:
-    """Refuse, before a record is read, data without the declared columns and an account that cannot be charged.
-
-    Charges nothing. Marked data needs no account. A run that has tabulated is past this.
-    """
-    if (run / TABULATED).exists():
-        return
-    _, findings = open_data(data, declared)
-    if findings:
-        raise Refused(f"{findings[0].file}: {findings[0].rule}")
-    if read_mark(data.rpartition("/")[0] or ".") is None:
-        precheck(run, charging, EVERYWHERE, declared_spend(declared.declaration))
-
-
-def reserve_budget(run: RunDirectory, charging: Charging) -> None:
+def reserve_budget(run: DeclaredRun, charging: Charging) -> None:
     """Reserve the declaration's budget and make the run's secret. Raises Refused, Failed as `authorize` does."""
-    declared = declared_of(run)
+    declared = run.declared
     spend = declared_spend(declared.declaration)
     if replacement_cost(declared.hierarchy.spine, declared.declaration.allocation) != spend.charged:
-        raise Failed(NOT_PAID)
-    digest = load_object(run / PUBLIC, PublicTables).digest()
-    authorize(run, charging, EVERYWHERE, spend, digest, load_object(run / TABULATED, Tabulated))
-
-
-def estimate(run: RunDirectory, workers: Workers) -> None:
-    """Estimate the histograms of all geounits, level by level; a truth takes the exact ones."""
-    estimate_run(DeclaredRun(run.path), workers, estimate_by_topdown)
+        raise Failed("reserve budget: the noise on the hierarchy does not cost what is charged")
+    authorize(run, charging, EVERYWHERE, spend, run.public.digest(), run.validated)

@@ -21,7 +21,7 @@ from spine.top_down.histogram import Product
 from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object
-from tasks.lifecycle.manifest import mark_facts, mark_in, marked
+from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.lifecycle.workers import Workers
@@ -34,18 +34,16 @@ from tasks.top_down.declared.description import (
     geounit_columns,
 )
 from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.measure import OfDeclaration
+from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
 from tasks.top_down.declared.shipped import find_declaration
-from tasks.top_down.declared.tabulate import ALL
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import LARGEST_NATION, save_origin
 from tasks.top_down.release.description import UNREADABLE
-from tasks.top_down.source import Origin
+from tasks.top_down.source import VALIDATED, Origin, Validated
 
 FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its measurements
-MARK = "prepared/mark"
 
 
 @dataclass(frozen=True)
@@ -91,22 +89,20 @@ class Measurements(NamedTuple):
 
     def read(self, path: Path, workers: Workers) -> DeclaredEstimate:
         """Read the answers into a directory, and validate every one. Raises Refused."""
-        _, findings = assemble(self.public)
-        if findings:
-            raise Refused(f"the declaration does not pass: {findings[0].column}: {findings[0].rule}")
+        assemble(self.public)
         source = DeclaredEstimate(path)
         save_object(source / PUBLIC, self.public)
         save_object(source / release_source.RELEASE, release_source.Measurements(self.folder, {}))
-        save_object(source / MARK, marked(self.mark))
+        save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_origin(source, Origin(self.run))
         calls = [(source.name, ALL, level) for level in source.declared.plan.spine.levels]
         source.read_answers(workers, calls)
         return source
 
 
-def write_public(staged: Path, run: str, mark: MarkName | None, public: PublicTables) -> None:
+def write_public(run: DeclaredRun, staged: Path) -> None:
     """Write what describes the measurements of a run."""
-    content = {"run": run, **mark_facts(mark), **asdict(public.published())}
+    content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.public.published())}
     leaves, equal = content.pop("leaves"), content.pop("equal")
     with release_file(staged, SETTINGS_FILE) as draft:
         draft.write_text(json.dumps(content) + "\n")

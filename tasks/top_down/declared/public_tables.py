@@ -124,23 +124,36 @@ def without_folders(raw: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def read_public(path: str) -> tuple[PublicTables | None, list[Finding]]:
-    """Return what a declaration's public files hold, or None and what is wrong with them."""
+class Faulty(Refused):
+    """A declaration does not pass. args: all findings, each with its key."""
+
+    args: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        named = (f"{found.file} {found.column}".strip() + f": {found.rule}" for found in self.args)
+        return "the declaration does not pass: " + "; ".join(named)
+
+
+def faulty(path: str, faults: Iterable[Fault]) -> Faulty:
+    """Return the faults in a declaration's file as findings to raise."""
+    return Faulty(*(Finding(path.rsplit("/", 1)[-1], fault.text, fault.key) for fault in faults))
+
+
+def read_public(path: str) -> PublicTables:
+    """Return what a declaration's public files hold. Raises Faulty; Refused where its file cannot be read at all."""
     raw = read_raw(path)
     declaration, faults = read_declaration(raw)
     if declaration is None:
-        return None, as_findings(path, faults)
+        raise faulty(path, faults)
     form = declaration.form
     named = dict.fromkeys([form.leaves.file, *(total.file for total in form.totals)])
     if len({file_name(file) for file in named}) < len(named):
-        return None, as_findings(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
+        raise faulty(path, [Fault("totals", "two files have one name, which a release shows: rename one")])
     with unchanged(beside(path, file) for file in named):  # they are read before they are digested
         return _read_tables(path, raw, declaration, named)
 
 
-def _read_tables(
-    path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]
-) -> tuple[PublicTables | None, list[Finding]]:
+def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, named: Iterable[str]) -> PublicTables:
     form = declaration.form
     names = list(dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)]))
     leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)
@@ -151,25 +164,24 @@ def _read_tables(
         findings += wrong
         totals.append(table)
     if findings or leaves is None:
-        return None, findings
-    values = []
+        raise Faulty(*findings)
+    values, faults = [], list[Fault]()
     for at, table in enumerate(totals):
         assert table is not None
-        found, wrong_values = _by_group(table, f"totals.{at}.file", path)
-        values.append(found)
-        findings += wrong_values
-    if findings:
-        return None, findings
+        values.append(_by_group(table, f"totals.{at}.file", faults))
+    if faults:
+        raise faulty(path, faults)
     equal, digests = [], {}
     for at, each in enumerate(form.equal):
-        counts, digest, faults = read_equal(declaration, at, beside(path, each.release), leaves)
-        equal.append(counts)
-        digests[each.release] = digest
-        findings += as_findings(path, faults)
-    if findings:
-        return None, findings
+        try:
+            counts, digests[each.release] = read_equal(declaration, at, beside(path, each.release), leaves)
+            equal.append(counts)
+        except Refused as error:
+            faults.append(Fault(f"equal.{at}.release", str(error)))
+    if faults:
+        raise faulty(path, faults)
     digests |= {file: digest_file(beside(path, file)) for file in named}
-    return PublicTables(json.dumps(raw), leaves, tuple(values), digests, tuple(equal)), []
+    return PublicTables(json.dumps(raw), leaves, tuple(values), digests, tuple(equal))
 
 
 def leaf_columns(declaration: Declaration) -> Iterator[str]:
@@ -188,25 +200,25 @@ def group_columns(declaration: Declaration, of: Sequence[str]) -> list[str]:
     return list(of)
 
 
-def _by_group(table: Mapping[str, Sequence[str]], key: str, path: str) -> tuple[dict[str, int], list[Finding]]:
-    """Return declared totals by group."""
+def _by_group(table: Mapping[str, Sequence[str]], key: str, faults: list[Fault]) -> dict[str, int]:
+    """Return declared totals by group; add what is wrong with them to the faults."""
     values, wrong = whole_numbers(table[TOTAL_COLUMN])
     groups = [JOIN.join(codes) for codes in zip(*(table[name] for name in table if name != TOTAL_COLUMN), strict=True)]
     groups = groups or [""] * len(values)  # of the only geounit at the top
-    faults = [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is no whole number") for at in wrong[:1]]
+    faults += [Fault(key, f"{table[TOTAL_COLUMN][at]!r} is no whole number") for at in wrong[:1]]
     twice = [group for group, number in Counter(groups).items() if number > 1]
     faults += [Fault(key, f"{group.replace(JOIN, '/')} is there twice") for group in twice[:1]]
-    return dict(zip(groups, values.tolist(), strict=True)), as_findings(path, faults)
+    return dict(zip(groups, values.tolist(), strict=True))
 
 
-def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, list[Finding]]:
-    """Return a declaration with its hierarchy and bounds, or None and the findings; path: for these."""
+def assemble(public: PublicTables, path: str = "") -> Declared:
+    """Return a declaration with its hierarchy and bounds. path: for findings. Raises Faulty."""
     declaration, faults = read_declaration(json.loads(public.text))
     if declaration is None:
-        return None, as_findings(path, faults)
+        raise faulty(path, faults)
     hierarchy, faults = make_hierarchy(declaration, public.leaves)
     if hierarchy is None:
-        return None, as_findings(path, faults)
+        raise faulty(path, faults)
     order = hierarchy.spine.order
     counts: list[IntArray] = []
     for at, count in enumerate(declaration.form.counts):
@@ -221,13 +233,13 @@ def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, lis
         counts.append(np.column_stack(columns))
     totals = [_grouped(declaration, hierarchy, at, total, faults) for at, total in enumerate(public.totals)]
     if faults:
-        return None, as_findings(path, faults)
+        raise faulty(path, faults)
     equal = []
     for at, (each, found) in enumerate(zip(declaration.form.equal, public.equal, strict=True)):
         own = np.zeros((len(order), query_group(declaration.product, each.partition).width), np.int64)
         rows, parts, numbers = np.array(found, np.int64).reshape(-1, 3).T
         if len(rows) and not (max(rows) < own.shape[0] and max(parts) < own.shape[1]):
-            return None, as_findings(path, [Fault(f"equal.{at}.release", "a count is of no leaf or part")])
+            raise faulty(path, [Fault(f"equal.{at}.release", "a count is of no leaf or part")])
         own[rows, parts] = numbers
         equal.append(own[order])
     figures = Figures(tuple(counts), tuple(totals), tuple(equal))
@@ -237,13 +249,13 @@ def assemble(public: PublicTables, path: str = "") -> tuple[Declared | None, lis
         Fault(f"queries.{query}", f"its noise in {level} cannot be drawn: {why}") for level, query, why in undrawn
     ]
     if bounds is None or faults:
-        return None, as_findings(path, faults)
+        raise faulty(path, faults)
     declared = Declared(declaration, hierarchy, figures, bounds)
     try:
         _ = declared.plan
     except ValueError as error:
-        return None, as_findings(path, [Fault("", str(error))])
-    return declared, []
+        raise faulty(path, [Fault("", str(error))]) from None
+    return declared
 
 
 def _grouped(
@@ -262,31 +274,16 @@ def _grouped(
     return group, shown, np.array([total.get(name, 0) for name in names.tolist()], np.int64)
 
 
-def as_findings(path: str, faults: Iterator[Fault] | Sequence[Fault]) -> list[Finding]:
-    """Return faults as findings in the declaration's file."""
-    return [Finding(path.rsplit("/", 1)[-1], fault.text, fault.key) for fault in faults]
-
-
-def find_faults(name: str) -> tuple[PublicTables | None, Declared | None, list[Finding]]:
-    """Return a declaration with its tables, or all findings. Raises Refused where its file cannot be read at all."""
-    path = find_declaration(name)
-    public, findings = read_public(path)
-    declared, more = (None, []) if public is None else assemble(public, path)
-    return public, declared, [*findings, *more]
-
-
 def read_declared(name: str, run: RunDirectory | None = None) -> tuple[PublicTables, Declared]:
-    """Return a declaration with its tables. Raises Refused with all findings, each with its key.
+    """Return a declaration with its tables. Raises Faulty; Refused where its file cannot be read at all.
 
     run: one that goes on with the tables that it began with where some of their files are gone, and none is changed.
     """
-    if run is not None and (kept := _kept(run, find_declaration(name))):
+    path = find_declaration(name)
+    if run is not None and (kept := _kept(run, path)):
         return kept, declared_of(run)
-    public, declared, findings = find_faults(name)
-    if public is None or declared is None:
-        named = (f"{found.file} {found.column}".rstrip() + f": {found.rule}" for found in findings)
-        raise Refused("the declaration does not pass: " + "; ".join(named))
-    return public, declared
+    public = read_public(path)
+    return public, assemble(public, path)
 
 
 def _kept(run: RunDirectory, path: str) -> PublicTables | None:
@@ -314,7 +311,4 @@ def declared_of(run: RunDirectory) -> Declared:
 
 @lru_cache(maxsize=2)
 def _declared(_digest: str, run: RunDirectory) -> Declared:
-    declared, findings = assemble(load_object(run / PUBLIC, PublicTables))
-    if declared is None:
-        raise Refused(f"the declaration does not pass: {findings[0].column}: {findings[0].rule}")
-    return declared
+    return assemble(load_object(run / PUBLIC, PublicTables))

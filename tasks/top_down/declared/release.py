@@ -19,20 +19,17 @@ from spine.noise import distinct_shares
 from spine.top_down.queries import DETAILED, TOTAL
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.files import load_object, remove
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
-from tasks.lifecycle.run_directory import RunDirectory
-from tasks.lifecycle.staging import PIPES, drafts, release_file, write_table
+from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.pages.release_report import InShort
 from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, description, geounit_columns, released_levels
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measure import DeclaredRun, OfDeclaration
-from tasks.top_down.declared.measurements import MARK, DeclaredEstimate, write_public
-from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
-from tasks.top_down.declared.tabulate import ALL, TABULATED, Tabulated
+from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
+from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
+from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.estimate.topdown import estimate_by_topdown, load_estimates, load_solves
 from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers
@@ -40,7 +37,7 @@ from tasks.top_down.release.report import describe_section, parts_of_levels
 from tasks.top_down.spend import declared_spend
 
 if TYPE_CHECKING:
-    from spine.top_down import Estimates, Solve
+    from spine.top_down import Estimates
 
 
 ROWS = 1 << 12  # geounits that are written at once
@@ -52,32 +49,26 @@ STATEMENTS = {
 }
 
 
-def stage_release(run: RunDirectory, workers: Workers, staged: Path) -> None:
+def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
     """Write the release into its staging folder."""
-    for folder in (staged, drafts(staged)):
-        remove(folder)  # of a try that was killed; nothing sealed
-        if is_truth(run):  # exact counts: open to their owner only, as the release will be
-            folder.mkdir(mode=0o700, parents=True)
-    own = DeclaredRun(run.path)
-    write_levels(own, workers, staged)
+    staged = open_staging(run, out, run.folder)
     if not is_truth(run):
-        levels = [level.name for level in own.declared.declaration.levels]
-        workers.map("release", own, write_measurements, [(staged, level) for level in reversed(levels)])
-        mark = load_object(run / TABULATED, Tabulated).mark
-        write_public(staged, run.id, mark, load_object(run / PUBLIC, PublicTables))
-    workers.map("release", own, describe_release, [(staged,)])
+        levels = [level.name for level in run.declared.declaration.levels]
+        workers.map("release", run, write_measurements, [(staged, level) for level in reversed(levels)])
+        write_public(run, staged)
+    write_release(run, workers, staged)
 
 
 def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
     """Write the release of an estimate from measurements: histograms, manifest and report."""
     estimate_by_topdown(source, workers)
-    write_levels(source, workers, staged)
-    describe(source, staged, load_object(source / MARK, dict[str, str]))
+    write_release(source, workers, staged)
 
 
-def write_levels(own: OfDeclaration, workers: Workers, staged: Path) -> None:
-    """Write the histograms of the levels that are released."""
+def write_release(own: OfDeclaration, workers: Workers, staged: Path) -> None:
+    """Write the histograms of the levels that are released, then manifest and report."""
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
+    workers.map("release", own, describe_release, [(staged,)])
 
 
 def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
@@ -136,15 +127,9 @@ def write_measurements(own: DeclaredRun, staged: Path, level: str) -> None:
     write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(parts).unify_dictionaries())
 
 
-def describe_release(own: DeclaredRun, staged: Path) -> None:
-    """Write report.html, the description of the tables, and the manifest of a run."""
-    truth = is_truth(own)
-    describe(own, staged, marked(load_object(own / TABULATED, Tabulated).mark, exact=truth), truth=truth)
-
-
-def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth: bool = False) -> None:
+def describe_release(own: OfDeclaration, staged: Path) -> None:
     """Write report.html, the description of the tables, and the manifest, over all files of the staging folder."""
-    declared, public, origin = own.declared, load_object(own / PUBLIC, PublicTables), own.origin
+    declared, public, origin, truth = own.declared, own.public, own.origin, is_truth(own)
     declaration, spine = declared.declaration, declared.hierarchy.spine
     solves = [] if truth else load_solves(own, own.name, ALL)
     facts = explain(declared)
@@ -153,7 +138,7 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
         "release": "Tables of a declaration by the TopDown Algorithm",
         "title": f"{declaration.form.name}: {declaration.records} by the TopDown Algorithm",
         "run": own.id,
-        **mark,
+        **marked(own.validated.mark, exact=truth),
         **({} if origin is None else {"ESTIMATE": origin.statement, "measured_by": origin.run}),
         "spent": None if truth or origin else declared_spend(declaration).as_json(),
         "declaration": json.loads(published.text),
@@ -168,7 +153,11 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
         "noise": [] if truth else [*describe_noise(declaration.allocation, distinct_shares(spine))],
         "solved": describe_solves(spine.levels, ((spine.levels[solve.level], solve) for solve in solves)),
         "failed": [
-            describe_failed(spine.levels[solve.level], _parent(declared, solve), solve)
+            describe_failed(
+                spine.levels[solve.level],
+                declared.hierarchy.names(solve.level - 1)[solve.parent] if solve.level else "",
+                solve,
+            )
             for solve in solves
             if solve.failed
         ],
@@ -182,10 +171,6 @@ def describe(own: OfDeclaration, staged: Path, mark: Mapping[str, str], *, truth
     }
     write_report(staged, manifest, declaration, facts)
     write_descriptions(staged, description(manifest), manifest)
-
-
-def _parent(declared: Declared, solve: Solve) -> str:
-    return declared.hierarchy.names(solve.level - 1)[solve.parent] if solve.level else ""
 
 
 def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaration, facts: Explanation) -> None:

@@ -1,9 +1,9 @@
 """Tabulate: check every record against the declaration, count it by leaf and cell, and compare with declared figures.
 
-A chunk is 64 MiB of text or a row group of Parquet. All of it is confidential, and so are the findings.
+All of it is confidential, and so are the findings.
 
 ```
-prepared/public, prepared/tabulated, prepared/records    what was declared, the input's digests, its file
+prepared/public, prepared/validated     what was declared, the input's digests
 persons/records/NUMBER                  records of a chunk, counted by leaf and cell     confidential
 persons/findings                        declared figures that are not true of them       confidential
 counts/NAME/all/LEVEL                   exact histograms of a level, in spine order      confidential
@@ -13,56 +13,55 @@ counts/NAME/all/LEVEL                   exact histograms of a level, in spine or
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
 import numpy as np
 
-from privacy.accounting.journal import MarkName
-from spine.declaration.figures import group_sums
+from privacy.accounting.states import EVERYWHERE
 from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
-from spine.top_down.queries import query_group
+from spine.top_down.queries import group_sums, query_group
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, read_mark
-from tasks.inputs.records import (
-    ChunkReport,
-    RecordFile,
-    RowChecks,
-    digest_by_workers,
-    digest_records,
-    join_reports,
-    open_records,
-    read_chunk,
-    report_of,
-)
-from tasks.inputs.tables import empty
+from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, digest_records, open_records
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.files import load_object, remove, save_object
+from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
-from tasks.top_down.source import TopDownRun, save_histograms
+from tasks.top_down.declared.measure import ALL, DeclaredRun
+from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
+from tasks.top_down.input.counting import count_records, load_counted, records_name, save_chunk
+from tasks.top_down.source import VALIDATED, Validated, save_histograms
+from tasks.top_down.spend import declared_spend
 
-TABULATED, RECORDS = "prepared/tabulated", "prepared/records"
+RECORDS = "records"  # in place of a product
 CONTRADICTIONS = "persons/findings"
-ALL = "all"  # in place of a state: a declaration's hierarchy is one
 
 
-@dataclass(frozen=True)
-class Tabulated:
-    """The result that later stages need; the digests are confidential. mark: the one that covers the records."""
-
-    input_digest: str
-    records_digests: tuple[str, ...]
-    mark: MarkName | None
+def folder_of(data: str) -> str:
+    """Return the folder of the records, where their mark is."""
+    return data.rpartition("/")[0] or "."
 
 
-def tabulate(run: RunDirectory, workers: Workers, data: str, public: PublicTables) -> Tabulated:
+def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: Charging) -> None:
+    """Refuse, before a record is read, data without the declared columns and an account that cannot be charged.
+
+    Charges nothing. Marked data needs no account. A run that has tabulated is past this.
+    """
+    if (run / VALIDATED).exists():
+        return
+    _, findings = open_records(data, record_columns(declared), more=True, delimiter=declared.declaration.form.delimiter)
+    if findings:
+        raise Refused(f"{findings[0].file}: {findings[0].rule}")
+    if read_mark(folder_of(data)) is None:
+        precheck(run, charging, EVERYWHERE, declared_spend(declared.declaration))
+
+
+def tabulate(run: DeclaredRun, workers: Workers, data: str, public: PublicTables) -> Validated:
     """Check every record, count it, and compare the counts with all declared figures.
 
     A run that has counted continues from its own counts, if its records are unchanged or gone.
@@ -73,24 +72,20 @@ def tabulate(run: RunDirectory, workers: Workers, data: str, public: PublicTable
         where a record has an unknown leaf or value, is in a cell declared a zero, or contradicts a declared figure. The
         findings are in the run's findings.json, the message holds none of them.
     """
-    if (run / TABULATED).exists():
-        file = load_object(run / RECORDS, RecordFile)
-        if file.path != data or load_object(run / PUBLIC, PublicTables) != public:
+    if (run / VALIDATED).exists():
+        file, validated = load_object(run / records_name(RECORDS), RecordFile), run.validated
+        if file.path != data or run.public != public:
             raise Refused(f"run {run.id} began with other records or another declaration; start a new run")
-        if (
-            exists(data)
-            and digest_by_workers(run, workers, file.path) != load_object(run / TABULATED, Tabulated).records_digests[0]
-        ):
+        if exists(data) and digest_by_workers(run, workers, file.path) != validated.records_digests[0]:
             raise Refused(f"the records of run {run.id} have changed; a new run spends budget again")
-        return load_object(run / TABULATED, Tabulated)
+        return validated
     for name in ("persons", "counts"):
         remove(run / name)
     save_object(run / PUBLIC, public)
-    folder = data.rpartition("/")[0] or "."
-    with unchanged([data, *mark_files(folder)]):
-        tabulated = _tabulate(run, workers, data, folder)
-    save_object(run / TABULATED, tabulated)
-    return tabulated
+    with unchanged([data, *mark_files(folder_of(data))]):
+        validated = _tabulate(run, workers, data)
+    save_object(run / VALIDATED, validated)
+    return validated
 
 
 def record_columns(declared: Declared) -> list[str]:
@@ -99,52 +94,29 @@ def record_columns(declared: Declared) -> list[str]:
     return list(dict.fromkeys([*form.record_key, *(axis.column for axis in form.axes.values())]))
 
 
-def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
-    """Open the records with the columns of a declaration."""
-    return open_records(data, record_columns(declared), more=True, delimiter=declared.declaration.form.delimiter)
-
-
-def _tabulate(run: RunDirectory, workers: Workers, data: str, folder: str) -> Tabulated:
-    file, findings = open_data(data, declared_of(run))
-    reports: list[ChunkReport] = []
-    if file is not None:
-        save_object(run / RECORDS, file)
-        workers.map("tabulate", run, count_chunk, [(number,) for number in range(file.chunks)])
-        reports = [
-            read_object(run / f"persons/records/{number:05d}.report", ChunkReport) for number in range(file.chunks)
-        ]
-        joined = join_reports(file, reports)
-        findings += joined.findings or ([] if joined.rows else [empty(file.name)])
+def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
+    declared = run.declared
+    delimiter = declared.declaration.form.delimiter
+    file, reports, read = count_records(run, workers, RECORDS, data, record_columns(declared), count_chunk, delimiter)
+    findings = read.findings
     if file is not None and not has_errors(findings):
-        workers.map("histograms", run, sum_chunks, [(file.chunks,)])
+        workers.map("histograms", run, sum_chunks, [()])
         findings += load_object(run / CONTRADICTIONS, list[Finding])
     if file is None or has_errors(findings):
         for name in ("persons", "counts"):
             remove(run / name)
         refuse(run, findings, what="table of records")
     keep_findings(run, findings)
-    digest = digest_records(run, workers, file, reports)
-    mark = read_mark(folder)
+    digest, mark = digest_records(run, workers, file, reports), read_mark(folder_of(data))
     if mark is not None:
         mark.check({file.name: digest})
-    return Tabulated(sha256(f"records {digest}\n".encode()).hexdigest(), (digest,), mark.name if mark else None)
+    input_digest = sha256(f"records {digest}\n".encode()).hexdigest()
+    return Validated(input_digest, (digest,), mark.name if mark else None, (ALL,), False, {})
 
 
-def count_chunk(run: RunDirectory, number: int) -> None:
-    """Check and count a chunk: `key` (leaf * cells + cell, ascending), `count`, and its report."""
-    at = run / f"persons/records/{number:05d}.report"
-    if at.exists():
-        return
-    declared, file = declared_of(run), load_object(run / RECORDS, RecordFile)
-    chunk = read_chunk(file, number)
-    table, _ = chunk.parse()
-    findings: list[Finding] = []
-    if table is not None:
-        checks = RowChecks(file, table)
-        keys, counts = np.unique(encode(declared, checks), return_counts=True)
-        save_arrays(run / f"persons/records/{number:05d}", {"key": keys, "count": counts})
-        findings = checks.findings
-    save_object(at, report_of(chunk, 0 if table is None else len(table), 0, findings))
+def count_chunk(run: DeclaredRun, product: str, number: int) -> None:
+    """Check a chunk, and count it by leaf and cell."""
+    save_chunk(run, product, number, partial(encode, run.declared))
 
 
 def encode(declared: Declared, checks: RowChecks) -> IntArray:
@@ -181,24 +153,13 @@ def _leaf_of_records(declared: Declared, checks: RowChecks) -> IntArray:
     return np.array([by_key.get(text, -1) for text in texts], np.int64)[number]
 
 
-def sum_chunks(run: RunDirectory, chunks: int) -> None:
+def sum_chunks(run: DeclaredRun) -> None:
     """Sum the chunks to exact histograms of every level, and find what contradicts a declared figure."""
-    declared = declared_of(run)
-    folders = [run / f"persons/records/{number:05d}" for number in range(chunks)]
-    parts = [
-        (np.asarray(open_array(each, "key")), np.asarray(open_array(each, "count")))
-        for each in folders
-        if each.exists()
-    ]
-    keys, place = np.unique(np.concatenate([key for key, _ in parts]), return_inverse=True)
-    counts = np.zeros(len(keys), np.int64)
-    np.add.at(counts, place, np.concatenate([count for _, count in parts]))
-    product = declared.declaration.product
-    leaf, cell = np.divmod(keys, product.cells)
-    save_object(run / CONTRADICTIONS, [*contradictions(declared, leaf, cell, counts)])
-    levels = declared.hierarchy.spine.levels
-    for level, of_level in zip(levels, histograms(declared, leaf, cell, counts), strict=True):
-        save_histograms(TopDownRun(run.path).counts_folder(product.name, ALL, level), of_level)
+    declared, name = run.declared, run.name
+    entries = load_counted(run, RECORDS, declared.declaration.product.cells, 0, len(declared.hierarchy.keys))
+    save_object(run / CONTRADICTIONS, [*contradictions(declared, *entries)])
+    for level, of_level in zip(declared.hierarchy.spine.levels, histograms(declared, *entries), strict=True):
+        save_histograms(run.counts_folder(name, ALL, level), of_level)
 
 
 def histograms(declared: Declared, leaf: IntArray, cell: IntArray, count: IntArray) -> tuple[TrueHistograms, ...]:

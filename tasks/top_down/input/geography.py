@@ -24,7 +24,7 @@ from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import keep_kernels
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
-from tasks.top_down.source import Source
+from tasks.top_down.source import VALIDATED, Source
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
@@ -132,9 +132,7 @@ def plan_of(source: Source, product: ProductName, state: str) -> Plan:
 
     The first call in a process decides where compiled kernels are cached: it imports numba.
     """
-    return _plan_of(
-        source.path, product, state, (stamp(source / "prepared/validated"), stamp(source / "prepared/design"))
-    )
+    return _plan_of(source.path, product, state, (stamp(source / VALIDATED), stamp(source / "prepared/design")))
 
 
 @lru_cache(maxsize=4)
@@ -171,7 +169,12 @@ def _nation(source: Source, product: ProductName) -> tuple[Spine, Bounds]:
 
 
 def codes_of(source: Source, product: ProductName, state: str) -> list[NDArray[np.uint8]]:
-    """Return the geocodes of a state's geounits, an array of digits for each level: as read, else as production's."""
+    """Return the geocodes of a state's geounits, an array of digits for each level: as read, else as production's.
+
+    US: of the nation, which has no digits.
+    """
+    if state == US:
+        return [np.zeros((1, 0), np.uint8)]
     if (folder := codes_folder(source, product, state)).exists():
         return [open_array(folder, path.stem) for path in complete(folder)]
     design, spine = source.design, source.spine(product, state)

@@ -1,7 +1,6 @@
 """Validate records of persons and units with the columns of the Bureau's microdata; count them by block and cell.
 
-Columns are those of the 2020 redistricting microdata detail file (docs/spec/files.md#topdown-inputs). A chunk is 64 MiB
-of text or a row group of Parquet. Everything here is confidential, findings included.
+Columns are those of the 2020 redistricting microdata detail file (docs/spec/files.md#topdown-inputs).
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,10 @@ from spine.top_down.redistricting import PERSONS
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.inputs.record_digests import Sums, sum_by_state, weights
-from tasks.inputs.records import ChunkReport, RecordFile, RowChecks, read_chunk, report_of
+from tasks.inputs.records import RowChecks
 from tasks.inputs.tables import Column
-from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
+from tasks.lifecycle.files import open_array, save_arrays
+from tasks.top_down.input.counting import save_chunk
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Blocks, TopDownRun
 
@@ -53,21 +52,15 @@ NO_QUARTERS = "block has neither a housing unit nor group quarters, by the decla
 
 @dataclass(frozen=True)
 class Records:
-    """The file of a product's records, and the blocks that they may be in.
+    """What a product's records are checked against.
 
     blocks: sorted 15-digit codes of the whole geography, None where the geography has faults and no block is looked up.
     row: the number of each block in the universe, -1 outside. states: those of the run.
     """
 
-    file: RecordFile
     blocks: IntArray | None
     row: IntArray
     states: tuple[str, ...]
-
-
-def records_name(product: ProductName) -> str:
-    """Return the path in a run directory of the description of a product's file."""
-    return f"prepared/{product}"
 
 
 def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
@@ -77,50 +70,26 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
     save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography.geocode)})
 
 
-def load_records(run: TopDownRun, product: ProductName) -> Records:
-    """Return the records of a product with what they are checked against."""
-    file = load_object(run / records_name(product), RecordFile)
+def load_records(run: TopDownRun) -> Records:
+    """Return what records are checked against."""
     if not (run / CODES).exists():
-        return Records(file, None, np.zeros(0, np.int64), ())
+        return Records(None, np.zeros(0, np.int64), ())
     states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
-    return Records(file, open_array(run / CODES, "code"), open_array(run / CODES, "row"), states)
+    return Records(open_array(run / CODES, "code"), open_array(run / CODES, "row"), states)
 
 
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
-    """Validate and count a chunk; save `key` (block row * cells + cell, ascending), `count`, and the report."""
-    unless_done(_report_path(run, product, number), lambda: _count(run, product, number))
+    """Validate a chunk, and count it by block and cell."""
+    records = load_records(run)
 
+    def sum_up(keys: IntArray, counts: IntArray) -> Sums | None:
+        if records.blocks is None:
+            return None
+        row, cell = np.divmod(keys, CELLS[product])
+        within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
+        return sum_by_state(open_array(run / CODES, "block")[row], counts, within)
 
-def _report_path(run: TopDownRun, product: ProductName, number: int) -> Path:
-    return run.chunk_folder(product, number).with_suffix(".report")
-
-
-def read_report(run: TopDownRun, product: ProductName, number: int) -> ChunkReport:
-    """Return the report of a counted chunk."""
-    report = read_object(_report_path(run, product, number), ChunkReport)
-    return report
-
-
-def _count(run: TopDownRun, product: ProductName, number: int) -> None:
-    records = load_records(run, product)
-    chunk = read_chunk(records.file, number)
-    table, _ = chunk.parse()
-    if table is None:
-        report = report_of(chunk, 0, 0, [])
-    else:
-        checks = RowChecks(records.file, table, records.states)
-        keys, counts = np.unique(encode(product, records, checks), return_counts=True)
-        save_arrays(run.chunk_folder(product, number), {"key": keys, "count": counts})
-        sums = _sums(run, product, keys, counts) if records.blocks is not None else None
-        report = report_of(chunk, len(table), checks.left_out, checks.findings, sums)
-    save_object(_report_path(run, product, number), report)
-
-
-def _sums(run: TopDownRun, product: ProductName, keys: IntArray, counts: IntArray) -> Sums:
-    """Return the sums of records that were counted by block and cell."""
-    row, cell = np.divmod(keys, CELLS[product])
-    within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
-    return sum_by_state(open_array(run / CODES, "block")[row], counts, within)
+    save_chunk(run, product, number, partial(encode, product, records), records.states, sum_up)
 
 
 def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:
@@ -133,7 +102,7 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
         through = "or" if len(domain) == 2 else "to"
         rule = f"Invalid values found in {name}; valid are {domain[0]} {through} {domain[-1]}"
         checks.fault(rule, name, ~columns[name].where(domain.__contains__))
-    for rule, name, bad in _CONTRADICTIONS[product](columns):
+    for rule, name, bad in (_person_contradictions if product == "persons" else _unit_contradictions)(columns):
         checks.fault(rule, name, bad)
     row = np.zeros(len(checks.rows), np.int64)
     if records.blocks is not None:
@@ -141,7 +110,12 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
         row = records.row[at]
         checks.fault(NO_BLOCK, "TABBLK", checks.good & ~known)
         checks.fault(NO_QUARTERS, "TABBLK", checks.good & known & (row < 0))
-    keys: IntArray = (row * CELLS[product] + _CELL_OF[product](columns))[checks.good]
+    if product == "persons":
+        cell = np.ravel_multi_index([_number(columns[axis.column], axis.codes) for axis in PERSONS.axes], PERSONS.shape)
+    else:
+        statuses = np.array([FACILITY, OCCUPIED, VACANT])  # HH_STATUS 0, 1, 2
+        cell = statuses[_number(columns["HH_STATUS"], DOMAINS["units"]["HH_STATUS"])]
+    keys: IntArray = (row * CELLS[product] + cell)[checks.good]
     return keys
 
 
@@ -181,21 +155,6 @@ def _unit_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, 
             (_is(columns["RTYPE"], HOUSING_UNIT) & group) | (_is(columns["RTYPE"], GROUP_QUARTERS) & ~group),
         )
     ]
-
-
-def _person_cell(columns: Mapping[str, Column]) -> IntArray:
-    at = tuple(_number(columns[axis.column], axis.codes) for axis in PERSONS.axes)
-    return np.ravel_multi_index(at, PERSONS.shape)
-
-
-def _unit_cell(columns: Mapping[str, Column]) -> IntArray:
-    cells = np.array([FACILITY, OCCUPIED, VACANT])  # HH_STATUS 0, 1, 2
-    cell: IntArray = cells[_number(columns["HH_STATUS"], DOMAINS["units"]["HH_STATUS"])]
-    return cell
-
-
-_CONTRADICTIONS: dict[str, Any] = {"persons": _person_contradictions, "units": _unit_contradictions}
-_CELL_OF: dict[str, Any] = {"persons": _person_cell, "units": _unit_cell}
 
 
 def block_columns(geocode: IntArray) -> dict[str, pa.Array]:

@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from spine.geography import BoolArray, IntArray, geoid15
-from spine.redistricting import HOUSEHOLD, OCCUPIED, TYPES, VACANT
+from spine.redistricting import HHGQ, HOUSEHOLD, OCCUPIED, TYPES, VACANT
 from spine.top_down.histogram import TrueHistograms, from_entries
+from spine.top_down.queries import group_sums, query_group
 from spine.top_down.redistricting import PERSONS
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.records import RecordFile
-from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
+from tasks.lifecycle.files import load_object, save_object, unless_done
+from tasks.top_down.input.counting import load_counted, records_name
 from tasks.top_down.input.histograms import BLOCKS
-from tasks.top_down.input.records import CELLS, FACILITY, records_name
+from tasks.top_down.input.records import CELLS, FACILITY
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Blocks, TopDownRun, save_histograms
 
@@ -36,7 +38,7 @@ def validate_state(run: TopDownRun, product: ProductName, state: str) -> None:
 def _validate(run: TopDownRun, product: ProductName, state: str) -> list[Finding]:
     blocks = run.state(state)
     number = len(blocks.geography)
-    row, cell, count = _entries(run, product, blocks.first, blocks.first + number)
+    row, cell, count = load_counted(run, product, CELLS[product], blocks.first, blocks.first + number)
     file = load_object(run / records_name(product), RecordFile)
     faults = _person_faults if product == "persons" else _unit_faults
     findings = list(faults(file.name, blocks, state, row, cell, count))
@@ -46,28 +48,11 @@ def _validate(run: TopDownRun, product: ProductName, state: str) -> list[Finding
     return findings
 
 
-def _entries(run: TopDownRun, product: ProductName, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return block, cell and count of blocks first ... last - 1 from all chunks; a pair may occur in several."""
-    width = CELLS[product]
-    file = load_object(run / records_name(product), RecordFile)
-    keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number in range(file.chunks):
-        folder = run.chunk_folder(product, number)
-        if folder.exists():  # a chunk without a row has none
-            key = open_array(folder, "key")
-            within = slice(*np.searchsorted(key, (first * width, last * width)).tolist())
-            keys.append(np.asarray(key[within]))
-            counts.append(np.asarray(open_array(folder, "count")[within]))
-    key = np.concatenate(keys) - first * width
-    return key // width, key % width, np.concatenate(counts)
-
-
 def _person_faults(
     file: str, blocks: Blocks, state: str, row: IntArray, cell: IntArray, count: IntArray
 ) -> Iterator[Finding]:
     quarters, geocode = blocks.quarters, blocks.geography.geocode
-    persons = np.zeros((len(geocode), TYPES), np.int64)
-    np.add.at(persons, (row, PERSONS.types[cell]), count)
+    persons = group_sums(query_group(PERSONS, HHGQ.name), len(geocode), row, cell, count)
     undeclared = (persons > 0) & (quarters == 0)
     rule = "persons in households where no housing unit is declared"
     yield from _by_block(file, geocode, rule, "GQTYPE_PL", undeclared[:, HOUSEHOLD])

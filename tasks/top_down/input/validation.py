@@ -15,30 +15,33 @@ from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, r
 from tasks.inputs.marks import Mark, mark_files, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
-from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_records, join_reports, open_records
-from tasks.inputs.tables import empty
+from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_records
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, check_open, precheck
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.input.counting import count_records, records_name
 from tasks.top_down.input.public_input import read_public
-from tasks.top_down.input.records import COLUMNS, count_chunk, read_report, records_name, save_codes
+from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
 from tasks.top_down.input.validate_invariants import findings_path, validate_state
 from tasks.top_down.run_plan import Design, ProductName, Tables, file_name, public_digests
-from tasks.top_down.source import Blocks, TopDownRun, Validated, save_blocks
+from tasks.top_down.source import VALIDATED, Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.spend import planned_spend
 
 
-def check_public(run: TopDownRun, tables: Tables, design: Design, charging: Charging) -> None:
+def check_public(run: TopDownRun, tables: Tables, charging: Charging) -> None:
     """Refuse missing files and an account that is not open, before any worker or geography is needed.
 
     A validated run is not checked again, and marked data needs no account. Raises Refused as `validate` does.
     """
-    if (run / "prepared/validated").exists():
+    if (run / VALIDATED).exists():
         return
-    records = [str(tables.records(product)) for product in design.products]
-    missing = [path for path in (*records, tables.quarters, tables.totals, tables.geography) if not exists(path)]
+    missing = [
+        path
+        for path in (*tables.records.values(), tables.quarters, tables.totals, tables.geography)
+        if not exists(path)
+    ]
     if missing:
         refuse(run, [Finding(file_name(path), MISSING) for path in missing])
     if read_mark(tables.marks) is None and not is_truth(run):
@@ -53,22 +56,21 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
     Raises Refused where a finding is an error, a file changes while it is read, or the account would refuse the run.
     The findings are in the run's findings.json, not in the message.
     """
-    if (run / "prepared/validated").exists():
+    if (run / VALIDATED).exists():
         return _validated_before(run, workers, tables, design)
     for name in ("prepared", "persons", "counts"):  # of an unfinished try: files may have been corrected since
         remove(run / name)
     save_object(run / "prepared/design", design)
     save_object(run / "prepared/tables", tables)
     keep_regions(run, tables.geography)
-    records = [path for product in design.products if (path := tables.records(product))]
-    with unchanged([tables.quarters, tables.totals, *mark_files(tables.marks), *records]):
+    with unchanged([tables.quarters, tables.totals, *mark_files(tables.marks), *tables.records.values()]):
         mark = read_mark(tables.marks)
         blocks, codes, findings = read_public(tables, design)
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             spend = planned_spend(design, nation=design.with_nation(blocks.states))
             precheck(run, charging, blocks.states, spend)
         validated = _validate_records(run, workers, tables, design, blocks, codes, findings, mark)
-    save_object(run / "prepared/validated", validated)
+    save_object(run / VALIDATED, validated)
     return validated
 
 
@@ -89,10 +91,14 @@ def _validate_records(
     digests: dict[ProductName, str] = {}
     of_states: list[str] = []
     for product in design.products:
-        digest, known, faults = _count(run, workers, tables, product, blocks is not None)
-        digests[product] = digest
-        of_states += known
-        findings += faults
+        path = tables.records[product]
+        file, reports, read = count_records(run, workers, product, path, COLUMNS[product], count_chunk)
+        digests[product] = digest_records(run, workers, file, reports) if file else ""
+        of_states += state_digests(f"{product} of the TopDown Algorithm", [report.sums for report in reports])
+        findings += read.findings
+        if read.left_out and blocks is not None:
+            rule = "records of other states, left out"
+            findings.append(Finding(file_name(path), rule, STATE, read.left_out, warning=True))
     if blocks is not None and not has_errors(findings):
         pairs = [(product, state) for product in design.products for state in blocks.states]
         workers.map("invariants", run, validate_state, pairs)
@@ -104,8 +110,9 @@ def _validate_records(
     keep_findings(run, findings)
     public = public_digests(tables)
     if mark is not None:
-        records = {file_name(str(tables.records(product))): digest for product, digest in digests.items()}
-        mark.check(records | _beside_mark(tables, public))
+        records = {file_name(tables.records[product]): digest for product, digest in digests.items()}
+        beside = [path for path in (tables.quarters, tables.totals) if path.rpartition("/")[0] == tables.marks]
+        mark.check(records | {file_name(path): public[file_name(path)] for path in beside})
     return Validated(
         input_digest=_input_digest(digests, public),
         records_digests=(*digests.values(), *of_states),
@@ -114,40 +121,6 @@ def _validate_records(
         nation=design.with_nation(blocks.states),
         digests=public,
     )
-
-
-def _count(
-    run: TopDownRun, workers: Workers, tables: Tables, product: ProductName, known: bool
-) -> tuple[str, tuple[str, ...], list[Finding]]:
-    """Count the records of a product chunk by chunk; return digests of file and states' records, findings by line.
-
-    known: whether the blocks are known, so that records of other states can be told apart.
-    """
-    path = tables.records(product)
-    if path is None:
-        return "", (), [Finding(f"{product}.txt", MISSING)]
-    file, findings = open_records(path, COLUMNS[product], more=True)
-    if file is None:
-        return "", (), findings
-    save_object(run / records_name(product), file)
-    workers.map("validate", run, count_chunk, [(product, number) for number in range(file.chunks)])
-    reports = [read_report(run, product, number) for number in range(file.chunks)]
-    joined = join_reports(file, reports)
-    findings += joined.findings
-    if not joined.rows and not findings:
-        findings.append(empty(file.name))
-    if joined.left_out and known:
-        rule = "records of other states, left out"
-        findings.append(Finding(file.name, rule, STATE, joined.left_out, warning=True))
-    of_states = state_digests(f"{product} of the TopDown Algorithm", [report.sums for report in reports])
-    return digest_records(run, workers, file, reports), of_states, findings
-
-
-def _beside_mark(tables: Tables, public: dict[str, str]) -> dict[str, str]:
-    """Return the digests of the public files in the folder of the mark, which it must cover."""
-    folder = tables.marks
-    names = [file_name(path) for path in (tables.quarters, tables.totals) if path.rpartition("/")[0] == folder]
-    return {name: public[name] for name in names}
 
 
 def _input_digest(records: Mapping[ProductName, str], public: dict[str, str]) -> str:

@@ -43,7 +43,7 @@ from tasks.top_down.release.description import (
     reading,
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import Blocks, save_blocks
+from tasks.top_down.source import VALIDATED, Blocks, save_blocks
 
 JOIN = "\x1f"  # between the codes of a geounit that has several
 LAW = ("query", "share", "variance_numerator", "variance_denominator")  # columns that name the law of an answer
@@ -67,9 +67,7 @@ class ReleaseSource(PublishedSource):
 
     def geounits(self, product: ProductName, state: str, level: str) -> pa.Array:
         """Return the names of the geounits of a level, as its file has them."""
-        if state == US:
-            return text(np.zeros((1, 0), np.uint8))
-        return text(codes_of(self, product, state)[self.spine(product, state).levels.index(level)])
+        return text(codes_of(self, product, state)[self.plan(product, state).spine.levels.index(level)])
 
     def file(self, product: ProductName, state: str, level: str) -> str:
         """Return the file of a level's answers."""
@@ -147,7 +145,7 @@ def _read_description(
     save_blocks(source, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(source / RELEASE, Measurements(folder.resolve(), description.widths))
     save_origin(source, description.origin)
-    save_object(source / "prepared/validated", description.validated)
+    save_object(source / VALIDATED, description.validated)
     return digest
 
 
@@ -192,17 +190,16 @@ def _shares(path: Path, codes: pa.Array, denominator: int) -> IntArray:
     return found
 
 
-def names_of(table: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
-    """Return the name of the geounit of each row: its codes, joined; of the only one at the top there are none."""
+def geounit_numbers(table: pa.Table, columns: Sequence[str], names: pa.Array) -> IntArray:
+    """Return the number of the geounit of each row in the spine's order, by its codes, joined.
+
+    columns: of its codes, none for the only one at the top. names: in the order of the spine.
+
+    Raises ValueError for a geounit that is not on the spine.
+    """
     codes = [table[name].cast(pa.large_string()) for name in columns]
-    if not codes:
-        return pa.chunked_array([pa.array([""] * len(table), pa.large_string())])
-    return pa.compute.binary_join_element_wise(*codes, pa.scalar(JOIN, pa.large_string()))
-
-
-def geounit_numbers(geounit: pa.ChunkedArray, codes: pa.Array) -> IntArray:
-    """Return the number of each geounit in the spine's order. Raises ValueError for one that is not on the spine."""
-    found = pa.compute.index_in(geounit.cast(pa.large_string()), value_set=codes)
+    joined = pa.compute.binary_join_element_wise(*codes, pa.scalar(JOIN, pa.large_string())) if codes else None
+    found = pa.compute.index_in(pa.array([""] * len(table), names.type) if joined is None else joined, value_set=names)
     if found.null_count:
         raise ValueError("a geounit that is not on the spine")
     rows: IntArray = found.to_numpy().astype(np.int64)
@@ -221,7 +218,7 @@ def _answers(
         raise Refused(f"{path}: the column value holds {value}, not lists of whole numbers")
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, columns=[*named, "value", *LAW])
-        geounit, answers = geounit_numbers(names_of(table, named), codes), table["value"].combine_chunks()
+        geounit, answers = geounit_numbers(table, named, codes), table["value"].combine_chunks()
         if answers.null_count or answers.flatten().null_count:
             raise Refused(f"{path}: an answer is missing in the column value")
         shares, width = plan.spine.shares[level][geounit], np.asarray(pa.compute.list_value_length(answers))

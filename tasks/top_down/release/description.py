@@ -71,7 +71,7 @@ class Description:
 def write_description(source: Source, staged: Path) -> None:
     """Write design.json of a run's measurements."""
     design, validated = source.design, source.validated
-    content = {
+    content: dict[str, Any] = {
         "run": source.id,
         **mark_facts(validated.mark),
         "states": validated.states,
@@ -89,17 +89,13 @@ def write_description(source: Source, staged: Path) -> None:
         "rounding": "program",
         "microdata": design.microdata,
         "public_files": validated.digests,
-        **({} if source.origin is None else _imported(source, source.origin)),
     }
+    if (origin := source.origin) is not None:  # read from the Census Bureau's files
+        codes = {name: codes_of(source, name, validated.states[0]) for name in design.products}
+        content["widths"] = {name: [level.shape[1] for level in of_product] for name, of_product in codes.items()}
+        content["source"] = origin.facts
     with release_file(staged, f"{FOLDER}/{SETTINGS_FILE}") as draft:
         draft.write_text(json.dumps(content, indent=1, default=str) + "\n")
-
-
-def _imported(source: Source, origin: Origin) -> dict[str, Any]:
-    """Return what describes measurements that were read from the Census Bureau's files."""
-    first = source.validated.states[0]
-    widths = {name: [codes.shape[1] for codes in codes_of(source, name, first)] for name in source.design.products}
-    return {"widths": widths, "source": origin.facts}
 
 
 @contextmanager

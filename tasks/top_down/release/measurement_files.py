@@ -139,7 +139,7 @@ def write_folders(source: Source, product: ProductName, state: str, level: str, 
     """Write the answers and the declared numbers of a level of a state and its AIAN part, or of the US."""
     measuring = source.answers(product, state)
     number = measuring.plan.spine.levels.index(level)
-    codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(source, product, state)[number]
+    codes = codes_of(source, product, state)[number]
     place = staged / FOLDER / data_set_name(source.design.jurisdiction, product) / f"{level}.parquet"
     for below, rows in _folders(codes, state).items():
         rank = np.argsort(as_codes(codes[rows]))

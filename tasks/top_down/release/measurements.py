@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spine.geography import IntArray
-from tasks.lifecycle.staging import clear_staging, release_file
+from tasks.lifecycle.staging import open_staging, release_file
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
 from tasks.top_down.measure import Measured
@@ -38,14 +38,12 @@ SCHEMA = pa.schema(
 )
 
 
-def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
+def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str) -> None:
     """Write the noisy measurements of every level, state by state, into a staging folder that holds nothing else."""
-    source, design = Measured(run.path), run.design
-    clear_staging(run, out, folder)
-    if design.measurements == "parquet":
-        write_own_layout(source, workers, staged)
-    if design.measurements == "nmf":
-        write_measurement_files(source, workers, staged)
+    staged, layout = open_staging(run, out, folder), run.design.measurements
+    if layout != "none":
+        write = write_own_layout if layout == "parquet" else write_measurement_files
+        write(Measured(run.path), workers, staged)
 
 
 def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
@@ -66,7 +64,7 @@ def write_level(source: Source, product: ProductName, state: str, level: str, st
     name = f"{FOLDER}/{product}/{level}/{state}.parquet"
     measuring = source.answers(product, state)
     number = measuring.plan.spine.levels.index(level)
-    codes = np.zeros((1, 0), np.uint8) if state == US else codes_of(source, product, state)[number]
+    codes = codes_of(source, product, state)[number]
 
     def named(first: int, last: int, rows: IntArray) -> dict[str, pa.Array]:
         return {"geounit": geounits(codes[first:last], rows)}

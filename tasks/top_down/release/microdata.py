@@ -7,6 +7,7 @@ As Parquet one row per block and cell, with its COUNT; on request also as text w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -52,16 +53,13 @@ def write_microdata(run: Source, product: ProductName, state: str, blocks: Estim
         for batch in batches:
             writer.write_table(batch)
     if run.design.microdata == "text":
-        _write_text(staged, f"mdf/{state}_{product}.txt", batches)
-
-
-def _write_text(staged: Path, name: str, batches: list[pa.Table]) -> None:
-    """Write microdata as text, one row per record."""
-    schema = batches[0].drop_columns(["COUNT"]).schema
-    with release_file(staged, name) as draft, pa.csv.CSVWriter(draft, schema, write_options=PIPES) as writer:
-        for batch in batches:
-            for part in _repeated(batch):
-                writer.write_table(part)
+        schema = batches[0].drop_columns(["COUNT"]).schema
+        with (
+            release_file(staged, f"mdf/{state}_{product}.txt") as draft,
+            pa.csv.CSVWriter(draft, schema, write_options=PIPES) as lines,
+        ):
+            for part in chain.from_iterable(map(_repeated, batches)):
+                lines.write_table(part)
 
 
 def _repeated(batch: pa.Table) -> Iterator[pa.Table]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from spine.allocations import Allocation
 from spine.production import allocation as production
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.manifest import spend_of
@@ -83,7 +82,8 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
     published = [f"Counts of {kinds} of {where} for redistricting, down to every block. They add up."]
     if manifest.get("NOT_PRIVATE"):
         return InShort(published, ["The counts are exact."])
-    allocation = run.design.allocations.get("persons")
+    allocation, used = run.design.allocations.get("persons"), production("pl94-persons", "us")
+    is_production = allocation and (allocation.source, allocation.budget) == (used.source, used.budget)
     measured = MEASURED.get(run.design.kind)
     sure, table = ["A block’s count is not meant to be used alone: add blocks up."], None
     if margins:
@@ -101,7 +101,7 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
         notes = [f"The first count: {count_title(names[0])}. On average over areas; blocks have no margin."]
         sure += ["In 19 of 20 cases the unbiased estimate is within its margin (±) of the count in the records."]
         table = TextTable("In short", columns, rows, notes, words=1)
-    elif run.design.estimator == "topdown" and measured and allocation is not None and _is_production(allocation):
+    elif run.design.estimator == "topdown" and measured and is_production:
         rows = [[area, f"{total:g}", f"{race:g}"] for area, (total, race) in measured.items()]
         columns = ["area", "its population, off by", "persons of voting age of one race, off by"]
         notes = [
@@ -116,12 +116,6 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
     else:
         sure += ["No formula gives the error of a count. das tda accuracy measures it on marked data of the same kind."]
     return InShort(published, sure, table)
-
-
-def _is_production(allocation: Allocation) -> bool:
-    """Return whether persons are measured with the budget and shares of production."""
-    used = production("pl94-persons", "us")
-    return (allocation.source, allocation.budget) == (used.source, used.budget)
 
 
 def parts_of_levels(products: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[float, float]]]]:

@@ -16,8 +16,7 @@ from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.arrow import text
 from tasks.inputs.public_regions import write_regions
 from tasks.inputs.regions import Region
-from tasks.lifecycle.authorization import is_truth
-from tasks.lifecycle.staging import clear_staging, drafts, write_table
+from tasks.lifecycle.staging import open_staging, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.margin_tables import counts_of, describe_margins, write_margins
@@ -33,13 +32,9 @@ from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 from tasks.top_down.source import Source, TopDownRun, load_histograms
 
 
-def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str, staged: Path) -> None:
+def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str) -> None:
     """Write the whole release into its staging folder, next to the measurements."""
-    clear_staging(run, out, folder, except_for=(FOLDER, BUREAU_FOLDER))
-    if is_truth(run):  # exact counts: open to their owner only, as the release will be
-        for path in (staged, drafts(staged)):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_release(run, workers, staged)
+    write_release(run, workers, open_staging(run, out, folder, except_for=(FOLDER, BUREAU_FOLDER)))
 
 
 def write_release(run: Source, workers: Workers, staged: Path) -> None:
@@ -61,7 +56,7 @@ def write_release(run: Source, workers: Workers, staged: Path) -> None:
 def write_nation(run: Source, product: ProductName, staged: Path) -> None:
     """Write the histogram of the nation, its margins and invariants."""
     nation = load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
-    codes, name = np.zeros((1, 0), np.uint8), f"{product}/{US}/{US}.parquet"
+    (codes,), name = codes_of(run, product, US), f"{product}/{US}/{US}.parquet"
     _write_histograms(staged, name, codes, nation)
     write_margins(run, product, US, US, staged, name, codes, nation)
     _write_quarters(staged, name, codes, plan_of(run, product, US).bounds.counts[0])

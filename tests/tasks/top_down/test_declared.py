@@ -36,26 +36,27 @@ from spine.redistricting import PERSON_AXES, UNIT_AXES
 from spine.top_down import PASSES, PERSONS, query_group
 from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import digest_file
-from tasks.inputs.findings import load_findings
+from tasks.inputs.findings import Finding, load_findings
 from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.reservation import Charging
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.staging import staging
 from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
 from tasks.top_down.declared.explain import explain
-from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
+from tasks.top_down.declared.measure import DeclaredRun, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
-from tasks.top_down.declared.public_tables import file_name, find_faults, read_declared
+from tasks.top_down.declared.public_tables import Faulty, file_name, read_declared
 from tasks.top_down.declared.release import stage_release, write_estimate
 from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import tabulate
-from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.estimate.estimators import estimate_run
+from tasks.top_down.estimate.topdown import estimate_by_topdown, load_estimates
 from tasks.top_down.spend import declared_spend
 
 Row = tuple[str, ...]
@@ -96,9 +97,16 @@ def fixed_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
 
 
-def run_at(folder: Path, declaration: str, data: str) -> tuple[RunDirectory, Path]:
+def find_faults(declaration: str) -> tuple[Finding, ...]:
+    """What is wrong with a declaration that does not pass."""
+    with pytest.raises(Faulty) as faults:
+        read_declared(declaration)
+    return faults.value.args
+
+
+def run_at(folder: Path, declaration: str, data: str) -> tuple[DeclaredRun, Path]:
     """Run a declaration in this process; return its directory and its staged release."""
-    run = RunDirectory(folder / "runs/r1")
+    run = DeclaredRun(folder / "runs/r1")
     run.create()
     ledger = folder / "ledger.sqlite"
     if not ledger.exists():
@@ -106,10 +114,9 @@ def run_at(folder: Path, declaration: str, data: str) -> tuple[RunDirectory, Pat
     public, _ = read_declared(declaration)
     tabulate(run, HERE, data, public)
     reserve_budget(run, Charging("census", ledger))
-    estimate(run, HERE)
-    staged = folder / "staged"
-    stage_release(run, HERE, staged)
-    return run, staged
+    estimate_run(run, HERE, estimate_by_topdown)
+    stage_release(run, HERE, folder)
+    return run, staging(run, folder, "declared")
 
 
 def truth_of(rows: list[Row], columns: list[str]) -> dict[tuple[str, ...], int]:
@@ -284,7 +291,7 @@ def test_a_release_names_its_files_and_no_folder(tmp_path: Path) -> None:
 
 def test_two_public_files_of_one_name_are_refused(tmp_path: Path) -> None:
     declaration, _ = write(tmp_path, changed(lambda raw: raw["totals"][0].update(file="other/zones.csv")))
-    assert {found.column for found in find_faults(declaration)[2]} == {"totals"}
+    assert {found.column for found in find_faults(declaration)} == {"totals"}
 
 
 def test_a_public_file_that_changes_before_its_digest_is_refused(
@@ -323,7 +330,9 @@ def test_geounits_are_measured_fewer_at_a_time_where_answers_are_many(
         monkeypatch.setattr(public_tables, "AT_ONCE", at_once)
         run_at(folder, *write(folder))
     assert read_declared(str(folders[1] / "small.json"))[1].plan.rows == 1
-    first, second = (released(folder / "staged", "zone") for folder in folders)
+    first, second = (
+        released(staging(DeclaredRun(folder / "runs/r1"), folder, "declared"), "zone") for folder in folders
+    )
     assert first == second
 
 
@@ -354,7 +363,7 @@ def test_records_that_contradict_the_declaration_are_refused_before_anything_is_
 ) -> None:
     column, change = CONTRADICTIONS[wrong]
     declaration, data = write(tmp_path, rows=change(persons()))
-    run = RunDirectory(tmp_path / "runs/r1")
+    run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     with pytest.raises(Refused, match="curator's report") as refused:
         tabulate(run, HERE, data, read_declared(declaration)[0])
@@ -366,7 +375,7 @@ def test_records_that_contradict_the_declaration_are_refused_before_anything_is_
 def test_a_total_that_is_not_that_of_the_records_is_refused(tmp_path: Path) -> None:
     declaration, data = write(tmp_path)
     (tmp_path / "regions.csv").write_text("region,total\n1,40\n2,40\n")
-    run = RunDirectory(tmp_path / "runs/r1")
+    run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     with pytest.raises(Refused):
         tabulate(run, HERE, data, read_declared(declaration)[0])
@@ -389,7 +398,7 @@ def test_a_bad_table_is_refused_by_its_key(wrong: str, tmp_path: Path) -> None:
     key, file, text = BAD_TABLES[wrong]
     declaration, _ = write(tmp_path)
     (tmp_path / file).write_text(text)
-    *_, findings = find_faults(declaration)
+    findings = find_faults(declaration)
     assert key in {finding.column for finding in findings}
 
 
@@ -465,15 +474,15 @@ def test_a_run_is_foreseen_by_the_cells_that_its_records_can_be_in(tmp_path: Pat
 
 def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: Path) -> None:
     declaration, data = write(tmp_path)
-    run = RunDirectory(tmp_path / "runs/r1")
+    run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     tabulate(run, HERE, data, read_declared(declaration)[0])
     errors, words = measure_errors(run, HERE, [4])
-    own, true = DeclaredRun(run.path), truth_of(persons(), COLUMNS["zone"])
-    zones = load_estimates(own, own.name, "all", "zone")
+    true = truth_of(persons(), COLUMNS["zone"])
+    zones = load_estimates(run, run.name, "all", "zone")
     cells = [(dw, sex, age) for dw in "12" for sex in "12" for age in ("0", "1", "2", "3", "4", "5-9")]
     found = zones.dense(len(cells))
-    codes = list(zip(*own.declared.hierarchy.codes(3).values(), strict=True))
+    codes = list(zip(*run.declared.hierarchy.codes(3).values(), strict=True))
     off = [
         abs(found[row, at] - true.get((*code, *cell), 0))
         for row, code in enumerate(codes)
@@ -699,7 +708,7 @@ def test_synthetic_records_of_the_example_pass_its_validation_and_are_marked(tmp
     made = synthesize_records("example-districts", tmp_path, seed=3, form=form)
     public, declared = read_declared("example-districts")
     assert made["records"] == declared.bounds.lowest_totals.values.sum()
-    run = RunDirectory(tmp_path / "runs/r1")
+    run = DeclaredRun(tmp_path / "runs/r1")
     run.create()
     assert tabulate(run, HERE, str(made["data"]), public).mark == "SYNTHETIC"
 
@@ -764,11 +773,11 @@ def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_t
     assert "first" in read_manifest(again)["public_files"]
     manifest = json.loads((first / "manifest.json").read_text())
     (first / "manifest.json").write_text(json.dumps(manifest | {"NOT_PRIVATE": "exact"}))
-    findings = find_faults(declaration)[2]
+    findings = find_faults(declaration)
     assert [(each.column, "exact counts" in each.rule) for each in findings] == [("equal.0.release", True)]
     (first / "manifest.json").write_text(json.dumps(manifest))
     (first / "zone.csv").write_text("changed")
-    assert "not whole" in find_faults(declaration)[2][0].rule
+    assert "not whole" in find_faults(declaration)[0].rule
 
 
 def write_second(folder: Path, releases: dict[str, str], **more: Any) -> tuple[str, str]:
@@ -797,7 +806,7 @@ def test_equality_is_with_whole_numbers_alone(first: Path, wrong: Any) -> None:
     manifest["files"]["parquet/zone.parquet"] = file_digest(path)
     (first / "manifest.json").write_text(json.dumps(manifest))
     declaration, _ = write_second(first.parent.parent, {"dwelling": "x/declared"})
-    (found,) = find_faults(declaration)[2]
+    (found,) = find_faults(declaration)
     assert (found.column, "other than whole numbers" in found.rule) == ("equal.0.release", True)
 
 
@@ -837,7 +846,7 @@ def test_a_release_that_changes_while_it_is_read_is_refused(first: Path, monkeyp
         return table
 
     monkeypatch.setattr(pq, "read_table", replaced)
-    assert "changed while it was read" in find_faults(declaration)[2][0].rule
+    assert "changed while it was read" in find_faults(declaration)[0].rule
 
 
 def test_one_table_of_a_release_is_read_and_chosen_where_several_fit(first: Path) -> None:
@@ -848,8 +857,10 @@ def test_one_table_of_a_release_is_read_and_chosen_where_several_fit(first: Path
     for table in ("", "district", "zone", "nation", "parish"):
         equal = [{"partition": "dwelling", "release": "x/declared", **({"table": table} if table else {})}]
         declaration, _ = write_second(folder, {}, **coarser, equal=equal)
-        public, _, findings = find_faults(declaration)
-        found[table] = public.equal if public else findings[0].rule
+        try:
+            found[table] = read_declared(declaration)[0].equal
+        except Faulty as faults:
+            found[table] = faults.args[0].rule
     assert found[""].endswith("has several: say which, as table = district, zone")
     assert found["district"] == found["zone"] != ()
     assert found["nation"].endswith("has no such table nation")
@@ -892,6 +903,6 @@ def test_synthetic_records_meet_counts_that_cross(tmp_path: Path) -> None:
     ]
     declaration, _ = write(tmp_path, changed(lambda raw: raw.update(totals=[], counts=counts)))
     synthesize_records(declaration, tmp_path / "made")
-    run = RunDirectory(tmp_path / "runs/r2")
+    run = DeclaredRun(tmp_path / "runs/r2")
     run.create()
     tabulate(run, HERE, str(tmp_path / "made/records.csv"), read_declared(declaration)[0])  # refuses what contradicts

@@ -247,8 +247,8 @@ def test_our_own_runs_are_not_told_apart_and_another_budget_is(tmp_path: Path, d
     assert "No verdict: 2 runs of ours" in replace(same, runs=2, replicates=3).sentence
     ratio = other.table.set_index(["product", "level", "quantity"])["ratio"]
     assert ratio[("persons", "tract", "total")] < 0.8
-    errors, coverage = averaged({"optimized": measured.errors}), covered({"optimized": measured.coverage})
-    target = targeted({"optimized": measured.target})
+    errors, coverage = averaged(measured.errors), covered(measured.coverage)
+    target = targeted(measured.target)
     about = {"truth": "errors of a test", "Data": "made up", "Seeds": "10"}
     for compared, words in ((same, "No difference was found"), (other, "The two groups of runs differ")):
         shown = write_comparison(tmp_path, compared)

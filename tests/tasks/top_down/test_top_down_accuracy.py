@@ -36,9 +36,9 @@ def test_errors_vanish_with_a_budget_beyond_measure_and_grow_without(tmp_path: P
     for name, budget in (("rich", Fraction(20_000)), ("poor", Fraction(1, 100))):
         made = design(products=("persons",), kind="optimized", budget=budget)
         measured = measure(tmp_path / name, data, made, [1])
-        found[name] = averaged({"optimized": measured.errors})
-        margins[name] = covered({"optimized": measured.coverage})
-        target = targeted({"optimized": measured.target})
+        found[name] = averaged(measured.errors)
+        margins[name] = covered(measured.coverage)
+        target = targeted(measured.target)
         assert (found[name].loc[found[name]["mae"] == 0, "outliers"] == 0).all()
         if name == "rich":
             assert (target["share"] == 100).all()
@@ -127,14 +127,14 @@ def test_what_all_measurements_buy_in_rhode_island(tmp_path: Path, das_data: Pat
     data = synthesize_top_down(blocks, tmp_path / "data", seed=1).data
     made = design(products=("persons",))
     measured = measure(tmp_path, data, made, [11])
-    errors = averaged({"optimized": measured.errors})
+    errors = averaged(measured.errors)
     mae = errors[errors["size"] == "all"].set_index(["quantity", "level", "estimator"])["mae"].unstack()
     ratio = mae["gls"] / mae["topdown"]
     assert 0.74 < ratio[("total", "tract")] < 0.94
     assert 0.69 < ratio[("voting age by race", "tract")] < 0.89
     assert ratio[("total", "obg")] < 1.02
     assert 0.97 < ratio[("total", "block")] < 1.03
-    margins = covered({"optimized": measured.coverage})
+    margins = covered(measured.coverage)
     of = margins[(margins["cut"] == 0) & (margins["estimator"] == "gls")].set_index(["quantity", "level"])
     for level, least in (("tract", 0.90), ("obg", 0.94)):
         n = of.loc[("total", level), "n"]

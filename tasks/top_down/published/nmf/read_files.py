@@ -42,7 +42,7 @@ from tasks.top_down.published.nmf.totals import declared_totals
 from tasks.top_down.published.source import save_origin
 from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName, file_name
-from tasks.top_down.source import Origin, Validated
+from tasks.top_down.source import VALIDATED, Origin, Validated
 
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
@@ -98,7 +98,7 @@ def read_files(
     footer = inventory.written_by
     mark = None if footer is None else footer.mark
     validated = Validated("", (), mark, inventory.states, nation, _digests(reading))
-    save_object(source / "prepared/validated", validated)
+    save_object(source / VALIDATED, validated)
     facts: dict[str, Any] = {
         "privacy": PRIVACY if footer is None else OF_A_RUN.format(run=footer.run),
         **({} if footer is None else {"measured_by": footer.run}),
@@ -136,7 +136,10 @@ def _read_states(reading: Reading) -> list[StateRead]:
     """Save the blocks and geounits of every state."""
     source, workers, inventory, request, *_ = reading
     if request.geography:
-        _save_geography(source, request.geography, reading.jurisdiction, inventory.states)
+        settings = settings_for("pl94-persons", reading.jurisdiction, occupied_only=False)
+        geography, _ = read_geography(request.geography, settings, states=[*map(int, inventory.states)])
+        for state in inventory.states:
+            save_object(source / f"{GEOGRAPHY}/{state}", geography.take(geography.state == int(state)))
     read = workers.map("read geounits", source, read_state, [(state,) for state in inventory.states])
     findings = [finding for state in read for finding in state.findings]
     reading.add(findings + _check_widths(inventory.products, inventory.states, read, request))
@@ -178,14 +181,6 @@ def _digests(reading: Reading) -> dict[str, str]:
 def digest_part(_source: NmfSource, path: str) -> str:
     """Return the digest of a file."""
     return file_digest(path)
-
-
-def _save_geography(source: NmfSource, place: str, jurisdiction: Jurisdiction, states: tuple[str, ...]) -> None:
-    """Save the public geography of each state."""
-    settings = settings_for("pl94-persons", jurisdiction, occupied_only=False)
-    geography, _ = read_geography(place, settings, states=[int(state) for state in states])
-    for state in states:
-        save_object(source / f"{GEOGRAPHY}/{state}", geography.take(geography.state == int(state)))
 
 
 def _check_widths(

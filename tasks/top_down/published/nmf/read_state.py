@@ -17,8 +17,7 @@ from tasks.top_down.input.geography import codes_folder
 from tasks.top_down.published.moved_blocks import as_tabulated
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import Geounits, read_geounits, spine_of
-from tasks.top_down.published.nmf.inventory import Inventory
-from tasks.top_down.published.nmf.source import GEOGRAPHY, NmfSource, Request
+from tasks.top_down.published.nmf.source import GEOGRAPHY, NmfSource
 from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.source import Blocks
@@ -51,7 +50,9 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     public = np.sort(first.public)
     quarters = first.quarters[np.argsort(first.public)]
     _check_declared(first, quarters, state, totals[int(state)], "persons" in found, faults)
-    tabulated = as_tabulated(public) if _is_moved(request, inventory, first) else public
+    of_2020 = first.codes[LEVELS.index("County")].shape[1] != OF_2010
+    stays = not of_2020 or inventory.written_by is not None or request.check_spine or request.as_measured
+    tabulated = public if stays else as_tabulated(public)  # blocks in water are moved in the Bureau's files of 2020
     order = np.lexsort((public, tabulated))  # of the run's blocks: by the codes of the tables
     number = np.argsort(order)
     try:
@@ -67,12 +68,6 @@ def read_state(source: NmfSource, state: str) -> StateRead:
     moved = tuple((old, new) for old, new in zip(public.tolist(), tabulated.tolist(), strict=True) if old != new)
     widths = {product: tuple(codes.shape[1] for codes in geounits.codes) for product, geounits in found.items()}
     return StateRead(faults.findings(), widths, int(quarters[:, HOUSEHOLD].sum()), moved)
-
-
-def _is_moved(request: Request, inventory: Inventory, geounits: Geounits) -> bool:
-    """Return whether blocks in water are moved: in the Bureau's files of 2020."""
-    of_2020 = geounits.codes[LEVELS.index("County")].shape[1] != OF_2010
-    return of_2020 and inventory.written_by is None and not (request.check_spine or request.as_measured)
 
 
 def geounits_path(source: NmfSource, product: ProductName, state: str) -> Path:

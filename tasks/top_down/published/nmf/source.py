@@ -99,9 +99,7 @@ class NmfSource(PublishedSource):
 
 def level_codes(source: NmfSource, product: ProductName, state: str, level: str) -> Codes:
     """Return the geocodes of a level, in the order of the spine."""
-    if state == US:
-        return np.array([b""], "S1")
-    return as_codes(codes_of(source, product, state)[LEVELS.index(level)])
+    return as_codes(codes_of(source, product, state)[0 if state == US else LEVELS.index(level)])
 
 
 def _scatter(
