@@ -163,11 +163,12 @@ def _resource(
 def _name_of(table: Table, pattern: str, where: Mapping[str, str]) -> str:
     """Return the name of the table of a file: its path without what differs between its parts.
 
-    Parquet that has a text twin is named like it, and the text has `-text` behind.
+    Parquet that has a text twin is named like it, and the text has `-text` behind, as has microdata of a row a record.
     """
     stem = (table.text or pattern).rpartition(".")[0]
     named = PLACEHOLDER.sub(lambda match: "" if match[1] == table.split else where[match[1]], stem)
-    return slug(named) + "-text" * bool(table.parquet and pattern == table.text)
+    has_sibling = bool(table.parquet) or pattern.endswith(".txt")
+    return slug(named) + "-text" * (has_sibling and pattern == table.text)
 
 
 def slug(text: str) -> str:

@@ -17,11 +17,13 @@ from top_down_inputs import HERE, begin, country, design, finish, read, settings
 from flows.execution.runner import release_truth
 from privacy.noise.laws import DiscreteGaussian
 from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
+from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.commit import mark_truth
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure import Measured
+from tasks.top_down.release.tables import description
 from tasks.top_down.run_plan import SPINES, Design, Estimator, check_allocation
 from tasks.top_down.source import Source, TopDownRun, load_histograms
 from tasks.top_down.spend import planned_spends
@@ -116,6 +118,7 @@ def test_release_keeps_every_invariant_and_sum(
     assert all(each["state"] in states for each in manifest["products"]["persons"]["failed"])
     spent = sum(run.design.cost(product, bool(nation)) for product in run.design.products)
     assert Fraction(manifest["spent"]["charged"]["exact"]) == spent
+    assert [each for each in check_tables(staged, manifest, description(manifest)) if each.faults] == []
 
 
 @pytest.mark.parametrize("states", [("46",), ("72",)])
