@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
@@ -124,3 +125,25 @@ def write_table(staged: Path, name: str, table: pa.Table) -> None:
     """Write a table as one Parquet file of the release."""
     with release_file(staged, name) as draft:
         pq.write_table(table, draft, compression="zstd")
+
+
+def write_tables(
+    staged: Path, tables: Iterable[pa.Table], parquet: str, text: str = "", *, left_out: Collection[str] = ()
+) -> None:
+    """Write tables of one schema, one at least, as one Parquet file of the release and, by its name, as one of text.
+
+    left_out: columns that the text does not have.
+    """
+    rest = iter(tables)
+    first = next(rest)
+    in_text = first.drop_columns(list(left_out))
+    with ExitStack() as stack:
+        columns = stack.enter_context(release_file(staged, parquet))
+        as_parquet = stack.enter_context(pq.ParquetWriter(columns, first.schema, compression="zstd"))
+        if text:
+            lines = stack.enter_context(release_file(staged, text))
+            as_text = stack.enter_context(pa.csv.CSVWriter(lines, in_text.schema, write_options=PIPES))
+        for table in chain([first], rest):
+            as_parquet.write_table(table)
+            if text:
+                as_text.write_table(table.select(in_text.column_names))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.lifecycle.files import open_array
-from tasks.lifecycle.staging import PIPES, release_file
+from tasks.lifecycle.staging import write_tables
 from tasks.population_groups.domain import Domain, load_domain
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
@@ -132,16 +132,6 @@ def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
 def write_table(out: Path, table: str, level: Level, parts: Iterator[pa.Table]) -> None:
     """Write a table of a level into OUT as text and as Parquet; text has no margins, except those of estimates."""
     first = next(parts)
-    in_text = [name for name in first.column_names if name != "MOE" or "ESTIMATE" in first.column_names]
-    with (
-        release_file(out, f"{table}/{level.slug}.csv") as text,
-        release_file(out, f"parquet/{table}/{level.slug}.parquet") as columns,
-        pa.csv.CSVWriter(text, first.select(in_text).schema, write_options=PIPES) as as_text,
-        pq.ParquetWriter(columns, first.schema, compression="zstd") as as_parquet,
-    ):
-        while True:
-            as_text.write_table(first.select(in_text))
-            as_parquet.write_table(first)
-            if (following := next(parts, None)) is None:
-                break
-            first = following
+    left_out = {"MOE"} & {*first.column_names} if "ESTIMATE" not in first.column_names else ()
+    name = f"{table}/{level.slug}"
+    write_tables(out, chain([first], parts), f"parquet/{name}.parquet", f"{name}.csv", left_out=left_out)

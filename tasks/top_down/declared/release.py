@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
 from spine.geography import IntArray
@@ -20,7 +19,7 @@ from spine.top_down.queries import DETAILED, TOTAL
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
-from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table
+from tasks.lifecycle.staging import open_staging, write_table, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.pages.release_report import InShort
 from tasks.pages.release_report import write_report as write_page
@@ -101,18 +100,7 @@ def write_level(own: OfDeclaration, staged: Path, level: str) -> None:
             part = load_estimates(own, own.name, ALL, level, first, min(first + ROWS, geounits))
             yield level_table(declared, level, part, first)
 
-    parts = tables()
-    table = next(parts)
-    with (
-        release_file(staged, f"{level}.csv") as as_text,
-        release_file(staged, f"parquet/{level}.parquet") as columns,
-        pa.csv.CSVWriter(as_text, table.schema, write_options=PIPES) as lines,
-        pq.ParquetWriter(columns, table.schema, compression="zstd") as writer,
-    ):
-        while table is not None:
-            lines.write_table(table)
-            writer.write_table(table)
-            table = next(parts, None)
+    write_tables(staged, tables(), f"parquet/{level}.parquet", f"{level}.csv")
 
 
 def write_measurements(own: DeclaredRun, staged: Path, level: str) -> None:

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spine.geography import IntArray
-from tasks.lifecycle.staging import open_staging, release_file
+from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
 from tasks.top_down.measure import Measured
@@ -24,18 +23,6 @@ from tasks.top_down.release.description import FOLDER, write_blocks, write_descr
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import Source, StateAnswers, TopDownRun
-
-SCHEMA = pa.schema(
-    [
-        ("geounit", pa.dictionary(pa.int32(), pa.large_string())),
-        ("query", pa.dictionary(pa.int8(), pa.string())),
-        ("value", pa.list_(pa.int32())),
-        ("share", pa.dictionary(pa.int8(), pa.string())),
-        ("variance_numerator", pa.dictionary(pa.int16(), pa.string())),
-        ("variance_denominator", pa.dictionary(pa.int16(), pa.string())),
-        ("variance", pa.float64()),
-    ]
-)
 
 
 def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str) -> None:
@@ -61,7 +48,6 @@ def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
 
 def write_level(source: Source, product: ProductName, state: str, level: str, staged: Path) -> None:
     """Write the measurements of a level of a state."""
-    name = f"{FOLDER}/{product}/{level}/{state}.parquet"
     measuring = source.answers(product, state)
     number = measuring.plan.spine.levels.index(level)
     codes = codes_of(source, product, state)[number]
@@ -69,9 +55,7 @@ def write_level(source: Source, product: ProductName, state: str, level: str, st
     def named(first: int, last: int, rows: IntArray) -> dict[str, pa.Array]:
         return {"geounit": geounits(codes[first:last], rows)}
 
-    with release_file(staged, name) as draft, pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
-        for table in tables_of_answers(measuring, number, named):
-            writer.write_table(table)
+    write_tables(staged, tables_of_answers(measuring, number, named), f"{FOLDER}/{product}/{level}/{state}.parquet")
 
 
 def tables_of_answers(

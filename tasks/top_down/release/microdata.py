@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from spine.geography import IntArray
 from spine.redistricting import HOUSEHOLD, OCCUPIED, VACANT
 from spine.top_down import Estimates
 from spine.top_down.histogram import from_entries
-from tasks.lifecycle.staging import PIPES, release_file
+from tasks.lifecycle.staging import PIPES, release_file, write_tables
 from tasks.top_down.input.records import block_columns, person_columns, unit_columns, words
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.source import Source
@@ -46,12 +45,7 @@ def write_microdata(run: Source, product: ProductName, state: str, blocks: Estim
     geocode = run.state(state).geography.geocode
     starts = range(0, max(1, len(entries[0])), ROWS_EACH)  # an empty batch where nobody lives
     batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in starts]
-    with (
-        release_file(staged, f"mdf/{state}_{product}.parquet") as draft,
-        pq.ParquetWriter(draft, batches[0].schema, compression="zstd") as writer,
-    ):
-        for batch in batches:
-            writer.write_table(batch)
+    write_tables(staged, batches, f"mdf/{state}_{product}.parquet")
     if run.design.microdata == "text":
         schema = batches[0].drop_columns(["COUNT"]).schema
         with (
