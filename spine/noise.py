@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ def parameter(allocation: Allocation, share: Fraction, alpha: Fraction) -> Fract
     return 1 / spent if allocation.definition == "zcdp" else 2 / spent
 
 
-def noise(allocation: Allocation, shares: dict[str, list[Fraction]]) -> list[Noise]:
+def noise(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> list[Noise]:
     """Return the noise of each level, distinct share and query group; a geounit with share 0 is not measured at all."""
     return [
         Noise(level, share, query, alpha, parameter(allocation, share, alpha))

@@ -123,22 +123,16 @@ def estimate_children(plan: Plan, parents: Estimates, answers: OwnAnswers) -> tu
             if number > 1 and len(cells):
                 if siblings is None:
                     siblings = answers.siblings(level, *plan.children_of(parents.level, *batch))
-                x, made = _parent(plan, level, parent, children, siblings, cells, counts)
+                x, made = _parent(plan, parents, parent, siblings)
                 solves.append(made)
             estimates.append(_estimates(level, children[0], x, cells))
     return joined(estimates), solves
 
 
-def _parent(
-    plan: Plan,
-    level: int,
-    parent: int,
-    children: tuple[int, int],
-    siblings: Siblings,
-    cells: IntArray,
-    counts: IntArray,
-) -> tuple[IntArray, Solve]:
+def _parent(plan: Plan, parents: Estimates, parent: int, siblings: Siblings) -> tuple[IntArray, Solve]:
     """Solve one parent: pass 0 for the children's totals, the last pass within their bands, rounding."""
+    level, children = parents.level + 1, plan.children_of(parents.level, parent, parent + 1)
+    cells, counts = parents.of(parent)
     problem, declared = _problem(plan, level, children, siblings, cells, counts), plan.bounds.totals[level]
     if declared is None and not plan.has_total_pass(level):
         return _solve(plan, level, parent, problem)

@@ -311,7 +311,7 @@ def minimum(objective: Any, a: FloatArray, initial: FloatArray, parent: Parent, 
     """
     n, children = a.shape
     lower_bound, types = parent.lower_bound, len(parent.lower_bound)
-    onto = polytope(a, parent.counts, parent.quarters_type, types, parent.low, parent.high, parent.sets)
+    onto = polytope(a, parent)
     for s in range(len(parent.sets)):
         for c in range(children):
             if parent.high_of[s, c] - parent.low_of[s, c] <= NARROW:
@@ -357,17 +357,11 @@ def impose(onto: Polytope, parent: Parent, s: int, c: int) -> None:
 
 
 @compiled
-def polytope(
-    a: FloatArray,
-    counts: IntArray,
-    quarters_type: IntArray,
-    types: int,
-    low: FloatArray,
-    high: FloatArray,
-    sets: BoolArray,
-) -> Polytope:
+def polytope(a: FloatArray, parent: Parent) -> Polytope:
     """Return the polytope with the bands of the totals, where there are some, and no other group yet."""
-    children, groups = a.shape[1], types + 1 + len(sets)
+    quarters_type, sets, low, high = parent.quarters_type, parent.sets, parent.low, parent.high
+    types, children = len(parent.lower_bound), a.shape[1]
+    groups = types + 1 + len(sets)
     active = np.zeros((groups, children), np.bool_)
     lo, hi, mu = np.zeros((groups, children)), np.empty((groups, children)), np.zeros((groups, children))
     first, first_set = np.zeros(types + 1, np.int64), np.zeros(types + 1, np.int64)
@@ -395,4 +389,4 @@ def polytope(
     for c in range(len(low)):
         active[types, c] = mu[types, c] > 0.0
         lo[types, c], hi[types, c] = low[c], high[c]
-    return Polytope(a, counts.astype(np.float64), first, active, lo, hi, mu, first_set, set_groups)
+    return Polytope(a, parent.counts.astype(np.float64), first, active, lo, hi, mu, first_set, set_groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -15,7 +15,7 @@ from privacy.noise.laws import Definition, DiscreteGaussian, Law, TwoSidedGeomet
 from privacy.noise.sampler import check_law
 from spine.allocations import Allocation
 from spine.geocodes import SpineKind
-from spine.noise import parameter, record_cost
+from spine.noise import noise, parameter, record_cost
 from spine.production import allocation
 from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import Product
@@ -160,17 +160,13 @@ def law(allocation: Allocation, share: Fraction, alpha: Fraction) -> Law:
     return DiscreteGaussian(noise_parameter) if allocation.definition == "zcdp" else TwoSidedGeometric(noise_parameter)
 
 
-def undrawable(
-    allocation: Allocation, shares: Mapping[str, Iterable[Fraction]]
-) -> Iterator[tuple[str, str, ValueError]]:
+def undrawable(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> Iterator[tuple[str, str, ValueError]]:
     """Yield level, query group and reason of each law that the sampler cannot draw; shares: by level."""
-    for level, of_level in shares.items():
-        for share in filter(None, of_level):
-            for query, alpha in allocation.queries[level].items():
-                try:
-                    check_law(law(allocation, share, alpha))
-                except ValueError as error:
-                    yield level, query, error
+    for each in noise(allocation, shares):
+        try:
+            check_law(law(allocation, each.share, each.alpha))
+        except ValueError as error:
+            yield each.level, each.query, error
 
 
 @lru_cache(maxsize=512)

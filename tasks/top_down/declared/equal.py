@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import cell_values
+from spine.geography import IntArray
 from spine.top_down.bounds import LARGEST_COUNT
 from spine.top_down.queries import query_group
 from tasks.inputs.files import unchanged
@@ -23,12 +24,11 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, is_whole, read_manifest, release_digest, require_release
 from tasks.lifecycle.received import path_in
 
+Columns = Mapping[str, Sequence[str]]
 Counts = tuple[tuple[int, int, int], ...]  # row of the table of leaves, coordinate of the partition, records
 
 
-def read_equal(
-    declaration: Declaration, at: int, folder: str, leaves: Mapping[str, Sequence[str]]
-) -> tuple[Counts, str]:
+def read_equal(declaration: Declaration, at: int, folder: str, leaves: Columns) -> tuple[Counts, str]:
     """Return the counts that a release has of the leaves, and the release's digest.
 
     leaves: columns of the table of leaves. The release's table has the columns of all levels, the axes of the
@@ -44,7 +44,7 @@ def read_equal(
             return _read(declaration, at, release, leaves), release_digest(release)
 
 
-def _read(declaration: Declaration, at: int, release: Path, leaves: Mapping[str, Sequence[str]]) -> Counts:
+def _read(declaration: Declaration, at: int, release: Path, leaves: Columns) -> Counts:
     equal, manifest = declaration.form.equal[at], read_manifest(release)
     if "NOT_PRIVATE" in manifest:
         raise Refused(f"{equal.release} holds exact counts of records: no figure of them is declared")
@@ -67,33 +67,25 @@ def _read(declaration: Declaration, at: int, release: Path, leaves: Mapping[str,
     ((table, axes, count),) = fit.values()
     read = pq.read_table(path_in(release, table.paths[0]), columns=[*codes, *axes.values(), count])
     number = read[count]
-    if number.null_count or not pa.types.is_integer(number.type) or not _in_range(number.to_numpy()):
+    whole = not number.null_count and pa.types.is_integer(number.type)
+    records = number.to_numpy() if whole else np.array([-1])
+    if (records < 0).any() or (records > LARGEST_COUNT).any() or records.sum() > LARGEST_COUNT:
         raise Refused(f"{equal.release}: {table.name} has counts other than whole numbers from 0 to {LARGEST_COUNT:,}")
-    columns = {name: [str(value) for value in read[name].to_pylist()] for name in (*codes, *axes.values())}
-    return _counted(declaration, at, leaves, columns, axes, number.to_numpy())
+    named = {name: name for name in codes} | axes
+    columns = {name: [str(value) for value in read[column].to_pylist()] for name, column in named.items()}
+    return _counted(declaration, at, leaves, columns, records)
 
 
-def _in_range(count: np.ndarray) -> bool:
-    """Return whether counts, and their sum, are 0 to LARGEST_COUNT."""
-    return bool((count >= 0).all() and (count <= LARGEST_COUNT).all() and count.sum() <= LARGEST_COUNT)
-
-
-def _counted(
-    declaration: Declaration,
-    at: int,
-    leaves: Mapping[str, Sequence[str]],
-    columns: Mapping[str, Sequence[str]],
-    axes: Mapping[str, str],
-    count: np.ndarray,
-) -> Counts:
+def _counted(declaration: Declaration, at: int, leaves: Columns, columns: Columns, count: IntArray) -> Counts:
+    """Return the counts of a table by row of the table of leaves and coordinate; columns: its codes and its axes."""
     form, product, equal = declaration.form, declaration.product, declaration.form.equal[at]
     codes = [name for level in declaration.levels for name in level.columns]
     row_of = {own: row for row, own in enumerate(zip(*(leaves[name] for name in codes), strict=True))}
     at_cell = [np.zeros(len(count), np.int64) for _ in product.axes]
     for own, axis in zip(at_cell, product.axes, strict=True):
-        if axis.name not in axes:
+        if axis.name not in columns:
             continue
-        given = columns[axes[axis.name]]
+        given = columns[axis.name]
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
         number |= {code: cell for cell, code in enumerate(axis.codes)}
         if unknown := next((value for value in given if value not in number), None):

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.journal import MarkName
-from spine.top_down.histogram import Product
 from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object
@@ -39,7 +38,7 @@ from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
-from tasks.top_down.published.source import LARGEST_NATION, save_origin
+from tasks.top_down.published.source import LARGEST_NATION, ORIGIN, read_level
 from tasks.top_down.release.description import UNREADABLE
 from tasks.top_down.source import VALIDATED, Origin, Validated
 
@@ -49,14 +48,6 @@ FREE = ("passes", "histograms")  # keys of a declaration that say nothing of its
 @dataclass(frozen=True)
 class DeclaredEstimate(OfDeclaration, ReleaseSource):
     """The measurements of a declaration's release."""
-
-    def schema(self, _product: Any) -> Product:
-        """Return the histogram of the declaration."""
-        return self.declared.declaration.product
-
-    def queries(self, _product: Any, level: str) -> tuple[str, ...]:
-        """Return the queries that the level was asked."""
-        return tuple(self.declared.declaration.queries(level))
 
     def columns_of_geounits(self, level: str) -> tuple[str, ...]:
         """Return the columns that name the geounits of a level."""
@@ -94,9 +85,9 @@ class Measurements(NamedTuple):
         save_object(source / PUBLIC, self.public)
         save_object(source / release_source.RELEASE, release_source.Measurements(self.folder, {}))
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
-        save_origin(source, Origin(self.run))
+        save_object(source / ORIGIN, Origin(self.run))
         calls = [(source.name, ALL, level) for level in source.declared.plan.spine.levels]
-        source.read_answers(workers, calls)
+        workers.map("read answers", source, read_level, calls)
         return source
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 
-from spine.geography import IntArray
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import Mark, mark_files, read_mark
@@ -69,25 +68,19 @@ def validate(run: TopDownRun, workers: Workers, tables: Tables, design: Design, 
         if blocks is not None and mark is None and charging is not None and not is_truth(run):
             spend = planned_spend(design, nation=design.with_nation(blocks.states))
             precheck(run, charging, blocks.states, spend)
-        validated = _validate_records(run, workers, tables, design, blocks, codes, findings, mark)
+        if blocks is not None:
+            save_blocks(run, blocks)
+            save_codes(run, codes, blocks)
+        validated = _validate_records(run, workers, blocks, findings, mark)
     save_object(run / VALIDATED, validated)
     return validated
 
 
 def _validate_records(
-    run: TopDownRun,
-    workers: Workers,
-    tables: Tables,
-    design: Design,
-    blocks: Blocks | None,
-    codes: IntArray,
-    findings: list[Finding],
-    mark: Mark | None,
+    run: TopDownRun, workers: Workers, blocks: Blocks | None, findings: list[Finding], mark: Mark | None
 ) -> Validated:
     """Validate and count the records, chunk by chunk and then state by state, and digest the input."""
-    if blocks is not None:
-        save_blocks(run, blocks)
-        save_codes(run, codes, blocks)
+    tables, design = run.tables, run.design
     digests: dict[ProductName, str] = {}
     of_states: list[str] = []
     for product in design.products:

@@ -135,10 +135,11 @@ def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Reques
         return parts, request.totals and digest_file(request.totals)
 
     def read(path: Path, workers: Workers, changes: Mapping[str, Any], only: Sequence[str]) -> PublishedSource:
-        from tasks.top_down.published.nmf.read_files import read_files
+        from tasks.top_down.published.nmf.read_files import Reading, read_files
 
         source = NmfSource(path)
-        read_files(source, workers, inventory.of_states(only) if only else inventory, notes, request, changes)
+        parts = inventory.of_states(only) if only else inventory
+        read_files(Reading(source, workers, parts, request, changes, []), notes)
         if request.geography is not None:
             keep_regions(source, request.geography)
         return source

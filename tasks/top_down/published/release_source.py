@@ -25,13 +25,14 @@ from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import build_spines, codes_folder, codes_of, save_spine, spine_digest
 from tasks.top_down.published.nmf.geounits import digits_above, spine_of
 from tasks.top_down.published.source import (
+    ORIGIN,
     TOO_FAR,
     PublishedSource,
     Read,
     is_far,
     new_answers,
     put_answers,
-    save_origin,
+    read_level,
 )
 from tasks.top_down.release.description import (
     GEOGRAPHY,
@@ -73,15 +74,11 @@ class ReleaseSource(PublishedSource):
         """Return the file of a level's answers."""
         return f"{product}/{level}/{state}.parquet"
 
-    def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
-        """Return the queries that the level was asked."""
-        return tuple(self.design.allocations[product].queries[level])
-
     def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
         """Refuse a file that lacks an answer of a geounit that was measured, or has one of another law; else map it."""
-        spine = self.plan(product, state).spine
-        number = spine.levels.index(level)
-        columns, expected = self.columns(product, level), spine.shares[number] > 0
+        plan = self.plan(product, state)
+        number = plan.spine.levels.index(level)
+        columns, expected = self.columns(plan, level), plan.spine.shares[number] > 0
         path = path_in(load_object(self / RELEASE, Measurements).folder, self.file(product, state, level))
         codes = self.geounits(product, state, level)
         new_answers(folder, len(expected), columns.values())
@@ -118,7 +115,7 @@ def open_release(
         raise Refused(f"{folder}: the blocks and settings give another spine than the one that was measured")
     calls = [(*pair, level) for pair in source.product_states for level in source.spine(*pair).levels]
     calls += [(product, US, US) for product in source.design.products] * source.validated.nation
-    source.read_answers(workers, calls)
+    workers.map("read answers", source, read_level, calls)
 
 
 def _read_description(
@@ -144,7 +141,7 @@ def _read_description(
     save_object(source / "prepared/design", replace(description.design, measurements="none", **changes))
     save_blocks(source, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(source / RELEASE, Measurements(folder.resolve(), description.widths))
-    save_origin(source, description.origin)
+    save_object(source / ORIGIN, description.origin)
     save_object(source / VALIDATED, description.validated)
     return digest
 

@@ -24,10 +24,9 @@ from spine.redistricting import HOUSEHOLD
 from spine.top_down import NoisyAnswers, query_group
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import atomic_path, load_object, open_array, save_object
-from tasks.lifecycle.workers import Workers
+from tasks.lifecycle.files import atomic_path, load_object, open_array
 from tasks.top_down.input.geography import plan_of
-from tasks.top_down.run_plan import SCHEMAS, US, ProductName
+from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Origin, Source
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ FAR = 40  # standard deviations: no noise is so large
 TOO_FAR = f"a value more than {FAR} standard deviations below 0, or above the {{:,}} there can be"
 LARGEST_NATION = 10**9
 ORIGIN, VALUES = "prepared/origin", "values.npy"
-Level: TypeAlias = tuple[ProductName, str, str]  # product, state, level
 Read: TypeAlias = tuple[list[Finding], Any]
 
 
@@ -51,10 +49,6 @@ class PublishedSource(Source):
         """Load who published the measurements."""
         return load_object(self / ORIGIN, Origin)
 
-    def schema(self, product: ProductName) -> Product:
-        """Return the histogram of a product."""
-        return SCHEMAS[product]
-
     def plan(self, product: ProductName, state: str) -> Plan:
         """Return the plan of estimating a state, or (US) the states' parts below the nation."""
         return plan_of(self, product, state)
@@ -65,10 +59,6 @@ class PublishedSource(Source):
             return LARGEST_NATION
         blocks = self.state(state)
         return blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
-
-    def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
-        """Return the queries whose values are side by side in the array of a level."""
-        raise NotImplementedError
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
         """Validate the answers of a level of a state, and write them to a folder (`new_answers`, `put_answers`).
@@ -81,20 +71,13 @@ class PublishedSource(Source):
         """Return the folder of the answers of a level of a state; US: of the nation."""
         return self / f"noisy/{product}/{state}/published/{level}"
 
-    def columns(self, product: ProductName, level: str) -> dict[str, slice]:
-        """Return the columns of each query in the array of a level."""
-        queries, histogram = self.queries(product, level), self.schema(product)
-        widths = [query_group(histogram, query).width for query in queries]
-        ends = accumulate(widths)
-        return {query: slice(end - width, end) for query, width, end in zip(queries, widths, ends, strict=True)}
+    def columns(self, plan: Plan, level: str) -> dict[str, slice]:
+        """Return the columns of each query in the array of a level: those that the level was asked."""
+        return columns_of(plan.product, [*plan.allocation.queries[level]])
 
     def answers(self, product: ProductName, state: str) -> MappedAnswers:
         """Return the published answers of a state or of the nation."""
         return MappedAnswers(self, product, state, self.plan(product, state))
-
-    def read_answers(self, workers: Workers, calls: Sequence[Level]) -> list[Read]:
-        """Validate the answers of levels; return what `fill` returned of each."""
-        return workers.map("read answers", self, read_level, calls)
 
 
 @dataclass(frozen=True)
@@ -113,14 +96,16 @@ class MappedAnswers:
         folders = [self.source.answers_folder(self.product, state, name) for state in states]
         arrays = [open_array(folder, "values") for folder in folders]
         values = arrays[0][first:last] if len(arrays) == 1 else np.concatenate(arrays)[first:last]
-        at = self.source.columns(self.product, name)
+        at = self.source.columns(self.plan, name)
         queries = self.plan.allocation.queries[name]
         return NoisyAnswers(first, last, {query: values[:, at[query]].astype(np.int64) for query in queries})
 
 
-def save_origin(source: Source, origin: Origin) -> None:
-    """Save who published the measurements."""
-    save_object(source / ORIGIN, origin)
+def columns_of(product: Product, queries: Sequence[str]) -> dict[str, slice]:
+    """Return the columns of queries whose values are side by side in an array."""
+    widths = [query_group(product, query).width for query in queries]
+    ends = accumulate(widths)
+    return {query: slice(end - width, end) for query, width, end in zip(queries, widths, ends, strict=True)}
 
 
 def read_level(source: PublishedSource, product: ProductName, state: str, level: str) -> Read:

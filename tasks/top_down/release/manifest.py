@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spine.allocations import Allocation
-from spine.noise import distinct_shares
+from spine.noise import distinct_shares, noise
 from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
@@ -113,21 +113,19 @@ def _noise(run: Source, product: ProductName) -> Iterator[dict[str, Any]]:
     for state in run.validated.states:
         for level, distinct in distinct_shares(run.spine(product, state)).items():
             shares.setdefault(level, set()).update(distinct)
-    return describe_noise(allocation, shares)
+    return describe_noise(allocation, {level: sorted(distinct) for level, distinct in shares.items()})
 
 
-def describe_noise(allocation: Allocation, shares: Mapping[str, Iterable[Fraction]]) -> Iterator[dict[str, Any]]:
-    """Yield the law of every level, share and query group; shares: by level."""
-    for level, of_level in shares.items():
-        for share in sorted({*of_level} - {Fraction(0)}):
-            for query, alpha in allocation.queries[level].items():
-                yield {
-                    "level": level,
-                    "share": str(share),
-                    "query": query,
-                    "alpha": str(alpha),
-                    **noise_law(law(allocation, share, alpha)),
-                }
+def describe_noise(allocation: Allocation, shares: Mapping[str, list[Fraction]]) -> Iterator[dict[str, Any]]:
+    """Yield the law of every level, share and query group; shares: by level, ascending."""
+    for each in noise(allocation, shares):
+        yield {
+            "level": each.level,
+            "share": str(each.share),
+            "query": each.query,
+            "alpha": str(each.alpha),
+            **noise_law(law(allocation, each.share, each.alpha)),
+        }
 
 
 def _solves(run: Source, product: ProductName) -> Iterator[tuple[str, str, Solve]]:

@@ -39,7 +39,7 @@ from tasks.top_down.published.nmf.source import (
     shares_of,
 )
 from tasks.top_down.published.nmf.totals import declared_totals
-from tasks.top_down.published.source import save_origin
+from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.nmf_layout import LEVELS
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName, file_name
 from tasks.top_down.source import VALIDATED, Origin, Validated
@@ -50,7 +50,10 @@ WRONG_TOTAL = 10  # standard deviations between a declared and a measured popula
 
 
 class Reading(NamedTuple):
-    """What reads the files of one jurisdiction, and the findings so far. changes: fields of the design to replace."""
+    """What reads the files of one jurisdiction, and the findings so far.
+
+    changes: fields of the design to replace, such as the estimator.
+    """
 
     source: NmfSource
     workers: Workers
@@ -73,21 +76,12 @@ class Reading(NamedTuple):
             raise Refused(f"the published files do not pass: {first.file}: {first.rule}".replace(": :", ":"))
 
 
-def read_files(
-    source: NmfSource,
-    workers: Workers,
-    inventory: Inventory,
-    notes: Faults,
-    request: Request,
-    changes: Mapping[str, Any],
-) -> None:
+def read_files(reading: Reading, notes: Faults) -> None:
     """Read the files of a jurisdiction into a directory: spines, invariants, answers and shares.
-
-    changes: fields of the design to replace, such as the estimator.
 
     Raises Refused where a finding is an error; the findings are in the directory's findings.json.
     """
-    reading = Reading(source, workers, inventory, request, changes, [])
+    source, workers, inventory, request, *_ = reading
     reading.add(notes.findings())
     totals, declared_by = _read_totals(reading)
     read = _read_states(reading)
@@ -114,7 +108,7 @@ def read_files(
     }
     if request.check_spine:
         facts["blocks_with_the_geocode_of_our_spine"] = check_spine(source, workers)
-    save_origin(source, Origin(None if footer is None else footer.run, facts))
+    save_object(source / ORIGIN, Origin(None if footer is None else footer.run, facts))
 
 
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
@@ -236,7 +230,7 @@ def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
         for state in inventory.states
     ]
     calls += [(product, US, US) for product in inventory.products] * nation
-    read = source.read_answers(workers, calls)
+    read = workers.map("read answers", source, read_level, calls)
     reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:

@@ -12,21 +12,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from spine.geography import FloatArray, IntArray
 from spine.top_down.queries import TOTAL
+from spine.top_down.redistricting import PERSONS
 from tasks.lifecycle.files import load_object, open_array
 from tasks.top_down.input.geography import codes_of
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.rows import Rows, read_rows
-from tasks.top_down.published.source import TOO_FAR, PublishedSource, Read, is_far, new_answers, put_answers
+from tasks.top_down.published.source import (
+    TOO_FAR,
+    PublishedSource,
+    Read,
+    columns_of,
+    is_far,
+    new_answers,
+    put_answers,
+)
 from tasks.top_down.release.nmf_layout import LEVELS, QUERIES, Codes, as_codes, shapes
-from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 
+if TYPE_CHECKING:
+    from spine.top_down import Plan
+
+COLUMNS = {product: columns_of(schema, QUERIES[product]) for product, schema in SCHEMAS.items()}
 Variances: TypeAlias = tuple[float, ...]  # by query, 0 for none
 OPENED, GEOGRAPHY = "prepared/opened", "prepared/geography"
 
@@ -71,14 +84,14 @@ class NmfSource(PublishedSource):
         """Load what is read, and with what."""
         return load_object(self / OPENED, Opened)
 
-    def queries(self, product: ProductName, level: str) -> tuple[str, ...]:
-        """Return all queries of a product, which a level may lack."""
-        return QUERIES[product]
+    def columns(self, plan: Plan, _level: str) -> dict[str, slice]:
+        """Return the columns of all queries of a product, which a level may lack."""
+        return COLUMNS["persons" if plan.product is PERSONS else "units"]
 
     def fill(self, product: ProductName, state: str, level: str, folder: Path) -> Read:
         """Map the answers of a level of a state; return the findings, and the distinct rows of variances."""
         codes, most = level_codes(self, product, state, level), self.largest_count(product, state)
-        at, faults = list(self.columns(product, level).values()), Faults()
+        at, faults = list(COLUMNS[product].values()), Faults()
         new_answers(folder, len(codes), at)
         variances = np.zeros((len(codes), len(at)), np.float32)
         order = np.argsort(codes)
@@ -154,6 +167,4 @@ def measured_total(source: NmfSource, state: str) -> tuple[int, float] | None:
     variance = open_array(folder, "variances").reshape(-1, len(QUERIES["persons"]))[open_array(folder, "kind"), query]
     if not variance.all():
         return None
-    return int(open_array(folder, "values")[:, source.columns("persons", LEVELS[0])[TOTAL]].sum()), float(
-        variance.sum()
-    )
+    return int(open_array(folder, "values")[:, COLUMNS["persons"][TOTAL]].sum()), float(variance.sum())
