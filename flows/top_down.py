@@ -23,7 +23,7 @@ from tasks.top_down.spend import planned_spend
 
 def check(settings: TopDownSettings) -> bool:
     """Refuse a design, paths and an account with which a run could not end."""
-    settings.design()
+    settings.design()  # refuses choices that contradict each other
     check_public(settings.directory, settings.tables, settings.charging)
     return True
 
@@ -34,16 +34,14 @@ def stages(run: Runner[TopDownSettings]) -> Path:
     The noisy measurements are written while parents are estimated, from the root down: both draw the same noise.
     """
     settings, workers, design = run.settings, run.workers, run.settings.design()
-    to = {"out": run.out, "folder": settings.folder}
-
     charging = settings.charging if settings.account else None
     validated = run.do("validate", validate, workers=workers, tables=settings.tables, design=design, charging=charging)
     run.do("spine", build_spines, workers=workers)
     run.do("histograms", sum_histograms, workers=workers)
     charge = partial(planned_spend, design, nation=validated.nation)
     gate = run.reserve(reserve_budget, given=validated, charge=charge, states=validated.states, workers=workers)
-    measured = run.submit("measure", write_measurements, gate, workers=workers, **to)
+    measured = run.submit("measure", write_measurements, gate, workers=workers, out=run.out)
     estimated = run.submit("estimate", estimate, gate, workers=workers)
     run.wait()
-    staged = run.submit("release", stage_release, measured, estimated, workers=workers, **to)
+    staged = run.submit("release", stage_release, measured, estimated, workers=workers, out=run.out)
     return run.commit(staged)

@@ -125,30 +125,23 @@ def limit_of(text: str) -> Fraction:
 
 
 def _kept(published: Published, states: Sequence[str], options: WorkOptions) -> list[KeptState]:
-    """Return the states as they are kept; read those that are not."""
-    from tasks.top_down.user_areas.kept import find_state
+    """Return the states as they are kept; read those that are not, and keep what questions about their areas need."""
+    from flows.execution.settings import new_run_id
+    from tasks.lifecycle.run_directory import RunDirectory
+    from tasks.top_down.estimate.gls.pass_up import pass_up
+    from tasks.top_down.user_areas.kept import find_state, keep
 
     digests = {state: published.digest(state) for state in states}
     missing = {state: digest for state, digest in digests.items() if find_state(options.home, digest) is None}
     if missing:
-        _keep(published, missing, options)
+        directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))
+        with options.leaving_nothing(directory, "Areas") as workers:
+            source = published.read(directory.path, workers, {}, list(missing))
+            pass_up(source, workers)
+            if any(published.digest(state) != digest for state, digest in missing.items()):
+                raise Refused("the measurements changed while they were read: ask again")
+            keep(source, options.home, missing)
     kept = [find_state(options.home, digest) for digest in digests.values()]
     if None in kept:
         raise Refused("the kept states were removed while they were read: ask again")
     return [state for state in kept if state is not None]
-
-
-def _keep(published: Published, digests: dict[str, str], options: WorkOptions) -> None:
-    """Read states, and keep what questions about their areas need."""
-    from flows.execution.settings import new_run_id
-    from tasks.lifecycle.run_directory import RunDirectory
-    from tasks.top_down.estimate.gls.pass_up import pass_up
-    from tasks.top_down.user_areas.kept import keep
-
-    directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))
-    with options.leaving_nothing(directory, "Areas") as workers:
-        source = published.read(directory.path, workers, {}, list(digests))
-        pass_up(source, workers)
-        if any(published.digest(state) != digest for state, digest in digests.items()):
-            raise Refused("the measurements changed while they were read: ask again")
-        keep(source, options.home, digests)

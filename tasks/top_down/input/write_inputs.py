@@ -50,6 +50,15 @@ def open_records(
         yield write
 
 
+def runs_of_records(count: IntArray, most: int) -> Iterator[slice]:
+    """Yield runs of rows with about `most` records together, one row at the least; count: of each row's records."""
+    ends, first = np.cumsum(count), 0
+    while first < len(count):
+        last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + most, side="right")))
+        yield slice(first, last)
+        first = last
+
+
 @contextmanager
 def open_declared(folder: Path) -> Iterator[Callable[[IntArray, IntArray], None]]:
     """Open quarters.csv; yield how to write the living quarters, (blocks, 8), of these 15-digit blocks."""

@@ -25,9 +25,9 @@ from tasks.top_down.run_plan import US, ProductName, law, variance
 from tasks.top_down.source import Source, StateAnswers, TopDownRun
 
 
-def write_measurements(run: TopDownRun, workers: Workers, out: Path, folder: str) -> None:
+def write_measurements(run: TopDownRun, workers: Workers, out: Path) -> None:
     """Write the noisy measurements of every level, state by state, into a staging folder that holds nothing else."""
-    staged, layout = open_staging(run, out, folder), run.design.measurements
+    staged, layout = open_staging(run, out, run.folder), run.design.measurements
     if layout != "none":
         write = write_own_layout if layout == "parquet" else write_measurement_files
         write(Measured(run.path), workers, staged)

@@ -20,6 +20,7 @@ from spine.top_down import Estimates
 from spine.top_down.histogram import from_entries
 from tasks.lifecycle.staging import PIPES, release_file, write_tables
 from tasks.top_down.input.records import block_columns, person_columns, unit_columns, words
+from tasks.top_down.input.write_inputs import runs_of_records
 from tasks.top_down.run_plan import ProductName
 from tasks.top_down.source import Source
 
@@ -58,14 +59,9 @@ def write_microdata(run: Source, product: ProductName, state: str, blocks: Estim
 
 def _repeated(batch: pa.Table) -> Iterator[pa.Table]:
     """Yield the rows of a batch, each repeated by its count, in tables of about ROWS_EACH."""
-    count = batch["COUNT"].to_numpy()
-    rows = batch.drop_columns(["COUNT"])
-    ends = np.cumsum(count)
-    first = 0
-    while first < len(count):
-        last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + ROWS_EACH, side="right")))
-        yield rows.take(pa.array(np.repeat(np.arange(first, last), count[first:last])))
-        first = last
+    count, rows = batch["COUNT"].to_numpy(), batch.drop_columns(["COUNT"])
+    for run in runs_of_records(count, ROWS_EACH):
+        yield rows.take(pa.array(np.repeat(np.arange(run.start, run.stop), count[run])))
 
 
 def _unit_entries(run: Source, state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:

@@ -32,9 +32,9 @@ from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 from tasks.top_down.source import Source, TopDownRun, load_histograms
 
 
-def stage_release(run: TopDownRun, workers: Workers, out: Path, folder: str) -> None:
+def stage_release(run: TopDownRun, workers: Workers, out: Path) -> None:
     """Write the whole release into its staging folder, next to the measurements."""
-    write_release(run, workers, open_staging(run, out, folder, except_for=(FOLDER, BUREAU_FOLDER)))
+    write_release(run, workers, open_staging(run, out, run.folder, except_for=(FOLDER, BUREAU_FOLDER)))
 
 
 def write_release(run: Source, workers: Workers, staged: Path) -> None:

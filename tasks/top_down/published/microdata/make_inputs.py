@@ -24,7 +24,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.records import block_columns
-from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, write_totals
+from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, runs_of_records, write_totals
 from tasks.top_down.published.microdata.read_microdata import (
     CELLS,
     UNTYPED,
@@ -168,10 +168,5 @@ def _refuse(what: str, blocks: IntArray, bad: BoolArray) -> None:
 
 def _spread(write: Callable[[IntArray, IntArray], None], block: IntArray, value: IntArray, count: IntArray) -> None:
     """Write every record, by block, a bounded number at once."""
-    last = np.cumsum(count)
-    start = 0
-    while start < len(count):
-        end = max(start + 1, int(np.searchsorted(last, (last[start - 1] if start else 0) + ROWS, side="right")))
-        within = slice(start, end)
+    for within in runs_of_records(count, ROWS):
         write(np.repeat(long_codes(block[within]), count[within]), np.repeat(value[within], count[within]))
-        start = end
