@@ -54,7 +54,7 @@ def precheck_budget(run: DeclaredRun, declared: Declared, data: str, charging: C
     """
     if (run / VALIDATED).exists():
         return
-    _, findings = open_records(data, record_columns(declared), more=True, delimiter=declared.declaration.form.delimiter)
+    _, findings = open_data(data, declared)
     if findings:
         raise Refused(f"{findings[0].file}: {findings[0].rule}")
     if read_mark(folder_of(data)) is None:
@@ -94,14 +94,19 @@ def record_columns(declared: Declared) -> list[str]:
     return list(dict.fromkeys([*form.record_key, *(axis.column for axis in form.axes.values())]))
 
 
+def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
+    """Open the records with the columns of a declaration."""
+    return open_records(data, record_columns(declared), more=True, delimiter=declared.declaration.form.delimiter)
+
+
 def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
-    declared = run.declared
-    delimiter = declared.declaration.form.delimiter
-    file, reports, read = count_records(run, workers, RECORDS, data, record_columns(declared), count_chunk, delimiter)
-    findings = read.findings
-    if file is not None and not has_errors(findings):
-        workers.map("histograms", run, sum_chunks, [()])
-        findings += load_object(run / CONTRADICTIONS, list[Finding])
+    file, findings = open_data(data, run.declared)
+    if file is not None:
+        reports, read = count_records(run, workers, "tabulate", RECORDS, file, count_chunk)
+        findings += read.findings
+        if not has_errors(findings):
+            workers.map("histograms", run, sum_chunks, [()])
+            findings += load_object(run / CONTRADICTIONS, list[Finding])
     if file is None or has_errors(findings):
         for name in ("persons", "counts"):
             remove(run / name)

@@ -10,7 +10,7 @@ persons/PRODUCT/NUMBER       a chunk's `key` (leaf * cells + cell, ascending) an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -22,11 +22,10 @@ from tasks.inputs.records import (
     RecordFile,
     RowChecks,
     join_reports,
-    open_records,
     read_chunk,
     report_of,
 )
-from tasks.inputs.tables import DELIMITER, empty
+from tasks.inputs.tables import empty
 from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.source import TopDownRun
@@ -38,29 +37,20 @@ def records_name(product: str) -> str:
 
 
 def count_records(
-    run: TopDownRun,
-    workers: Workers,
-    product: str,
-    path: str,
-    columns: Sequence[str],
-    count_chunk: Callable[..., None],
-    delimiter: str = DELIMITER,
-) -> tuple[RecordFile | None, list[ChunkReport], FileReport]:
+    run: TopDownRun, workers: Workers, stage: str, product: str, file: RecordFile, count_chunk: Callable[..., None]
+) -> tuple[list[ChunkReport], FileReport]:
     """Check and count a table on the workers, which call `count_chunk` with product and number of each chunk.
 
-    Returns the file, None where it cannot be read, the reports of its chunks, and what they show together.
+    Returns the reports of the chunks, and what they show together.
     """
-    file, findings = open_records(path, columns, more=True, delimiter=delimiter)
-    if file is None:
-        return None, [], FileReport(0, 0, findings)
     save_object(run / records_name(product), file)
     numbers = range(file.chunks)
-    workers.map("validate", run, count_chunk, [(product, number) for number in numbers])
+    workers.map(stage, run, count_chunk, [(product, number) for number in numbers])
     reports = [read_object(run.chunk_folder(product, at).with_suffix(".report"), ChunkReport) for at in numbers]
     joined = join_reports(file, reports)
     if not joined.rows and not joined.findings:
         joined.findings.append(empty(file.name))
-    return file, reports, joined
+    return reports, joined
 
 
 def save_chunk(

@@ -14,7 +14,7 @@ from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, r
 from tasks.inputs.marks import Mark, mark_files, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
-from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_records
+from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_records, open_records
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -84,14 +84,17 @@ def _validate_records(
     digests: dict[ProductName, str] = {}
     of_states: list[str] = []
     for product in design.products:
-        path = tables.records[product]
-        file, reports, read = count_records(run, workers, product, path, COLUMNS[product], count_chunk)
-        digests[product] = digest_records(run, workers, file, reports) if file else ""
+        file, faults = open_records(tables.records[product], COLUMNS[product], more=True)
+        findings += faults
+        if file is None:
+            continue
+        reports, read = count_records(run, workers, "validate", product, file, count_chunk)
+        digests[product] = digest_records(run, workers, file, reports)
         of_states += state_digests(f"{product} of the TopDown Algorithm", [report.sums for report in reports])
         findings += read.findings
         if read.left_out and blocks is not None:
             rule = "records of other states, left out"
-            findings.append(Finding(file_name(path), rule, STATE, read.left_out, warning=True))
+            findings.append(Finding(file.name, rule, STATE, read.left_out, warning=True))
     if blocks is not None and not has_errors(findings):
         pairs = [(product, state) for product in design.products for state in blocks.states]
         workers.map("invariants", run, validate_state, pairs)
