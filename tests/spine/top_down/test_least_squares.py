@@ -8,7 +8,7 @@ import numpy as np
 import piqp
 import pytest
 
-from spine.top_down.least_squares import NO_SETS
+from spine.top_down.least_squares import Parent
 from spine.top_down.least_squares import polytope as polytope_of
 from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.projection import Point, Polytope, project, start
@@ -128,7 +128,10 @@ def polytope(rng: np.random.Generator, slack: float) -> tuple[Polytope, np.ndarr
     inside = rng.integers(0, 6, (n, children)).astype(float)
     a = rng.uniform(0.2, 2, (n, children))
     totals = inside.sum(axis=0)
-    onto = polytope_of(a, inside.sum(axis=1), kind, int(kind[-1]) + 1, totals - slack, totals + slack, NO_SETS)
+    allowed, counts = np.ones((int(kind[-1]) + 1, children), bool), inside.sum(axis=1).astype(np.int64)
+    free, nested = np.zeros(allowed.shape, np.int64), np.zeros((0, n), np.int64)
+    parent = Parent(np.arange(n), kind, counts, allowed, free, nested, totals - slack, totals + slack)
+    onto = polytope_of(a, parent)
     return onto, rng.normal(2, 4, (n, children))
 
 
