@@ -21,7 +21,7 @@ from show_release import serving, urlopen
 from flows.commands.show import open_release
 from flows.reports.show.maps import boundaries, projection
 from flows.reports.show.maps.boundaries import Places, read_boundaries
-from flows.reports.show.maps.drawing import SMALLEST, Classes, hulls, quantile_classes
+from flows.reports.show.maps.drawing import SMALLEST, Classes, MapRow, draw, outlined, quantile_classes
 from flows.reports.show.view import NotThere
 from tasks.inputs.points import POINTS, points_in, points_of_2020, write_points
 from tasks.inputs.regions import Region
@@ -182,12 +182,34 @@ def test_a_map_is_served_without_scripts_and_its_table_is_whole(placed):
 
 def test_a_map_without_boundaries_has_outlines_around_the_points_of_counties():
     points = {Region("TRACT", f"{county}{at:06d}"): (41 + at, 71.0) for county in ("44001", "44003") for at in range(3)}
-    paths, names = hulls([Region("TRACT", "44001000000")], points, lambda degrees: degrees, of_nation=False)
-    assert (len(paths), [name for name, *_ in names]) == (1, ["Bristol County"])  # of the county that is shown
-    paths, names = hulls([Region("PLACE", "4400100")], points, lambda degrees: degrees, of_nation=False)
-    assert [name for name, *_ in names] == ["Bristol County", "Kent County"]  # a place's code names no county
-    paths, names = hulls([Region("COUNTY", "44001")], points, lambda degrees: degrees, of_nation=True)
-    assert (len(paths), names) == (1, [])  # of a nation the states
+    counties = [Region("COUNTY", "44001"), Region("COUNTY", "44003")]
+    assert list(outlined([Region("TRACT", "44001000000")], points, of_nation=False)) == counties[:1]  # that is shown
+    assert list(outlined([Region("PLACE", "4400100")], points, of_nation=False)) == counties  # a code of no county
+    assert list(outlined([counties[0]], points, of_nation=True)) == [Region("STATE", "44")]
+
+
+NORTH = ((41.8, -71.8), (41.8, -71.4), (41.5, -71.6))  # latitude and longitude of tracts, of which one is far south
+SOUTH = ((41.6, -71.8), (41.4, -71.8), (41.4, -71.4), (41.6, -71.4))
+
+
+def test_a_map_of_counties_holds_their_outlines_and_names_each_once_within_its_own():
+    """The hull of Providence's tracts reaches into that of Kent's, where a name would be read as the other's."""
+    counties = {"44003": ((41.45, -71.6), SOUTH), "44007": ((41.75, -71.6), NORTH)}
+    points = {Region("COUNTY", code): at for code, (at, _) in counties.items()}
+    points |= {Region("TRACT", f"{code}{n:06d}"): at for code, (_, of) in counties.items() for n, at in enumerate(of)}
+    for kind in ("COUNTY", "TRACT"):
+        rows = [MapRow(one.type, one.id, "", one.id, 10) for one in points if one.type == kind]
+        drawn = draw(rows, "count", points, None, of_nation=False, classes=None, missing="")
+        corners = [np.array(re.findall(r"[\d.]+", path), float).reshape(-1, 2) for path in drawn.outlines]
+        hulls = [shapely.Polygon(one) for one in corners]
+        assert hulls[0].intersection(hulls[1]).area > 0
+        assert min(one.min() for one in corners) >= 0
+        assert max(one[:, 1].max() for one in corners) <= drawn.height  # below it are the circles of the legend
+        assert [name for name, *_ in drawn.names] == ["Kent", "Providence"]
+        for own, (_, *at) in enumerate(drawn.names):
+            assert [hull.contains(shapely.Point(at)) for hull in hulls] == [own == 0, own == 1]
+        labelled = {one.label for one in drawn.symbols}
+        assert labelled == ({""} if kind == "COUNTY" else {row.name for row in rows})
 
 
 COUNTED = (("total", 0, 0), ("voting age", 0, 2), ("Hispanic", 0, 1), ("race: black", 2, 0))  # row, column of a table

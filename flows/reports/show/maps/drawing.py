@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import floor, log10, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -183,8 +184,11 @@ def draw(
     degrees = np.array([centers.get(item.region) or points[item.region][::-1] for item in placed])
     if not placed:
         return Drawing(0, (), (), ("", 0), (), (), (), "", len(rows))
-    projection = nation if of_nation else around(float((degrees[:, 1].min() + degrees[:, 1].max()) / 2))
-    frame = _Frame.around(projection, degrees, shapes.bounds(shaped) if shapes else None)
+    hulls = {} if shaped else outlined([item.region for item in placed], points, of_nation=of_nation)
+    bounds = [shapes.bounds(shaped)] if shapes and shaped else [np.array(of)[:, ::-1] for of in hulls.values()]
+    framed = np.concatenate([degrees, *bounds])
+    projection = nation if of_nation else around(float((framed[:, 1].min() + framed[:, 1].max()) / 2))
+    frame = _Frame.around(projection, framed)
     xy = frame.place(degrees)
     paths = shapes.paths(tuple(sorted(shaped)), frame.place) if shapes and shaped else {}
     largest = max((item.value(by) or 0 for item in placed), default=0)
@@ -194,13 +198,13 @@ def draw(
     for item, (x, y) in zip(placed, xy.tolist(), strict=True):
         path = paths.get(item.region, "") if fill else ""
         radius = round(max(2.8, min(9.0, widest / 4)), 1) if fill else _radius(item.value(by), largest, widest)
-        label = item.name if len(placed) <= LABELLED else ""
+        label = item.name if len(placed) <= LABELLED and (of_nation or item.region not in hulls) else ""
         style, at = _style(item.value(by), classes), (round(x, 1), round(y, 1))
         symbols.append(Symbol(item.address, item.words, style, *at, radius, path, label))
-    outlines = [] if fill else list(paths.values())
-    names: list[tuple[str, float, float]] = []
-    if not paths:
-        outlines, names = hulls([item.region for item in placed], points, frame.place, of_nation=of_nation)
+    around_points = {region: _hull(frame.place(np.array(of)[:, ::-1])) for region, of in hulls.items()}
+    outlines = [_path(hull) for hull in around_points.values()] or ([] if fill else list(paths.values()))
+    under = {item.region: (one.x, one.y + one.radius + 16) for item, one in zip(placed, symbols, strict=True)}
+    names = [] if of_nation else _names(around_points, under)
     moved = _moved(degrees) if of_nation else ""
     swatch = 0 if fill and paths else 6
     legend = [Legend(f"m{number}", swatch, words) for number, words in (classes.words() if classes else ())]
@@ -249,10 +253,9 @@ class _Frame:
     height: float
 
     @classmethod
-    def around(cls, projection: Projection, degrees: Floats, bounds: Floats | None) -> _Frame:
-        """Fit points, and the bounds of shapes, into the picture."""
-        framed = degrees if bounds is None else np.concatenate([degrees, bounds])
-        plane = projection(framed[~leeward(framed)])
+    def around(cls, projection: Projection, degrees: Floats) -> _Frame:
+        """Fit points into the picture."""
+        plane = projection(degrees[~leeward(degrees)])
         low, high = plane.min(axis=0), plane.max(axis=0)
         span = np.maximum(high - low, 1e-4)
         scale = min((WIDTH - 2 * EDGE) / span[0], (HIGHEST - 2 * EDGE) / span[1])
@@ -275,31 +278,52 @@ class _Frame:
         return round(min(36.0, max(5.0, 0.7 * sqrt(WIDTH * self.height / count / 3.14))), 1)
 
 
-def hulls(
-    shown: Sequence[Region], points: Mapping[Region, Point], place: Callable[[Floats], Floats], *, of_nation: bool
-) -> tuple[list[str], list[tuple[str, float, float]]]:
-    """Return paths around the points of the counties, or states, that the shown regions are in; names of counties."""
-    import shapely
-
-    digits = 2 if of_nation else 5
+def outlined(shown: Sequence[Region], points: Mapping[Region, Point], *, of_nation: bool) -> dict[Region, list[Point]]:
+    """Return the points in the counties, or states, that the shown regions are in."""
+    kind, digits = ("STATE", 2) if of_nation else ("COUNTY", 5)
     by_code = all(region.type.removeprefix("PR-") in BY_CODE for region in shown)
     within = {region.id[: digits if by_code else 2] for region in shown}
-    found: dict[str, list[Point]] = {}
-    for region, point in points.items():
+    found: dict[Region, list[Point]] = {}
+    for region, point in sorted(points.items()):
         if region.type.removeprefix("PR-") in BY_CODE and region.id.startswith(tuple(within)):
-            found.setdefault(region.id[:digits], []).append(point)
-    paths, names = [], []
-    for code, of in sorted(found.items()):
-        hull = shapely.MultiPoint(place(np.array(of)[:, ::-1])).convex_hull.buffer(ROOM)
-        corners = shapely.get_coordinates(hull.simplify(1)).round(1).tolist()
-        paths.append("M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z")
-        if not of_nation:
-            kind = "PR-COUNTY" if code.startswith("72") else "COUNTY"
-            names.append(
-                (
-                    names_of_2020().get(Region(kind, code), f"County {code}"),
-                    round(hull.centroid.x, 1),
-                    round(hull.bounds[1] + 14, 1),
-                )
-            )
-    return paths, names
+            found.setdefault(Region.named(kind, region.id[:digits]), []).append(point)
+    return found
+
+
+def _hull(plane: Floats) -> Any:
+    """Return the shape around points, with room at its edge."""
+    import shapely
+
+    return shapely.MultiPoint(plane).convex_hull.buffer(ROOM).simplify(1)
+
+
+def _path(hull: Any) -> str:
+    corners = np.array(hull.exterior.coords).round(1).tolist()
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z"
+
+
+def _names(hulls: Mapping[Region, Any], under: Mapping[Region, Point]) -> list[tuple[str, float, float]]:
+    """Return the names of counties and where they stand: under a county's symbol, or in the part that is its own.
+
+    Hulls of neighbours overlap: a name in another's would be read as the other's.
+    """
+    import shapely
+
+    names = []
+    for region, hull in hulls.items():
+        name = names_of_2020().get(region, f"County {region.id}").removesuffix(" County")
+        own = hull.difference(shapely.union_all([other for other in hulls.values() if other is not hull]))
+        x, y = under.get(region) or _highest(hull if own.is_empty else own, 4.5 * len(name))
+        names.append((name, round(x, 1), round(y, 1)))
+    return names
+
+
+def _highest(shape: Any, half: float) -> Point:
+    """Return the highest point around which a shape has room for a line of text of this half width; else one in it."""
+    import shapely
+    from shapely.affinity import translate
+
+    fits = translate(shape, half).intersection(translate(shape, -half)).buffer(-12)
+    corners = shapely.get_coordinates(shape.representative_point() if fits.is_empty else fits)
+    x, y = corners[corners[:, 1].argmin()].tolist()
+    return x, y + 5
