@@ -21,17 +21,19 @@ def tabulate(
     """Write a release's tables as a tabulation system would publish them: post-processing, no budget is spent.
 
     Negative counts become 0. A group is suppressed whose total alone is greater than its total alone or in any
-    combination (SafeTab-P, 5.3.4). Each change is counted, here and in changes.csv.
+    combination (SafeTab-P, 5.3.4). Each change is counted, here and in changes.csv;
+    changed-groups.csv has the groups.
 
     **Example:** `das tabulate release/us tables/`
     """
-    from tasks.detailed_dhca.tabulate import WORDS
+    from tasks.detailed_dhca.tabulate import GROUPS_FILE, WORDS
     from tasks.detailed_dhca.tabulate import tabulate as write_tables
 
     changes = write_tables(release, out)
     columns = {name: name.replace("_", " ") for name in WORDS}
     rows = [[row["level"], *(f"{row[name]:,}" for name in columns)] for row in changes]
     notes = [f"{columns[name]}: {words}." for name, words in WORDS.items()]
+    notes.append(f"Which groups, and why: {out / GROUPS_FILE}")
     title = f"What was changed on the way to {out}"
     report(
         changes,

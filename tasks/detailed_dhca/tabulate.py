@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tasks.detailed_dhca.description import description
+from tasks.inputs.public_regions import REGION
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.errors import Refused
@@ -26,11 +27,12 @@ from tasks.lifecycle.manifest import is_whole, read_manifest, require_release, s
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.staging import PIPES
+from tasks.population_groups.description import ITERATION, OF_GROUP
 from tasks.population_groups.levels import Level, named_level
 from tasks.population_groups.tabulated import ITERATIONS_FILE
 
 ALONE, COMBINED = " alone", " alone or in any combination"
-CHANGES_FILE = "changes.csv"
+CHANGES_FILE, GROUPS_FILE = "changes.csv", "changed-groups.csv"
 GROUP = ["REGION_ID", "ITERATION_CODE"]
 WORDS = {  # of what was changed at a level, a count a rule
     "groups": "groups of the release",
@@ -38,7 +40,7 @@ WORDS = {  # of what was changed at a level, a count a rule
     "negative_cells": "counts by sex and age (T2) that were negative and are 0",
     "suppressed_groups": "groups suppressed: their total alone was greater than alone or in any combination",
     "suppressed_cells": "counts by sex and age of these groups",
-    "not_compared": "groups alone whose partner was not published: they stay",
+    "not_compared": "the total alone or in any combination was itself suppressed, so the group alone stays",
 }
 CHANGES = Table(
     "What was changed, by level and rule",
@@ -48,6 +50,25 @@ CHANGES = Table(
     ),
     text=CHANGES_FILE,
     key=("level",),
+)
+GROUPS = Table(
+    "Which groups were changed, or not compared, and why",
+    (
+        *REGION,
+        ITERATION,
+        Column("change", "code", "what was changed, or not"),
+        Column("rows", "rows", "how many rows of the group", type="integer"),
+        Column("why", "text", "the rule in words"),
+    ),
+    text=GROUPS_FILE,
+    key=("REGION_TYPE", *GROUP, "change"),
+    references=OF_GROUP,
+)
+
+
+OF_HOUSEHOLDS = (
+    ": a Detailed DHC-B follows the totals that it was run with. Its negative counts become 0 in a run with "
+    f"allow_negative_counts: false; groups to leave out are in {GROUPS_FILE} of the release of its totals, tabulated"
 )
 
 
@@ -61,12 +82,12 @@ def partners(names: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def contradicted(totals: pd.DataFrame, partner: Mapping[str, str]) -> tuple[pd.DataFrame, int]:
-    """Return the groups, by region and iteration, that exceed their partner, and how many have none to compare with."""
+def contradicted(totals: pd.DataFrame, partner: Mapping[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the groups, by region and iteration, that exceed their partner, and those without one to compare with."""
     alone = totals.assign(PARTNER=totals["ITERATION_CODE"].map(partner)).dropna(subset="PARTNER")
     partners = totals.rename(columns={"ITERATION_CODE": "PARTNER", "COUNT": "MOST"})
     pairs = alone.merge(partners[["REGION_ID", "PARTNER", "MOST"]], how="left", on=["REGION_ID", "PARTNER"])
-    return pairs.loc[pairs["COUNT"] > pairs["MOST"], GROUP], int(pairs["MOST"].isna().sum())
+    return pairs.loc[pairs["COUNT"] > pairs["MOST"], GROUP], pairs.loc[pairs["MOST"].isna(), GROUP]
 
 
 def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
@@ -74,7 +95,8 @@ def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
     require_release(release)
     manifest = read_manifest(release)
     if not str(manifest["release"]).startswith("Detailed DHC-A"):
-        raise Refused(f"{release} is not a release of the Detailed DHC-A")
+        instead = OF_HOUSEHOLDS * str(manifest["release"]).startswith("Detailed DHC-B")
+        raise Refused(f"{release} is not a release of the Detailed DHC-A{instead}")
     if manifest.get("NOT_PRIVATE"):
         raise Refused(f"{release} holds exact counts: das tabulate takes a release with noise")
     if not is_whole(release):
@@ -82,8 +104,10 @@ def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
     iterations = pd.read_csv(path_in(release, ITERATIONS_FILE), sep="|", dtype=str, keep_default_na=False)
     names = dict(zip(iterations["ITERATION_CODE"], iterations["ITERATION_NAME"], strict=True))
     with new_folder(out) as folder:
-        changes = [_level(release, folder, named_level(level), partners(names)) for level in manifest["levels"]]
+        levels = [_level(release, folder, named_level(level), partners(names)) for level in manifest["levels"]]
+        changes = [counts for counts, _ in levels]
         pd.DataFrame(changes).to_csv(folder / CHANGES_FILE, sep="|", index=False)
+        pd.concat([groups for _, groups in levels]).to_csv(folder / GROUPS_FILE, sep="|", index=False)
         for name in manifest["files"]:
             if name == "names.csv" or name.startswith("tabulated/"):
                 (folder / name).parent.mkdir(exist_ok=True)
@@ -98,25 +122,30 @@ def _describe(folder: Path, manifest: Mapping[str, Any]) -> None:
     marks = "".join(f" {mark}" for mark in shown_marks(manifest))
     facts = {**manifest, "release": f"{manifest['release']}, as a tabulation system would publish it.{marks}"}
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    write_package(folder, Description((*tables, CHANGES), described.noise, described.names), facts, files)
+    write_package(folder, Description((*tables, CHANGES, GROUPS), described.noise, described.names), facts, files)
 
 
-def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -> dict[str, Any]:
+def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Write the tables of a level; return how many groups and rows each rule changed, and which groups."""
     read = {name: pq.read_table(path_in(release, f"parquet/{name}/{level.slug}.parquet")) for name in ("t1", "t2")}
     tables = {name: table.to_pandas() for name, table in read.items()}
-    negative = {name: int((table["COUNT"] < 0).sum()) for name, table in tables.items()}
+    negative = {name: table.loc[table["COUNT"] < 0, GROUP] for name, table in tables.items()}
     for table in tables.values():
         table["COUNT"] = table["COUNT"].clip(lower=0)
     gone, not_compared = contradicted(tables["t1"], partner)
     suppressed = {}
     for name, table in tables.items():
         is_gone = pd.MultiIndex.from_frame(table[GROUP]).isin(pd.MultiIndex.from_frame(gone))
-        suppressed[name] = int(is_gone.sum())
+        suppressed[name] = table.loc[is_gone, GROUP]
         kept = pa.Table.from_pandas(table[~is_gone], read[name].schema, preserve_index=False).replace_schema_metadata()
         text, columns = out / f"{name}/{level.slug}.csv", out / f"parquet/{name}/{level.slug}.parquet"
         for path in (text, columns):
             path.parent.mkdir(parents=True, exist_ok=True)
         pa.csv.write_csv(kept.drop_columns(["MOE"]), text, PIPES)
         pq.write_table(kept, columns, compression="zstd")
-    counts = len(tables["t1"]), negative["t1"], negative["t2"], suppressed["t1"], suppressed["t2"], not_compared
-    return {"level": level.name, **dict(zip(WORDS, counts, strict=True))}
+    rows = [tables["t1"][GROUP], negative["t1"], negative["t2"], suppressed["t1"], suppressed["t2"], not_compared]
+    found = dict(zip(WORDS, rows, strict=True))
+    changed = [of.value_counts(sort=False).reset_index(name="rows").assign(change=name) for name, of in found.items()]
+    groups = pd.concat(changed[1:])
+    groups = groups.assign(REGION_TYPE=level.region_type, why=groups["change"].map(WORDS))[[*GROUPS.key, "rows", "why"]]
+    return {"level": level.name, **{name: len(of) for name, of in found.items()}}, groups

@@ -44,7 +44,7 @@ def test_a_group_is_suppressed_whose_total_alone_exceeds_its_partner():
     table = pd.DataFrame(rows, columns=["REGION_ID", "ITERATION_CODE", "COUNT"])
     gone, not_compared = contradicted(table, partners(NAMES))
     assert gone.to_dict("records") == [{"REGION_ID": "44001", "ITERATION_CODE": "1"}]
-    assert not_compared == 1
+    assert not_compared.to_dict("records") == [{"REGION_ID": "44003", "ITERATION_CODE": "1"}]
 
 
 def test_a_release_is_written_anew_with_each_change_counted(release_of_noise, tmp_path):
@@ -54,6 +54,14 @@ def test_a_release_is_written_anew_with_each_change_counted(release_of_noise, tm
     assert sum(row["negative_totals"] for row in changes) > 0
     assert (out / "datapackage.json").exists()
     assert len((out / "changes.csv").read_text().splitlines()) == len(changes) + 1
+    groups = pd.read_csv(out / "changed-groups.csv", sep="|", dtype=str).astype({"rows": int})
+    for name in ("negative_totals", "negative_cells", "suppressed_groups", "suppressed_cells", "not_compared"):
+        assert groups.loc[groups.change == name, "rows"].sum() == sum(row[name] for row in changes)
+    changed = {
+        name: set(rows[["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]].itertuples(index=False, name=None))
+        for name, rows in groups.groupby("change")
+    }
+    suppressed, negative = set(), set()
     for path in sorted(release_of_noise.glob("parquet/t?/*.parquet")):
         before, after = (
             pq.read_table(each / path.relative_to(release_of_noise)).to_pylist() for each in (release_of_noise, out)
@@ -61,8 +69,16 @@ def test_a_release_is_written_anew_with_each_change_counted(release_of_noise, tm
         gone = {(row["REGION_ID"], row["ITERATION_CODE"]) for row in before} - {
             (row["REGION_ID"], row["ITERATION_CODE"]) for row in after
         }
+        suppressed |= {(before[0]["REGION_TYPE"], *group) for group in gone}
+        negative |= {
+            (row["REGION_TYPE"], row["REGION_ID"], row["ITERATION_CODE"])
+            for row in before
+            if path.parent.name == "t1" and row["COUNT"] < 0
+        }
         kept = [row for row in before if (row["REGION_ID"], row["ITERATION_CODE"]) not in gone]
         assert after == [row | {"COUNT": max(row["COUNT"], 0)} for row in kept]
+    assert changed["negative_totals"] == negative != set()
+    assert changed.get("suppressed_groups", set()) == suppressed
     with pytest.raises(Refused, match="not empty"):
         tabulate(release_of_noise, out)
 
@@ -78,4 +94,12 @@ def test_exact_counts_and_changed_releases_are_refused(release_of_noise, tmp_pat
     (release_of_noise / MANIFEST).unlink()
     write_manifest(release_of_noise, {**manifest, "NOT_PRIVATE": "exact"})
     with pytest.raises(Refused, match="exact counts"):
+        tabulate(release_of_noise, tmp_path / "out")
+
+
+def test_of_a_release_of_households_it_says_what_to_do_instead(release_of_noise, tmp_path):
+    manifest = read_manifest(release_of_noise)
+    (release_of_noise / MANIFEST).unlink()
+    write_manifest(release_of_noise, {**manifest, "release": "Detailed DHC-B by SafeTab-H"})
+    with pytest.raises(Refused, match=r"allow_negative_counts: false; groups to leave out are in changed-groups\.csv"):
         tabulate(release_of_noise, tmp_path / "out")
