@@ -15,7 +15,7 @@ from tasks.detailed_dhcb.tables import KINDS, CountTable
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.domain import load_domain
-from tasks.population_groups.exact_counts import ExactCounts, read_exact_counts
+from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.group_tables import GroupTables
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import LevelNoise, open_noise
@@ -34,20 +34,28 @@ def measure_tables(run: HouseholdRun, level: Level, first: int, last: int) -> No
     folders = {table.name: run.noisy_folder(level, KINDS[table.name].MADE, first) for table in tables}
     if all(folder.exists() for folder in folders.values()):
         return
-    exact, noise = read_exact_counts(run, level, first, last), open_noise(run, level)
+    group, total = run.totals(level, first, last)
+    start = first * len(load_domain(run, level).iterations)
+    of_records = read_exact_counts(run, level, first, last).cells(group - start)
+    noise = open_noise(run, level)
     for table in tables:
-        made = noisy_tables(run, level, table, first, last, exact, noise)
+        made = noisy_tables(run, table, group, details(run, level, table, total), of_records, noise)
         unless_done(folders[table.name], partial(save_arrays, folders[table.name], made.arrays()))
 
 
 def noisy_tables(
-    run: HouseholdRun, level: Level, table: CountTable, first: int, last: int, exact: ExactCounts, noise: LevelNoise
+    run: HouseholdRun,
+    table: CountTable,
+    group: NDArray[np.int64],
+    detail: NDArray[np.uint8],
+    of_records: NDArray[np.int64],
+    noise: LevelNoise,
 ) -> GroupTables:
-    """Return a table of each group in regions first ... last - 1, with the noise of one query."""
-    group, total = run.totals(level, first, last)
-    detail = details(run, level, table, total)
-    start = first * len(load_domain(run, level).iterations)
-    of_records = exact.cells(group - start)
+    """Return a table of each of these groups, with the noise of one query.
+
+    of_records: int64[groups, cells of a record]; the households of each group. Confidential.
+    """
+    level = noise.level
     own = run.parameters.configuration.levels(level.jurisdiction).index(level)
     noise_of, cells = np.full(len(group), own, np.uint8), np.zeros(table.widths[detail].sum(), np.int64)
     made = KINDS[table.name](group=group, detail=detail, noise_of=noise_of, cells=cells)

@@ -1,4 +1,4 @@
-"""Kernels that number combinations of codes, and count population groups.
+"""Kernels that number combinations of codes, digest records, and count population groups.
 
 They count in a table of one unit or region at a time, which fits a core's cache.
 
@@ -67,6 +67,24 @@ def number_combinations(
             slot = (slot + 1) & mask
         combination[row] = number
     return known
+
+
+@compiled
+def add_weights(
+    starts: NDArray[np.int64],
+    combination: NDArray[np.int32],
+    cell: NDArray[np.uint8],
+    of_combination: NDArray[np.uint64],
+    of_cell: NDArray[np.uint64],
+    sums: NDArray[np.uint64],
+) -> None:
+    """Add up the weights of the records from each start to the next, in two lanes (`record_digests.weights`)."""
+    for group in range(len(starts)):
+        stop = starts[group + 1] if group + 1 < len(starts) else len(cell)
+        for record in range(starts[group], stop):
+            of_codes, of_value = of_combination[combination[record]], of_cell[cell[record]]
+            sums[group, 0] += of_codes[0] * of_value[0]
+            sums[group, 1] += of_codes[1] * of_value[1]
 
 
 @compiled

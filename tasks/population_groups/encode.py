@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tasks.inputs.block_codes import code_number
 from tasks.inputs.fast_records import Parsed
-from tasks.inputs.record_digests import Sums, sum_by_state, weights
+from tasks.inputs.record_digests import Sums, Weights, sum_by_state, weights
 from tasks.inputs.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
 from tasks.lifecycle.files import read_object, save_arrays, save_object
-from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.process import kernels_loaded, use_kernels
 from tasks.population_groups.fast_reader import encode_parsed, parse_records
 from tasks.population_groups.record_kind import GroupRecords
 from tasks.population_groups.run import SafeTabRun
@@ -85,12 +85,29 @@ def _sums(run: SafeTabRun, file: GroupRecords, encoded: dict[str, NDArray[Any]],
     codes[list(file.code_numbers.values())] = [code_number(code) for code in file.code_numbers]
     of_combination = weights(*codes[encoded["combinations"].T])
     of_cell = weights(np.arange(run.KIND.cells))
-    within = tuple(
-        np.add.reduceat(by_combination[encoded["combination"]] * by_cell[encoded["cell"]], starts)
-        for by_combination, by_cell in zip(of_combination, of_cell, strict=True)
-    )
+    within = _within(starts, encoded["combination"], encoded["cell"], of_combination, of_cell)
     counts = np.diff(starts, append=len(encoded["block"]))
     return sum_by_state(blocks[encoded["block"][starts]], counts, within)
+
+
+def _within(
+    starts: NDArray[np.int64],
+    combination: NDArray[np.int32],
+    cell: NDArray[np.uint8],
+    of_combination: Weights,
+    of_cell: Weights,
+) -> Weights:
+    """Return the sums of the weights of the records from each start to the next."""
+    if kernels_loaded():
+        from tasks.population_groups.compiled_counts import add_weights
+
+        sums = np.zeros((len(starts), len(of_cell)), np.uint64)
+        add_weights(starts, combination, cell, np.stack(of_combination, axis=1), np.stack(of_cell, axis=1), sums)
+        return tuple(sums.T)
+    return tuple(
+        np.add.reduceat(by_combination[combination] * by_cell[cell], starts)
+        for by_combination, by_cell in zip(of_combination, of_cell, strict=True)
+    )
 
 
 def encoded_chunks(run: SafeTabRun) -> Iterator[Path]:

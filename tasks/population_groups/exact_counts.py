@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.lifecycle.files import read_part
-from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.process import kernels_loaded, use_kernels
 from tasks.population_groups.count import load_partitions
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
-FEWEST_ENTRIES = 1 << 16  # for a kernel; for fewer, numba would take longer than it saves
+FEWEST_ENTRIES = 1 << 16  # for a kernel where none is loaded; for fewer, numba would take longer than it saves
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Entries:
 
     @property
     def worth_a_kernel(self) -> bool:
-        """Return whether there are enough entries for a kernel."""
-        return len(self.count) >= FEWEST_ENTRIES
+        """Return whether a kernel is loaded, or there are enough entries to load one."""
+        return kernels_loaded() or len(self.count) >= FEWEST_ENTRIES
 
     def of_level(self, position: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return region, cell, position of the iteration and count of the entries whose iteration has a position."""
