@@ -14,6 +14,7 @@ from flows.execution.safetab_settings import DetailedDhcbSettings
 from tasks.detailed_dhcb.estimates import estimate, has_both
 from tasks.detailed_dhcb.measure import measure
 from tasks.detailed_dhcb.release import stage_release
+from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import KINDS
 from tasks.population_groups.coterminous import equate_coterminous
 
@@ -28,7 +29,8 @@ def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
     gate = authorized(run, options)
     if gate is None:
         return None
-    levels = settings.directory.parameters.configuration.levels(settings.jurisdiction)
+    directory = HouseholdRun(settings.directory.path)
+    levels = directory.parameters.configuration.levels(settings.jurisdiction)
     measured = [
         run.submit(f"household type and tenure ({level.name})", measure, gate, workers=workers, level=level)
         for level in levels
@@ -38,7 +40,7 @@ def stages(run: Runner[DetailedDhcbSettings]) -> Path | None:
         ready += [
             run.submit(f"estimates ({level.name})", estimate, *ready[:1], workers=workers, level=level)
             for level in levels
-            if has_both(settings.directory, level)
+            if has_both(directory, level)
         ]
     run.wait()
     staged = run.submit("release", stage_release, *ready, **here, out=run.out, options=options)

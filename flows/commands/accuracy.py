@@ -38,7 +38,7 @@ def _measured(
     """Yield what `measure` finds of each jurisdiction that config.json asks for, while its run directory is there."""
     for settings in planned_runs(options, kind, kind.new_id("accuracy"), chosen):
         name = settings.jurisdiction.upper()
-        with options.leaving_nothing(settings.directory, f"Accuracy of {name}") as workers:
+        with options.leaving_nothing(f"Accuracy of {name}", settings.directory) as workers:
             if (found := measure(settings, workers)) is not None:
                 yield settings, found
             else:
@@ -151,7 +151,7 @@ def accuracy_s_dhc(
 
     (settings,) = planned_runs(options, SDhcSettings, SDhcSettings.new_id("accuracy"), chosen | {"out": "."})
     settings.plan().configuration.spend()  # refuses infinite budgets
-    with options.leaving_nothing(settings.directory, "Accuracy") as workers:
+    with options.leaving_nothing("Accuracy", settings.directory) as workers:
         count_marked(settings, workers)
         errors = measure_errors(settings.directory, runs, averages=averages)
     err.print(STATEMENT, style="bold red")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from flows.commands.fields import with_options
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
@@ -31,13 +32,11 @@ Source = Annotated[
     typer.Argument(help="A config.json, or the directory of one with iteration files.  [default: production]"),
 ]
 People = Annotated[list[str] | None, typer.Option("--person", help="A person, `key=value, ...`; may be repeated.")]
-Sets = Annotated[
-    list[str] | None, typer.Option("--attributes", help="A set of attributes, `A,B,...`; may be repeated.")
-]
 Crossed = Annotated[
     str, typer.Option(help="How far the block may change: anywhere, same state, same county, same tract.")
 ]
-ByQuery = Annotated[bool, typer.Option("--by-query", help="Each query of a level by itself.")]
+Sets = Annotated[list[str] | None, typer.Option(help="A set of attributes, `A,B,...`; may be repeated.")]
+ByQuery = Annotated[bool, typer.Option("--by-query", help="Each query of a level, or PH1 to PH8, by itself.")]
 Attacker = Annotated[
     bool,
     typer.Option(
@@ -47,16 +46,24 @@ Attacker = Annotated[
 ]
 
 
-def dhc_a(
-    source: Source = None,
-    person: People = None,
-    attributes: Sets = None,
-    crossed: Crossed = "anywhere",
-    by_query: ByQuery = False,
-    attacker: Attacker = False,
-    form: FormatOption = Format.table,
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True)
+class Shown:
+    """Which losses are shown, and how."""
+
+    attributes: Sets = None
+    by_query: ByQuery = False
+    attacker: Attacker = False
+    form: FormatOption = Format.table
+    as_json: Json = False
+
+    def report(self, data: dict[str, Any], tables: Sequence[TextTable], notes: Sequence[str]) -> None:
+        """Print tables, with notes below the last."""
+        tables = [*tables[:-1], replace(tables[-1], notes=notes)]
+        report(data | {"notes": notes}, tables, self.form, as_json=self.as_json)
+
+
+@with_options
+def dhc_a(source: Source = None, person: People = None, crossed: Crossed = "anywhere", *, shown: Shown) -> None:
     """A-attribute loss of the Detailed DHC-A, level by level: over all persons, and for described ones.
 
     Keys of a person: name; races (a number of race codes) or codes and ethnicity (the codes themselves, by spaces:
@@ -67,20 +74,11 @@ def dhc_a(
     """
     from flows.reports.losses import persons
 
-    read = persons(source)
-    _report_groups(read, person, attributes, crossed, form, by_query=by_query, attacker=attacker, as_json=as_json)
+    _report_groups(persons(source), person, crossed, shown)
 
 
-def dhc_b(
-    source: Source = None,
-    person: People = None,
-    attributes: Sets = None,
-    crossed: Crossed = "anywhere",
-    by_query: ByQuery = False,
-    attacker: Attacker = False,
-    form: FormatOption = Format.table,
-    as_json: Json = False,
-) -> None:
+@with_options
+def dhc_b(source: Source = None, person: People = None, crossed: Crossed = "anywhere", *, shown: Shown) -> None:
     """A-attribute loss of the Detailed DHC-B for one household, level by level: over all, and for described ones.
 
     A household is described by its householder, with the keys of das attribute-loss dhc-a. Attributes: Type, Tenure,
@@ -90,21 +88,10 @@ def dhc_b(
     """
     from flows.reports.losses import households
 
-    read = households(source)
-    _report_groups(read, person, attributes, crossed, form, by_query=by_query, attacker=attacker, as_json=as_json)
+    _report_groups(households(source), person, crossed, shown)
 
 
-def _report_groups(
-    read: Groups,
-    persons: Sequence[str] | None,
-    attributes: Sequence[str] | None,
-    crossed: str,
-    form: Format,
-    *,
-    by_query: bool,
-    attacker: bool,
-    as_json: bool,
-) -> None:
+def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: str, shown: Shown) -> None:
     """Report the losses of every level and their total, over all records and for described ones, by jurisdiction."""
     from flows.reports.losses import Scale
     from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
@@ -112,7 +99,8 @@ def _report_groups(
 
     if crossed not in CROSSED:
         raise Refused(f"unknown move {crossed!r}: {', '.join(CROSSED)}")
-    unit, columns = Scale(read.definition, 4, attacker), attribute_sets(attributes or read.sets, read.attributes)
+    unit = Scale(read.definition, 4, shown.attacker)
+    columns = attribute_sets(shown.attributes or read.sets, read.attributes)
     notes = [
         f"Unit: {unit.unit}. Of one {read.record_noun} replaced. Budgets: {read.source}. Change of block: {crossed}."
     ]
@@ -136,13 +124,11 @@ def _report_groups(
             title = (
                 f"A-attribute loss of one {read.record_noun} replaced, {read.product}, {jurisdiction.upper()}: {who}"
             )
-            table, each = _levels(title, found, unit, by_query=by_query)
+            table, each = _levels(title, found, unit, by_query=shown.by_query)
             tables.append(table)
             plain.append({"region": jurisdiction, "person": who, "levels": each})
     notes += [ANALYST] * bool(described)
-    tables[-1] = replace(tables[-1], notes=notes)
-    data = {"unit": unit.unit, "crossed": crossed, "notes": notes, "losses": plain}
-    report(data, tables, form, as_json=as_json)
+    shown.report({"unit": unit.unit, "crossed": crossed, "losses": plain}, tables, notes)
 
 
 def _levels(
@@ -172,15 +158,13 @@ def _levels(
     return TextTable(title, ["level", *columns], text), plain
 
 
+@with_options
 def tda(
     source: Annotated[
         Path | None, typer.Argument(help="A declaration.  [default: production of the redistricting data]")
     ] = None,
-    attributes: Sets = None,
-    by_query: ByQuery = False,
-    attacker: Attacker = False,
-    form: FormatOption = Format.table,
-    as_json: Json = False,
+    *,
+    shown: Shown,
 ) -> None:
     """A-attribute loss of the TopDown Algorithm, level by level, over all records.
 
@@ -191,12 +175,12 @@ def tda(
     """
     from flows.reports.losses import Scale, histograms
 
-    tables, plain, notes = [], [], []
+    tables, plain, notes = [], [], list[str]()
     measured = histograms(source)
     every = dict.fromkeys(name for read in measured for name in read.attributes)
-    sets = attribute_sets(attributes or every, [*every])
+    sets = attribute_sets(shown.attributes or every, [*every])
     for read in measured:
-        unit = Scale(read.allocation.definition, 4, attacker)
+        unit = Scale(read.allocation.definition, 4, shown.attacker)
         own = {label: members.intersection(read.attributes) for label, members in sets.items()}
         columns = {label: members for label, members in own.items() if members}
         found = {
@@ -205,27 +189,25 @@ def tda(
         }
         title = f"A-attribute loss of one record replaced, {read.title}: worst case"
         total = {label: read.most(members) for label, members in columns.items()}
-        table, each = _levels(title, found, unit, by_query=by_query, total=total)
+        table, each = _levels(title, found, unit, by_query=shown.by_query, total=total)
         notes = [f"Unit: {unit.unit}. Of one record replaced, declared figures unchanged. Budgets: {read.source}."]
         words = [f"{name}: {said}" for name in columns if (said := query_title(name)) != name]
         notes += [f"{', '.join(words)}."] * bool(words)
         notes += [BYPASSED] * read.bypassed
         tables.append(replace(table, notes=notes))
         plain.append({"table": read.title, "levels": each})
-    report({"unit": unit.unit, "notes": notes, "losses": plain}, tables, form, as_json=as_json)
+    shown.report({"unit": unit.unit, "losses": plain}, tables, notes)
 
 
+@with_options
 def s_dhc(
     source: Annotated[Path | None, typer.Argument(help="A config.json.  [default: production]")] = None,
     person: People = None,
-    attributes: Sets = None,
     run: Annotated[Path | None, typer.Option(metavar="RELEASE", help="A release of das sdhc: its budgets.")] = None,
     slides: Annotated[bool, typer.Option("--slides", help="The slides' budgets in place of the production's.")] = False,
     method: Annotated[str, typer.Option(help="`deck`: the slides' rule; `tight`: a sharper bound.")] = "deck",
-    by_query: Annotated[bool, typer.Option("--by-query", help="A column for each of PH1 to PH8.")] = False,
-    attacker: Attacker = False,
-    form: FormatOption = Format.table,
-    as_json: Json = False,
+    *,
+    shown: Shown,
 ) -> None:
     """A-attribute loss of the Supplemental DHC for described persons; without any, for the slides' five.
 
@@ -246,46 +228,31 @@ def s_dhc(
         raise Refused(f"unknown method {method!r}: deck or tight")
     if slides + (run is not None) + (source is not None) > 1:
         raise Refused("give a configuration, --run or --slides, one of them")
-    unit = Scale("zcdp", 3, attacker)
+    unit = Scale("zcdp", 3, shown.attacker)
     tables, budgets = _tables(run or source, slides=slides)
-    columns = attribute_sets(attributes, ATTRIBUTES) if attributes else SECRETS
+    columns = attribute_sets(shown.attributes, ATTRIBUTES) if shown.attributes else SECRETS
     found = {
-        member.name: {
-            label: loss_by_table(member, members, tables, cast("Method", method)) for label, members in columns.items()
-        }
+        (member.name, label): loss_by_table(member, members, tables, cast("Method", method))
         for member in [described(values) for values in descriptions(person or ())] or PEOPLE
+        for label, members in columns.items()
     }
-    notes = [f"Unit: {unit.unit}. Budgets: {budgets}. Method: {method}.", ANALYST]
+    total = {key: sum(losses.values(), Fraction(0)) for key, losses in found.items()}
     plain = [
         {"person": name, "set": label, "attributes": sorted(columns[label])}
         | {"tables": {table: unit.json(each) for table, each in losses.items()}}
-        | unit.json(sum(losses.values(), Fraction(0)))
-        for name, by_set in found.items()
-        for label, losses in by_set.items()
+        | unit.json(total[name, label])
+        for (name, label), losses in found.items()
     ]
-    data = {"unit": unit.unit, "budgets": budgets, "method": method, "notes": notes, "losses": plain}
-    table = (_by_table if by_query else _by_person)(found, unit, notes)
-    report(data, [table], form, as_json=as_json)
-
-
-def _by_person(found: Mapping[str, Found], unit: Scale, notes: list[str]) -> TextTable:
-    """Return one row per person, one column per set of attributes: the slides' Results."""
-    rows = [
-        [name, *(unit.text(sum(losses.values(), Fraction(0))) for losses in by_set.values())]
-        for name, by_set in found.items()
-    ]
-    return TextTable("A-attribute loss, S-DHC", ["person", *next(iter(found.values()))], rows, notes)
-
-
-def _by_table(found: Mapping[str, Found], unit: Scale, notes: list[str]) -> TextTable:
-    """Return one row per person and set of attributes, one column per published table: the slides' {Relation} pages."""
-    rows, names = [], []
-    for name, by_set in found.items():
-        for label, losses in by_set.items():
-            names = list(losses)
-            figures = [*losses.values(), sum(losses.values(), Fraction(0))]
-            rows.append([f"{name}, {label}", *map(unit.text, figures)])
-    return TextTable("A-attribute loss, S-DHC, by table", ["person, attributes", *names, "total"], rows, notes)
+    if shown.by_query:  # the slides' {Relation} pages
+        rows = [[", ".join(key), *map(unit.text, [*losses.values(), total[key]])] for key, losses in found.items()]
+        title, head = "A-attribute loss, S-DHC, by table", ["person, attributes", *next(iter(found.values())), "total"]
+    else:  # the slides' Results
+        names = dict.fromkeys(name for name, _ in found)
+        rows = [[name, *(unit.text(total[name, label]) for label in columns)] for name in names]
+        title, head = "A-attribute loss, S-DHC", ["person", *columns]
+    notes = [f"Unit: {unit.unit}. Budgets: {budgets}. Method: {method}.", ANALYST]
+    data = {"unit": unit.unit, "budgets": budgets, "method": method, "losses": plain}
+    shown.report(data, [TextTable(title, head, rows)], notes)
 
 
 def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], str]:

@@ -17,13 +17,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.models import ArgumentInfo, OptionInfo
 
-from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.option import Argument, Option, validated
 from flows.execution.settings import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
 Chosen = dict[str, Any]  # settings that were typed, by name
-SHARED = (RunSettings, ClusterSettings)  # whose options a dataclass of options may have, by name
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -53,8 +51,7 @@ class _Group:
 def with_options(command: Command) -> Command:
     """Give a command, instead of each parameter that is a group of options, an option for each of its fields.
 
-    A group is a dataclass, a model of settings, or what `Settings` annotates. An option that says nothing of itself has
-    the help and the form of the setting with its name.
+    A group is a dataclass, a model of settings, or what `Settings` annotates.
     """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
@@ -65,7 +62,7 @@ def with_options(command: Command) -> Command:
             groups[parameter.name] = group
             parameters += group.parameters
         else:
-            parameters.append(_shared(parameter.replace(annotation=kind, kind=KEYWORD_ONLY)))
+            parameters.append(parameter.replace(annotation=kind, kind=KEYWORD_ONLY))
 
     @wraps(command)
     def called(**values: Any) -> None:
@@ -80,7 +77,7 @@ def with_options(command: Command) -> Command:
 def option_of(model: type[BaseModel], name: str) -> OptionInfo:
     """Return the option of one field, for a parameter of a command that has another type or default."""
     ((_, about, option),) = options_of(model, [name])
-    made = _info(name, about, option, None)
+    made = _info(name, about, option, about.default)
     assert isinstance(made, OptionInfo)
     return made
 
@@ -150,7 +147,7 @@ def _of_dataclass(kind: Any) -> _Group:
     own, hints = {each.name: each for each in fields(kind)}, get_type_hints(kind, include_extras=True)
     below = {name: group for name in own if (group := _group(hints[name]))}
     parameters = [
-        _shared(inspect.Parameter(name, KEYWORD_ONLY, default=each.default, annotation=hints[name]))
+        inspect.Parameter(name, KEYWORD_ONLY, default=each.default, annotation=hints[name])
         for name, each in own.items()
         if name not in below
     ]
@@ -160,17 +157,6 @@ def _of_dataclass(kind: Any) -> _Group:
         return kind(**{name: values.pop(name) for name in own if name not in below}, **groups)
 
     return _Group(parameters + [each for group in below.values() for each in group.parameters], build)
-
-
-def _shared(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter with its own option; one without gets that of the setting with its name, if there is one."""
-    name, kind = parameter.name, parameter.annotation
-    if any(isinstance(each, ArgumentInfo | OptionInfo) for each in get_args(kind)):
-        return parameter
-    for model in SHARED:
-        for _, about, option in options_of(model, [name]):
-            kind = Annotated[kind, _info(name, about, option, parameter.default)]
-    return parameter.replace(annotation=kind)
 
 
 def _parameter(name: str, about: FieldInfo, option: Option, settings: Settings) -> inspect.Parameter:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
 
-from flows.commands.fields import with_options
+from flows.commands.options import LedgerFile
 from flows.reports.terminal import Json, refusing, show
 
 if TYPE_CHECKING:
+    from privacy.accounting.journal import Books
     from privacy.accounting.ledger import Examined, Ledger, Row
     from tasks.lifecycle.check import Check
 
 
-@with_options
 def open_account(
     name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
     definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
@@ -35,7 +35,7 @@ def open_account(
             help="Sign with the publisher's private key (Ed25519, PEM), and take no run without it.",
         ),
     ] = None,
-    ledger: Path | None = None,
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Open an account. Neither its total nor its unit of privacy can ever be changed.
@@ -43,20 +43,17 @@ def open_account(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
     from privacy.accounting.ledger import Account, format_amount
-    from privacy.noise.exact import exact_number
+    from privacy.noise.exact import exact
     from privacy.noise.laws import UNITS
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.signature import signer
 
-    try:
-        amount = exact_number(total)
-    except ValueError as error:
-        raise Refused(f"--total {total} {error}") from None
-    if definition not in ("zcdp", "puredp"):
+    if definition not in UNITS:
         raise Refused(f"--definition {definition} is neither zcdp nor puredp")
     publisher = signer(sign) if sign else None
     with refusing():
+        amount = exact(total, "--total")
         account = Account(name, definition, amount, unit, publisher and publisher.publisher)  # type: ignore[arg-type]
         book = _ledger(ledger, code_names(), publisher)
         book.open_account(account)
@@ -74,7 +71,6 @@ def _ledger(file: Path | None, *code: Any) -> Ledger:
     return Ledger(file or state_home() / "ledger.sqlite", *code)
 
 
-@with_options
 def show_ledger(
     together: Annotated[
         list[str] | None,
@@ -83,7 +79,7 @@ def show_ledger(
     household_size: Annotated[
         int, typer.Option(min=1, max=99, help="Persons of a household that is added or removed whole.")
     ] = 4,
-    ledger: Path | None = None,
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
@@ -99,6 +95,7 @@ def show_ledger(
         return _show_together(together, household_size, ledger, as_json=as_json)
     with refusing():
         book = _ledger(ledger)
+        books = book.books()
         facts = [
             {
                 "account": account.name,
@@ -106,24 +103,23 @@ def show_ledger(
                 "total": account.total,
                 "unit": account.unit,
                 "publisher": account.publisher,
-                "spent": (spent := book.spent(account.name)),
+                "spent": (spent := books.spent(account.name)),
                 "left": {state: account.total - amount for state, amount in spent.items()},
-                "runs": list(_runs(book, book.rows(account.name))),
+                "runs": list(_runs(book, books, book.rows(account.name))),
             }
             for account in book.accounts()
         ]
-        if marked := [{"run": run, "at": at, "mark": mark} for run, (at, mark) in book.marked_runs().items()]:
+        if marked := [{"run": run, "at": at, "mark": mark} for run, (at, mark) in books.marked.items()]:
             facts.append({"account": None, "runs": marked})
     show(facts, lambda: _tables(facts), as_json=as_json)
 
 
-@with_options
 def check_ledger(
     releases: Annotated[list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Folders of releases.")] = None,
     publisher: Annotated[
         Path | None, typer.Option(help="Check signatures of acts by this public key of the publisher (Ed25519, PEM).")
     ] = None,
-    ledger: Path | None = None,
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 where not.
@@ -189,10 +185,9 @@ def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
     return Check("signatures", f"{signed} of {len(lines)} acts are signed", tuple(faults))
 
 
-@with_options
 def backup_ledger(
     file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
-    ledger: Path | None = None,
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Copy the ledger and its journal to a new file, while runs go on.
@@ -208,8 +203,7 @@ def backup_ledger(
     show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
 
 
-@with_options
-def restore_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
+def restore_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
 
     What the acts charged counts again, whatever became of the ledger. Digests are not in the journal: a run that is
@@ -231,19 +225,17 @@ def restore_ledger(ledger: Path | None = None, as_json: Json = False) -> None:
     show(facts, lambda: done + lost, as_json=as_json)
 
 
-def _runs(book: Ledger, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Yield the runs of an account. Data is numbered in order of first use; no digest is shown."""
     from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
-    acts = book.acts()
-    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in acts if act["act"] == "approved"}
-    spends = {act["run"]: act["spend"] for act in acts if act["act"] == "reserved"}
+    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in book.acts() if act["act"] == "approved"}
     for row in rows:
         yield {
             "run": row.run,
             "amount": row.amount,
-            "spend": spends[row.run],
+            "spend": books.spends[row.run].as_json() if row.run in books.spends else None,
             "states": row.states,
             "state": row.status,
             "at": row.reserved,
@@ -268,15 +260,10 @@ def _show_together(names: Sequence[str], size: int, ledger: Path | None, *, as_j
 
     with refusing():
         by_state = charged_together(_ledger(ledger), names)
-    alike: dict[Any, list[str]] = {}
-    for state, charged in by_state.items():
-        alike.setdefault(charged, []).append(state)
     facts, tables = [], list[RenderableType]()
-    for charged, states in alike.items():
-        rows, table = (
-            [],
-            Table("who changes", "spent", f"epsilon at delta {DELTA:g}", title=f"States: {listed(states)}"),
-        )
+    for charged, states in _alike(by_state).items():
+        rows, title = [], f"States: {listed(states)}"
+        table = Table("who changes", "spent", f"epsilon at delta {DELTA:g}", title=title)
         for change in changes(size):
             found = together(charged, change)
             at_delta = found and (epsilon(found[1], DELTA) if found[0] == "zcdp" else float(found[1]))
@@ -318,7 +305,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
-        if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"]}:
+        if spends := {run["run"]: read_spend(run["spend"]) for run in account["runs"] if run["spend"]}:
             tables.append(spend_table(spends, "run"))
         for run in account["runs"]:
             if approval := run["approved"]:
@@ -337,11 +324,16 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
     signed = ", signed runs alone" if account["publisher"] else ""
     title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state, {account['unit']}s"
     table = Table("states", f"spent {unit}", f"left {unit}")
-    together: dict[Any, list[str]] = {}
-    for state, amount in account["spent"].items():
-        together.setdefault(amount, []).append(state)
-    for amount, states in sorted(together.items(), reverse=True):
+    for amount, states in sorted(_alike(account["spent"]).items(), reverse=True):
         table.add_row(listed(states), format_amount(amount), format_amount(account["total"] - amount))
     if set(account["spent"]) != set(EVERYWHERE):
-        table.add_row("all others" if together else "all", "0", total)
+        table.add_row("all others" if account["spent"] else "all", "0", total)
     return Group(title + signed, table)
+
+
+def _alike(by_state: Mapping[str, Any]) -> dict[Any, list[str]]:
+    """Return the states that have equal values, by the value."""
+    alike: dict[Any, list[str]] = {}
+    for state, value in by_state.items():
+        alike.setdefault(value, []).append(state)
+    return alike

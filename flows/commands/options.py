@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from flows.commands.fields import option_of
 from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.fork_server import start_fork_server
 from flows.execution.option import refuse_url
 from flows.execution.prefect_server import start_server
+from flows.execution.settings import RunSettings
 from flows.reports.terminal import Json, interruptible
 from tasks.lifecycle.errors import Refused
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
 Command = TypeVar("Command", bound=Callable[..., None])
+LedgerFile = Annotated[Path | None, option_of(RunSettings, "ledger")]
+Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 
 
 def with_local_paths(command: Command) -> Command:
@@ -40,14 +44,11 @@ def with_local_paths(command: Command) -> Command:
     return called  # type: ignore[return-value]
 
 
-Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
-
-
 @dataclass(frozen=True)
 class StateOptions:
     """Where confidential run directories are."""
 
-    state: Path | None = None
+    state: Annotated[Path | None, option_of(RunSettings, "state")] = None
 
     @property
     def home(self) -> Path:
@@ -65,7 +66,7 @@ class StateOptions:
 class LedgerOptions(StateOptions):
     """Where run directories and the ledger are."""
 
-    ledger: Path | None = None
+    ledger: LedgerFile = None
 
     @property
     def ledger_file(self) -> Path:
@@ -81,34 +82,44 @@ class LedgerOptions(StateOptions):
 class WorkOptions(StateOptions):
     """The options of a command that computes on this machine, in a run directory that it removes."""
 
-    workers: int | None = None
-    memory_limit: str = "auto"
+    workers: Annotated[int | None, option_of(ClusterSettings, "workers")] = None
+    memory_limit: Annotated[str, option_of(ClusterSettings, "memory_limit")] = "auto"
     as_json: Json = False
 
     @contextmanager
-    def working(self, run: RunDirectory, title: str) -> Iterator[Workers]:
-        """Lock a run directory, start workers, and show their progress under a title."""
+    def working(self, title: str, *runs: RunDirectory) -> Iterator[Workers]:
+        """Lock run directories, start workers in the first, and show their progress under a title."""
         from flows.execution.cluster import open_cluster
         from flows.execution.progress import bars, report
         from tasks.lifecycle.run_directory import locked
         from tasks.lifecycle.workers import Workers
 
         cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)
-        with locked(run), open_cluster(cluster, run / "dask") as client, bars(title):
+        with ExitStack() as stack:
+            for run in runs:
+                stack.enter_context(locked(run))
+            client = stack.enter_context(open_cluster(cluster, runs[0] / "dask"))
+            stack.enter_context(bars(title))
             yield Workers(client, report)
 
     @contextmanager
-    def leaving_nothing(self, run: RunDirectory, title: str) -> Iterator[Workers]:
-        """Do what `working` does, and remove the run directory; show the findings where the input is refused."""
+    def leaving_nothing(
+        self, title: str, *runs: RunDirectory, end: Callable[[], None] | None = None
+    ) -> Iterator[Workers]:
+        """Do what `working` does, and remove the run directories; show the findings where the input is refused.
+
+        end: what removes them, by default a truth's with what is staged of it.
+        """
         from flows.commands.findings import show_findings_of
         from tasks.lifecycle.commit import end_truth
 
-        end = partial(end_truth, run)
+        end = end or partial(end_truth, *runs)
         try:
-            with interruptible("interrupted; nothing is left", end), self.working(run, title) as workers:
+            with interruptible("interrupted; nothing is left", end), self.working(title, *runs) as workers:
                 yield workers
         except Refused:
-            show_findings_of(run, as_json=self.as_json)
+            for run in runs:
+                show_findings_of(run, as_json=self.as_json)
             raise
         finally:
             end()
@@ -123,10 +134,10 @@ class ExactOptions(WorkOptions, LedgerOptions):
 class RunOptions(LedgerOptions):
     """The options of every command that runs a flow, whatever the flow computes."""
 
-    account: str | None = None
-    second_account: bool = False
-    sign: Path | None = None
-    run_id: str | None = None
+    account: Annotated[str | None, option_of(RunSettings, "account")] = None
+    second_account: Annotated[bool, option_of(RunSettings, "second_account")] = False
+    sign: Annotated[Path | None, option_of(RunSettings, "sign")] = None
+    run_id: Annotated[str | None, option_of(RunSettings, "run_id")] = None
     resume: Annotated[str | None, typer.Option(metavar="ID", help="Continue a run that stopped.")] = None
     as_json: Json = False
     cluster: ClusterSettings = field(default_factory=ClusterSettings)

@@ -151,7 +151,7 @@ def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen
         run, refusal = settings.directory, None
         name = settings.folder.upper()
         try:
-            with options.working(run, f"Validating {name}") as workers:
+            with options.working(f"Validating {name}", run) as workers:
                 runner = InProcess(settings, workers, before=settings.VALIDATED)
                 runner.run()
                 if runner.results.get("validate", run) is None:
@@ -177,7 +177,7 @@ def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Chose
     check_empty(Path(chosen["out"]))
     made = {}
     for settings in planned_runs(options, kind, kind.new_id("truth"), {**kind.OF_TRUTH, **chosen}):
-        with options.leaving_nothing(settings.directory, f"Truth of {settings.folder.upper()}") as workers:
+        with options.leaving_nothing(f"Truth of {settings.folder.upper()}", settings.directory) as workers:
             made[settings.folder] = release_truth(settings, workers, curator=curator)
     err.print(labelled("NOT PRIVATE:", "these are exact counts. Never publish them."))
     show(

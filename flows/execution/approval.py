@@ -6,7 +6,6 @@ The form is public: it shows budgets, paths, the account and states. The ledger'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from prefect import runtime, suspend_flow_run
 from prefect.input import RunInput
@@ -61,11 +60,9 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
     Raises Refused, Failed as `precheck` does.
     """
     amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
-    book = settings.charging.book
-    account = next(account for account in book.accounts() if account.name == settings.account)
-    charged = book.spent(account.name)
-    fullest = max(states, key=lambda state: charged.get(state, Fraction(0)))
-    left = account.total - charged.get(fullest, Fraction(0))
+    books = settings.charging.book.books()
+    account = books.accounts[str(settings.account)]
+    fullest, left = books.left(account.name, states)
     unit, total = UNITS[account.definition], format_amount(account.total)
     data = getattr(settings, settings.DATA[0])
     lines = {

@@ -28,7 +28,7 @@ def publish_reserved(settings: RunSettings) -> None:
     rows, run = _account_lines(settings), str(settings.run_id)
     tag, charged = "charged", "once, however it ends and however often it is resumed"
     if not rows:
-        tag = Ledger(Path(settings.ledger)).marked_runs()[run][1].lower()
+        tag = Ledger(Path(settings.ledger)).books().marked[run][1].lower()
         charged = f"nothing: its data is {tag}"
     create_table_artifact(
         rows or [{"charged": "nothing"}], key=_key(settings, "budget"), description=f"Run {run} is charged {charged}"
@@ -61,21 +61,20 @@ def page(manifest: Mapping[str, Any], place: Path, digest: str, account: list[di
 
 def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
     """Return one row of what the run was charged and its account has left; none for a run that was charged nothing."""
-    ledger = Ledger(Path(settings.ledger))
     try:
-        row = ledger.row(str(settings.run_id))
+        books = Ledger(Path(settings.ledger)).books()
     except LedgerError:  # the page of a release has the rest
-        row = None
+        return []
+    row = books.runs.get(str(settings.run_id))
     if row is None:
         return []
-    account = next(account for account in ledger.accounts() if account.name == row.account)
-    spent, unit = ledger.spent(account.name), UNITS[account.definition]
-    most = max(spent[state] for state in row.states)
+    account = books.accounts[row.account]
+    unit, (_, left) = UNITS[account.definition], books.left(account.name, row.states)
     return [
         {
             "account": account.name,
             "charged to each state": f"{unit} {format_amount(row.amount)}",
-            "least left in a state": f"{unit} {format_amount(account.total - most)} of {format_amount(account.total)}",
+            "least left in a state": f"{unit} {format_amount(left)} of {format_amount(account.total)}",
             "states": listed(row.states),
         }
     ]

@@ -58,18 +58,21 @@ class TemporaryServer:
             self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
             arguments = [str(os.getpid()), str(self.home), str(state.absolute())]
             self.pid = _fork(listening.fileno(), self._output.fileno(), self.password, arguments)
+            self._answered = False
         atexit.register(self.stop)
         removed_when_stopped(partial(shutil.rmtree, self.home, ignore_errors=True))
 
     def wait(self) -> None:
-        """Return when the server answers. Raises Failed where it does not."""
+        """Return when the server answers. Raises Failed where it does not, or no longer."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         try:
             connection.request("GET", "/api/health")
             connection.getresponse()
+            self._answered = True
         except (OSError, HTTPException):
             self.stop()
-            raise Failed(f"the temporary Prefect server did not start: {self.last_lines()}") from None
+            how = "ended" if self._answered else "did not start"
+            raise Failed(f"the temporary Prefect server {how}: {self.last_lines()}") from None
         finally:
             connection.close()
 

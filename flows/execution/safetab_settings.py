@@ -16,9 +16,6 @@ from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
-    from tasks.detailed_dhca.run import DetailedRun
-    from tasks.detailed_dhcb.run import HouseholdRun
-    from tasks.population_groups.configuration import SafeTabConfiguration
     from tasks.population_groups.run import PublicInput, SafeTabRun
 
 SHARED = ("params", "data", "account", "second_account", "ledger")  # by sibling runs
@@ -45,22 +42,20 @@ class SafeTabSettings(RunSettings):
 
     @classmethod
     def new_runs(cls, run_id: str, values: Mapping[str, Any]) -> list[Self]:
-        """Return the settings of a run of each jurisdiction that config.json asks for; its id ends with its name."""
-        asked = cls._configuration(values["params"], values["data"]).jurisdictions
-        return [cls.new(**values, jurisdiction=name, run_id=f"{run_id}-{name}") for name in asked]
+        """Return the settings of a run of each jurisdiction that config.json asks for; its id ends with its name.
 
-    @classmethod
-    def _configuration(cls, params: str, data: str) -> SafeTabConfiguration:
-        """Return config.json. Raises NotValid where the parameters have errors, with those that the data has alone."""
+        Raises NotValid where the parameters have errors, with those that the data has alone.
+        """
         from tasks.inputs.findings import NotValid, gather
         from tasks.population_groups.parameters import read_parameters
         from tasks.population_groups.validation import check_data_alone
 
-        run = cls.run_class()
+        run, params, data = cls.run_class(), values["params"], values["data"]
         parameters, findings = read_parameters(params, run.CONFIGURATION)
         if parameters is None:
             raise NotValid("the parameters do not pass validation", gather(findings + check_data_alone(run.KIND, data)))
-        return parameters.configuration
+        asked = parameters.configuration.jurisdictions
+        return [cls.new(**values, jurisdiction=name, run_id=f"{run_id}-{name}") for name in asked]
 
     @classmethod
     def siblings(cls, runs: Sequence[Any]) -> dict[str, str]:
@@ -72,9 +67,12 @@ class SafeTabSettings(RunSettings):
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release."""
+        from tasks.population_groups.parameters import read_configuration
         from tasks.population_groups.reserve_budget import planned_spend
 
-        configuration = self._configuration(self.params, self.data)
+        configuration, _ = read_configuration(self.params, self.run_class().CONFIGURATION)
+        if configuration is None:
+            raise Refused(f"{self.params} changed while it was read")
         return {self.folder.upper(): planned_spend(configuration, self.jurisdiction)}
 
     def check_out(self) -> None:
@@ -172,13 +170,6 @@ class DetailedDhcaSettings(SafeTabSettings):
     spine: bool = option(True, "Also optimize the geographic spine.")
 
     @property
-    def directory(self) -> DetailedRun:
-        """The confidential directory of the run, which must have its id."""
-        from tasks.detailed_dhca.run import DetailedRun
-
-        return DetailedRun(self.runs / str(self.run_id))
-
-    @property
     def shaping_options(self) -> dict[str, object]:
         """The options that shape a release; with the parameter files they make the configuration digest."""
         return super().shaping_options | ({"estimates": True} if self.estimates else {})
@@ -201,13 +192,6 @@ class DetailedDhcbSettings(SafeTabSettings):
     coterminous: bool = option(False, "Equate coterminous geographies (Algorithm 4).")
 
     estimates: bool = option(False, "Also release estimates: both tables count the same households.")
-
-    @property
-    def directory(self) -> HouseholdRun:
-        """The confidential directory of the run, which must have its id."""
-        from tasks.detailed_dhcb.run import HouseholdRun
-
-        return HouseholdRun(self.runs / str(self.run_id))
 
     @property
     def public_inputs(self) -> tuple[PublicInput, ...]:

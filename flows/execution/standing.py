@@ -14,6 +14,7 @@ from typing import Any
 
 from flows.execution.settings import RunSettings, load_settings
 from flows.reports.curator import run_directories
+from privacy.accounting.journal import Books
 from privacy.accounting.ledger import Ledger, LedgerError, Row, format_amount
 from privacy.noise.laws import UNITS
 from tasks.inputs.findings import Finding, has_errors, load_findings
@@ -124,24 +125,22 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
     settings = load_settings(directory) if there else None
     book = Ledger(Path(settings.ledger) if settings else ledger)
     try:
-        row = book.row(directory.id)
-        units = {account.name: UNITS[account.definition] for account in book.accounts()}
-        marked = directory.id in book.marked_runs()
-        unknown = "" if marked else f"the ledger {book.path} has no row of it"
+        books, unknown = book.books(), f"the ledger {book.path} has no row of it"
     except LedgerError as error:
-        row, units, marked, unknown = None, {}, False, str(error)
-    return Standing(directory.id, there, settings, row, units[row.account] if row else "", marked, unknown)
+        books, unknown = Books(), str(error)
+    row, marked = books.runs.get(directory.id), directory.id in books.marked
+    unit = UNITS[books.accounts[row.account].definition] if row else ""
+    return Standing(directory.id, there, settings, row, unit, marked, "" if marked else unknown)
 
 
 def standings(state: Path, ledger: Path) -> Iterator[Standing]:
     """Yield the status of every run that has a directory or is charged in the ledger, the oldest first."""
     by_id = {directory.id: standing(directory, ledger) for directory in run_directories(state)}
     try:
-        book = Ledger(ledger)
-        rows = [row.run for account in book.accounts() for row in book.rows(account.name)]
+        charged = list(Ledger(ledger).books().runs)
     except LedgerError:
-        rows = []
-    for run in rows:
+        charged = []
+    for run in charged:
         by_id.setdefault(run, standing(RunDirectory(state / "runs" / run), ledger))
     yield from sorted(by_id.values(), key=lambda each: each.began)
 
@@ -171,12 +170,13 @@ def charge_of(settings: RunSettings) -> str:
     try:
         uncharged, why = is_there(settings) and not may_draw(run), f"there is no ledger {ledger.path}"
         if ledger.exists():
-            units = {account.name: UNITS[account.definition] for account in ledger.accounts()}
-            if row := ledger.row(run.id):
-                return f"{units[row.account]} {format_amount(row.amount)} was charged to account {row.account}"
-            if run.id in ledger.marked_runs():
+            books = ledger.books()
+            if row := books.runs.get(run.id):
+                unit = UNITS[books.accounts[row.account].definition]
+                return f"{unit} {format_amount(row.amount)} was charged to account {row.account}"
+            if run.id in books.marked:
                 return NOTHING
-            uncharged |= settings.account in units and not (run / AUTHORIZATION).exists()
+            uncharged |= settings.account in books.accounts and not (run / AUTHORIZATION).exists()
             why = f"the ledger {ledger.path} has no row of it"
     except (LedgerError, OSError) as error:
         uncharged, why = False, str(error)
@@ -202,11 +202,11 @@ def is_reserved(settings: RunSettings) -> bool:
     """Return whether a run may have drawn noise: it passed its gate in this process, has an authorization or a row."""
     if settings.directory.path in _charges or (settings.directory / AUTHORIZATION).exists():
         return True
-    ledger, run = Ledger(Path(settings.ledger)), str(settings.run_id)
     try:
-        return ledger.row(run) is not None or run in ledger.marked_runs()
+        books = Ledger(Path(settings.ledger)).books()
     except LedgerError:
         return False
+    return settings.run_id in books.runs or settings.run_id in books.marked
 
 
 def released_place(settings: RunSettings) -> Path | None:

@@ -164,10 +164,6 @@ class Entries:
         rows = self._database.execute("SELECT digest FROM data_digest WHERE run = ?", (run,))
         return {digest for (digest,) in rows}
 
-    def marked_runs(self) -> dict[str, tuple[str, MarkName]]:
-        """Return the runs on marked data, which were not charged: when each was entered, and the mark; oldest first."""
-        return self.books.marked
-
     def _runs_with(self, digests: Set[str]) -> Set[str]:
         """Return the runs that had data with one of these digests."""
         marks = ", ".join("?" * len(digests))
@@ -206,11 +202,7 @@ class Entries:
         Raises LedgerError where the account is missing, has another unit of privacy or currency, demands a signature or
         has too little budget left.
         """
-        account = self.books.accounts.get(request.account)
-        if account is None:
-            name = request.account
-            raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …)")
-        unit = request.spend.unit
+        account, unit = self.books.account(request.account), request.spend.unit
         if account.unit != unit:
             raise LedgerError(
                 f"account {account.name} is for {account.unit}s: a run whose unit of privacy is a {unit} cannot be "
@@ -225,12 +217,10 @@ class Entries:
             raise LedgerError(
                 f"account {account.name} is kept in pure epsilon: a zcdp run cannot be charged to it"
             ) from None
-        spent = self.spent(request.account)
-        fullest = max(request.states, key=lambda state: spent.get(state, Fraction(0)))
-        left = account.total - spent.get(fullest, Fraction(0))
+        fullest, left = self.books.left(account.name, request.states)
         if amount > left:
             measure = UNITS[account.definition]
-            of = "it" if charged_alike(spent) else f"state {fullest}"
+            of = "it" if charged_alike(self.spent(account.name)) else f"state {fullest}"
             raise LedgerError(
                 f"account {account.name} has too little budget left: the run needs {measure} {format_amount(amount)}; "
                 f"{of} has {format_amount(left)} of {format_amount(account.total)}"

@@ -17,7 +17,7 @@ import json
 import os
 import pwd
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from privacy.accounting.composition import UNITS_OF_PRIVACY, Spend, UnitOfPrivacy, read_spend
 from privacy.accounting.signatures import Signer, is_signed
-from privacy.accounting.states import check_states
+from privacy.accounting.states import EVERYWHERE, check_states
 from privacy.noise.exact import exact, parse_exact
 from privacy.noise.laws import UNITS, Definition
 
@@ -118,6 +118,12 @@ class Books:
     spends: dict[str, Spend] = field(default_factory=dict)
     digests: list[str] = field(default_factory=list)
 
+    def account(self, name: str) -> Account:
+        """Return an account. Raises LedgerError where it is not open."""
+        if name not in self.accounts:
+            raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …)")
+        return self.accounts[name]
+
     def spent(self, account: str) -> dict[str, Fraction]:
         """Return what is charged to each state in an account, abandoned runs included."""
         spent: dict[str, Fraction] = {}
@@ -125,6 +131,12 @@ class Books:
             for state in row.states if row.account == account else ():
                 spent[state] = spent.get(state, Fraction(0)) + row.amount
         return dict(sorted(spent.items()))
+
+    def left(self, account: str, states: Iterable[str] = EVERYWHERE) -> tuple[str, Fraction]:
+        """Return which of these states an account has charged most, and what that state has left."""
+        spent = self.spent(account)
+        fullest = max(states, key=lambda state: spent.get(state, Fraction(0)))
+        return fullest, self.accounts[account].total - spent.get(fullest, Fraction(0))
 
 
 def journal_path(ledger: Path) -> Path:

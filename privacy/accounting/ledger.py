@@ -36,7 +36,6 @@ from privacy.accounting.journal import (
     journal_path,
     make_file,
     read_file,
-    replay,
     write_file,
 )
 from privacy.accounting.journal import Account as Account
@@ -95,7 +94,6 @@ class Ledger:
     spent = _within(Entries.spent)
     row = _within(Entries.row)
     rows = _within(Entries.rows)
-    marked_runs = _within(Entries.marked_runs)
     check_confidential = _within(Entries.check_confidential)
     check_marked = _within(Entries.check_marked)
 
@@ -188,13 +186,18 @@ class Ledger:
                 entries.enter_marked(run, digests, mark)
             elif entries.digests(run) != digests:
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
-            elif entries.marked_runs().get(run, ("", mark))[1] != mark:
+            elif entries.books.marked.get(run, ("", mark))[1] != mark:
                 raise LedgerError(f"run {run} began with data under another mark; start a new run")
 
     def runs_on_other_data(self, run: str) -> list[str]:
         """Return the earlier runs of a run's account that covered some of its states with data of another digest."""
         row = self.row(run)
         return on_other_data(row, self.rows(row.account)) if row else []
+
+    def books(self) -> Books:
+        """Return what follows from the journal."""
+        with self._transaction() as entries:
+            return entries.books
 
     def acts(self) -> list[dict[str, Any]]:
         """Return every act in the journal, oldest first, as docs/spec/files.md describes them."""
@@ -246,9 +249,8 @@ class Ledger:
             for path in (self.journal, self.path):
                 os.rename(drafts[path], copies[path])
             flush(place.parent)
-        except (OSError, LedgerUnusable) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise LedgerError(f"the backup {place} cannot be written: {why}") from None
+        except OSError as error:
+            raise LedgerError(f"the backup {place} cannot be written: {error.strerror}") from None
         finally:
             for draft in drafts.values():
                 draft.unlink(missing_ok=True)
@@ -270,7 +272,7 @@ class Ledger:
                 raise LedgerUnusable(f"{self.journal} is not the journal of the ledger {self.path}")
             if held is not None and len(entries.lines) - 1 <= len(filed) <= len(entries.lines):
                 raise LedgerError(f"the ledger {self.path} lacks nothing of its journal: there is nothing to restore")
-            known, missing = entries.books.runs.keys(), filed[common:]
+            known, missing = self._replayed(entries).runs.keys(), filed[common:]
             entries.enter(missing)
             lost = [run for run in entries.books.runs if run not in known]
             entries.note("restored", entered=len(missing), without_digests=lost)
@@ -302,11 +304,11 @@ class Ledger:
             ]
             for account in books.accounts.values():
                 spent = books.spent(account.name)
-                fullest = max(spent, key=lambda state: spent[state], default=None)
-                most = spent[fullest] if fullest else Fraction(0)
+                fullest, left = books.left(account.name)
                 over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
-                unit = f"{UNITS[account.definition]} {format_amount(most)} of {format_amount(account.total)}"
-                where = f" in state {fullest}" if fullest and not charged_alike(spent) else ""
+                most, total = format_amount(account.total - left), format_amount(account.total)
+                unit = f"{UNITS[account.definition]} {most} of {total}"
+                where = f" in state {fullest}" if spent and not charged_alike(spent) else ""
                 found.append((f"account {account.name}", unit + where, over))
             rows = {run: row for run in books.runs if (row := entries.row(run))}
             return Examined(tuple(found), rows, books, entries.lines)
@@ -361,8 +363,12 @@ class Ledger:
             except OSError as error:
                 raise LedgerUnusable(f"the journal {self.journal} cannot be made: {error.strerror}") from None
         catch_up(self.journal, self.path, entries.lines)
+        self._replayed(entries)
+
+    def _replayed(self, entries: Entries) -> Books:
+        """Return what follows from the ledger's acts. Raises LedgerUnusable where one does not follow."""
         try:
-            replay(entries.lines)
+            return entries.books
         except LedgerUnusable as error:
             raise LedgerUnusable(
                 f"the ledger {self.path} was changed by hand ({error}): put back the newest copy that das ledger "

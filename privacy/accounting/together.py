@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privacy.accounting.composition import Spend, UnitOfPrivacy, read_spend
+from privacy.accounting.composition import UnitOfPrivacy
 from privacy.accounting.conversions import pure_to_rho
-from privacy.accounting.ledger import Ledger, LedgerError
+from privacy.accounting.journal import Books
+from privacy.accounting.ledger import Ledger
 from privacy.accounting.units import Change
 from privacy.noise.laws import Definition
 
@@ -46,19 +47,21 @@ def charged_together(ledger: Ledger, names: Sequence[str]) -> dict[str, tuple[Ch
 
     Raises LedgerError for a name of no account.
     """
-    accounts = {account.name for account in ledger.accounts()}
-    if missing := [name for name in names if name not in accounts]:
-        raise LedgerError(f"there is no account {missing[0]}")
-    spends = {act["run"]: read_spend(act["spend"]) for act in ledger.acts() if act["act"] == "reserved"}
+    books = ledger.books()
+    accounts = {books.account(name).name for name in names}
     found: dict[str, tuple[Charged, ...]] = {}
-    for name in dict.fromkeys(names):
-        for row in ledger.rows(name):
-            found |= {state: (*found.get(state, ()), _charged(spends[row.run])) for state in row.states}
+    for run, row in books.runs.items():
+        if row.account in accounts:
+            found |= {state: (*found.get(state, ()), _charged(books, run)) for state in row.states}
     return dict(sorted(found.items()))
 
 
-def _charged(spend: Spend) -> Charged:
-    """Return what a run was charged."""
+def _charged(books: Books, run: str) -> Charged:
+    """Return what a run was charged; of one whose neighbour relations are not known nothing is bounded."""
+    if run not in books.spends:
+        account = books.accounts[books.runs[run].account]
+        return Charged(account.unit, account.definition, None)
+    spend = books.spends[run]
     figures = {relation.key: relation.figure for relation in spend.relations}
     bounded = (figures.get("added_or_removed"), figures.get("replaced")) == (spend.charged, 2 * spend.charged)
     return Charged(spend.unit, spend.definition, spend.charged if bounded else None)

@@ -10,20 +10,22 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
 
+STORES = ("s3", "gs", "gcs", "az", "abfs")  # by the protocols of their URLs
 
-def connect(protocol: str) -> Any:
+
+def connect(store: str) -> Any:
     """Return the file system of a store, as the environment configures it."""
     import pyarrow.fs
 
-    if protocol == "s3":  # and stores compatible with it
+    if store == "s3":  # and stores compatible with it
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         return pyarrow.fs.S3FileSystem(endpoint_override=endpoint)
-    if protocol in ("gs", "gcs"):
+    if store in ("gs", "gcs"):
         return pyarrow.fs.GcsFileSystem()
     account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
     if not account:
@@ -32,12 +34,16 @@ def connect(protocol: str) -> Any:
 
 
 class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
-    """Objects of a store by URL, PROTOCOL://BUCKET/NAME; each protocol has a subclass."""
+    """Objects of a store by URL, STORE://BUCKET/NAME."""
 
-    protocol: ClassVar[str]
+    protocol = STORES
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(connect(self.protocol), **options)
+    def __init__(self, store: str, **options: Any) -> None:
+        super().__init__(connect(store), **options)
+
+    @staticmethod
+    def _get_kwargs_from_urls(url: str) -> dict[str, str]:
+        return {"store": url.partition("://")[0]}
 
     def info(self, path: str, **options: Any) -> Any:
         """Return the store's description of an object."""
@@ -54,7 +60,7 @@ class Objects(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no types
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return path.removeprefix(f"{cls.protocol}://")
+        return path.partition("://")[2] or path
 
 
 @contextmanager
@@ -70,6 +76,5 @@ def _named(path: str) -> Iterator[None]:
 
 def register() -> None:
     """Have fsspec open the URLs of these stores with the drivers of this file."""
-    for protocol in ("s3", "gs", "gcs", "az", "abfs"):
-        store = type(f"Objects{protocol}", (Objects,), {"protocol": protocol})
-        fsspec.register_implementation(protocol, store, clobber=True)
+    for store in STORES:
+        fsspec.register_implementation(store, Objects, clobber=True)

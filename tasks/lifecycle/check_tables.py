@@ -94,7 +94,7 @@ def _check_package(release: Path, manifest: Mapping[str, Any], tables: Sequence[
     found = {table["name"]: table for table in read_json(release, PACKAGE_FILE)["resources"]}
     faults = [f"{name!a:.80} is no table of this release" for name in found if name not in {one.name for one in tables}]
     faults += [
-        f"{table.name} is not described as it is"
+        f"{table.name} is not described as this version of das-flows describes it"
         for table in tables
         if _form(found.get(table.name)) != _form(as_json(release, table))
     ]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from tasks.lifecycle.description import PLACEHOLDER, Column, Description, Noise, Reference, Table, dictionary_rows
 from tasks.lifecycle.digests import CHUNK_BYTES
@@ -70,6 +71,9 @@ class Resource:
     def with_role(self, *roles: str) -> list[Column]:
         """Return its columns with one of these roles."""
         return [column for column in self.columns if column.role in roles]
+
+
+RESOURCE = TypeAdapter(Resource)  # reads what anybody may have written
 
 
 def write_package(out: Path, description: Description, manifest: Mapping[str, Any], files: Sequence[str]) -> None:
@@ -271,50 +275,36 @@ def read_package(release: Path, named: Iterable[str]) -> list[Resource]:
 
 def _parse(resource: Mapping[str, Any]) -> Resource:
     schema, path = resource["schema"], resource["path"]
-    return Resource(
-        name=_text(resource["name"]),
-        title=_text(resource["title"]),
-        paths=_texts([path] if isinstance(path, str) else path),
-        columns=tuple(map(_column, schema["fields"])),
-        delimiter=_text(resource.get("dialect", {}).get("delimiter", "|")),
-        key=_texts(schema.get("primaryKey", ())),
-        references=tuple(map(_reference, schema.get("foreignKeys", ()))),
-        **_read_own(Resource, resource, OWN_OF_TABLE),
+    references = [
+        {"columns": key["fields"], "table": key["reference"]["resource"], "key": key["reference"]["fields"]}
+        for key in schema.get("foreignKeys", ())
+    ]
+    return RESOURCE.validate_python(
+        {
+            "name": resource["name"],
+            "title": resource["title"],
+            "paths": [path] if isinstance(path, str) else path,
+            "columns": [_column(field) for field in schema["fields"]],
+            "delimiter": resource.get("dialect", {}).get("delimiter", "|"),
+            "key": schema.get("primaryKey", ()),
+            "references": references,
+            **_read_own(resource, OWN_OF_TABLE),
+        }
     )
 
 
-def _reference(key: Mapping[str, Any]) -> Reference:
-    other = key["reference"]
-    return Reference(_texts(key["fields"]), _text(other["resource"]), _texts(other["fields"]))
+def _column(field: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": field["name"],
+        "meaning": field["description"],
+        "codes": {code["value"]: code["label"] for code in field.get("categories", ())},
+        "type": field["type"],
+        "title": field["title"],
+        "missing": field.get("missingValues", ()),
+        "unit": "",
+        **_read_own(field, OWN_OF_COLUMN),
+    }
 
 
-def _column(field: Mapping[str, Any]) -> Column:
-    return Column(
-        name=_text(field["name"]),
-        meaning=_text(field["description"]),
-        codes={_text(code["value"]): _text(code["label"]) for code in field.get("categories", ())},
-        type=_text(field["type"]),
-        title=_text(field["title"]),
-        missing=_texts(field.get("missingValues", ())),
-        **{"unit": "", **_read_own(Column, field, OWN_OF_COLUMN)},
-    )
-
-
-def _read_own(kind: type[Any], found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return own properties, each of the kind of its default."""
-    defaults = {one.name: one.default for one in fields(kind)}
-    own = {name: found[f"{OWN}{name}"] for name in names if f"{OWN}{name}" in found}
-    for name, value in own.items():
-        if isinstance(defaults[name], str | bool | int) and type(value) is not type(defaults[name]):
-            raise TypeError(f"{OWN}{name} is {value!r:.40}")
-    return own
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is not text")
-    return value
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(_text, values))
+def _read_own(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: found[f"{OWN}{name}"] for name in names if f"{OWN}{name}" in found}

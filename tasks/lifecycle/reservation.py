@@ -114,11 +114,8 @@ def check_open(charging: Charging) -> None:
     if not charging.account:
         raise Refused(NO_ACCOUNT)
     with ledger_errors("reserve budget"):
-        book, name = charging.book, charging.account
-        account = next((account for account in book.accounts() if account.name == name), None)
-        if account is None:
-            raise Refused(f"there is no account {name}: open it first (das ledger open {name} …)")
-        account.check_signer(book.signer)
+        book = charging.book
+        book.books().account(charging.account).check_signer(book.signer)
 
 
 def authorize(

@@ -39,7 +39,7 @@ def read_parameters(params: str, kind: type[Config]) -> tuple[Parameters[Config]
     """
     folder = params.rstrip("/")
     with unchanged(_files(folder, kind).values()):
-        configuration, findings = _read_configuration(_files(folder, kind)[CONFIG], kind)
+        configuration, findings = read_configuration(params, kind)
         iterations, faults = read_iterations(params)
         findings += faults
         if configuration and iterations:
@@ -49,9 +49,10 @@ def read_parameters(params: str, kind: type[Config]) -> tuple[Parameters[Config]
         return Parameters(configuration, iterations, digest_parameters(params, kind)), findings
 
 
-def _read_configuration(file: str, kind: type[Config]) -> tuple[Config | None, list[Finding]]:
+def read_configuration(params: str, kind: type[Config]) -> tuple[Config | None, list[Finding]]:
+    """Read config.json alone; None and findings where it has errors."""
     try:
-        return parse_configuration(read_bytes(file).decode("utf-8-sig"), kind)
+        return parse_configuration(read_bytes(_files(params.rstrip("/"), kind)[CONFIG]).decode("utf-8-sig"), kind)
     except FileNotFoundError:
         return None, [Finding("config.json", MISSING)]
     except OSError as error:

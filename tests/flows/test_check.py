@@ -240,7 +240,7 @@ def test_a_description_that_is_not_the_tables_is_found(das: Das, release: Path) 
     total["das:noise"][0]["cells"] = 9
     path.write_text(json.dumps(package))
     write_manifest(release, read_manifest(release))
-    assert faults(das, release) == ["t1-usa-1 is not described as it is"]
+    assert faults(das, release) == ["t1-usa-1 is not described as this version of das-flows describes it"]
     manifest = read_manifest(release)
     manifest["versions"]["das-flows"] = "0.1.9"
     write_manifest(release, manifest)

@@ -71,7 +71,7 @@ def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_co
     assert {name: text for name, text in files(tmp_path).items() if not name.startswith("state/")} == before
 
 
-@pytest.mark.parametrize("failure", ["no start", "an end before the flow's"])
+@pytest.mark.parametrize("failure", ["no start", "an end before the flow's", "an end before the second flow"])
 def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
@@ -88,6 +88,9 @@ def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path:
         "def late():\n"
         "    os.kill(prefect_server._server.pid, signal.SIGKILL)\n"
         "try:\n"
+        "    if 'second' in sys.argv[1]:\n"
+        "        with prefect_server.served():\n"
+        "            os.kill(prefect_server._server.pid, signal.SIGKILL)\n"
         "    with prefect_server.served():\n"
         "        late()\n"
         "except Exception as error:\n"

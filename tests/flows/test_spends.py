@@ -169,7 +169,7 @@ def test_an_account_is_opened_for_a_unit_and_shown_with_it(das: Das, tmp_path: P
 def test_signatures_that_were_taken_off_are_found(
     das: Das, refused: Refuse, tmp_path: Path, keys: dict[str, Path]
 ) -> None:
-    """An account that demands none: tables, chain and journal agree with less than was charged."""
+    """An account that demands none: chain and journal agree with less than was charged."""
     from tasks.lifecycle.signature import signer
 
     book = Ledger(tmp_path / "ledger.sqlite", signer=signer(keys["private"]))

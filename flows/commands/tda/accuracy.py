@@ -93,7 +93,7 @@ def accuracy(
         changes = {"out": str(place), "spine": kind}
         (settings,) = planned_runs(options, TopDownSettings, f"{base}-{kind}", chosen | changes)
         run = settings.directory
-        with options.leaving_nothing(run, f"{kind} spine") as workers:
+        with options.leaving_nothing(f"{kind} spine", run) as workers:
             mark = count_marked(settings, workers)["validate"].mark
             states = title_of_states([*map(name_of_state, run.validated.states)])
             if replicates:

@@ -135,7 +135,7 @@ def _kept(published: Published, states: Sequence[str], options: WorkOptions) -> 
     missing = {state: digest for state, digest in digests.items() if find_state(options.home, digest) is None}
     if missing:
         directory = RunDirectory(options.home / "runs" / new_run_id("tda-areas"))
-        with options.leaving_nothing(directory, "Areas") as workers:
+        with options.leaving_nothing("Areas", directory) as workers:
             source = published.read(directory.path, workers, {}, list(missing))
             pass_up(source, workers)
             if any(published.digest(state) != digest for state, digest in missing.items()):

@@ -116,7 +116,7 @@ def measure_declared_errors(
     check_empty(place)
     typed = {"data": data, "declaration": declaration, "out": str(place)}
     (settings,) = planned_runs(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
-    with options.leaving_nothing(settings.directory, "Errors") as workers:
+    with options.leaving_nothing("Errors", settings.directory) as workers:
         tabulated = count_marked(settings, workers)["tabulate"]
         errors, words = measure_errors(settings.directory, workers, range(seeds))
     about = {"truth": TRUTH[tabulated.mark], "Data": data, "Seeds": str(seeds)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,11 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.commands.fields import Chosen, Settings, with_options
-from flows.commands.findings import show_findings_of
 from flows.commands.options import WorkOptions
 from flows.commands.tda.declared import DeclarationOption, StateOption, refuse_others
 from flows.execution.top_down_settings import TopDownSettings
-from flows.reports.terminal import Json, interruptible, show
+from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
@@ -216,7 +215,7 @@ def write_published(
     refused, its findings are shown.
     """
     from flows.execution.settings import new_run_id
-    from tasks.lifecycle.run_directory import RunDirectory, locked
+    from tasks.lifecycle.run_directory import RunDirectory
     from tasks.top_down.published.estimate import end_sources, write_sources
 
     check_empty(out)
@@ -231,20 +230,7 @@ def write_published(
             with suppress(OSError):  # it holds a release, or was never made
                 out.rmdir()
 
-    try:
-        with (
-            interruptible("interrupted; nothing is left", end),
-            options.working(directories[0], title) as workers,
-            ExitStack() as others,
-        ):
-            for other in directories[1:]:
-                others.enter_context(locked(other))
-            places = zip(readers.values(), directories, strict=True)
-            sources = [read(directory.path, workers) for read, directory in places]
-            return write_sources(sources, workers, out, write)
-    except Refused:
-        for directory in directories:
-            show_findings_of(directory, as_json=options.as_json)
-        raise
-    finally:
-        end()
+    with options.leaving_nothing(title, *directories, end=end) as workers:
+        places = zip(readers.values(), directories, strict=True)
+        sources = [read(directory.path, workers) for read, directory in places]
+        return write_sources(sources, workers, out, write)

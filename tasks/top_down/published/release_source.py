@@ -86,7 +86,7 @@ class ReleaseSource(PublishedSource):
         try:
             for query, geounit, answers in _answers(self, product, state, number, path, codes):
                 np.add.at(answered[list(columns).index(query)], geounit, 1)
-                put_answers(folder, geounit, columns[query], answers)
+                put_answers(folder, geounit, columns[query], answers, path)
         except UNREADABLE as error:
             raise Refused(f"{path}: no measurements of a TopDown release ({type(error).__name__})") from None
         if (answered != expected).any():

@@ -121,8 +121,8 @@ def new_answers(folder: Path, rows: int, columns: Iterable[slice]) -> None:
     np.lib.format.open_memmap(folder / VALUES, "w+", np.int32, shape)
 
 
-def put_answers(folder: Path, rows: IntArray, columns: slice, answers: IntArray) -> None:
-    """Write the answers of some geounits to a query.
+def put_answers(folder: Path, rows: IntArray, columns: slice, answers: IntArray, file: str | Path) -> None:
+    """Write the answers of some geounits to a query, which a file has.
 
     The array is mapped for each call: pages of a file that stays mapped count as memory in use. Raises Refused for a
     number that does not fit it: its noise is larger than any nation.
@@ -130,7 +130,7 @@ def put_answers(folder: Path, rows: IntArray, columns: slice, answers: IntArray)
     values = np.load(folder / VALUES, mmap_mode="r+")
     bounds = np.iinfo(values.dtype)
     if answers.size and (answers.min() < bounds.min or answers.max() > bounds.max):
-        raise Refused(f"an answer beyond ±{bounds.max:,}: its noise is larger than any nation")
+        raise Refused(f"{file}: an answer beyond ±{bounds.max:,}: its noise is larger than any nation")
     values[rows, columns] = answers
 
 

@@ -612,7 +612,7 @@ def test_a_run_on_synthetic_data_needs_no_account(tmp_path, run):
     assert "SYNTHETIC" in manifest
     assert (np.load(run / "noisy/00000/count.npy") != exact_counts(run, 0, domain.histogram.cells)).any()
     assert tables["histogram"]["COUNT"].type == pa.int64()
-    assert [*Ledger(tmp_path / "none").marked_runs()] == [run.id]
+    assert [*Ledger(tmp_path / "none").books().marked] == [run.id]
 
 
 def test_the_example_is_repeatable_and_bound_to_its_mark(tmp_path, run):

@@ -276,7 +276,7 @@ def test_data_that_was_charged_is_refused_whatever_its_mark_says(example: Path, 
             release_truth(settings_of(run, example, out=str(tmp_path / "out")), HERE, curator=curator)
     assert not (tmp_path / "out").exists()
     assert not list(run.path.rglob(SECRET))
-    assert not ledger.marked_runs()
+    assert not ledger.books().marked
 
 
 def test_infinite_budgets_are_refused(example: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from dhca_inputs import HERE
 from e2e_runs import das_process, digest, directory, go, prepared
 
-from tasks.inputs.files import digest_file, exists, identity, open_file, read_bytes, read_lines, why
+from tasks.inputs.files import digest_file, exists, identity, locate, open_file, read_bytes, read_lines, why
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.errors import Refused
 
@@ -52,6 +53,14 @@ def upload(store: Any, folder: Path, to: str) -> str:
     for path in folder.iterdir():
         store.put_object(Bucket=BUCKET, Key=f"{to}/{path.name}", Body=path.read_bytes())
     return f"s3://{BUCKET}/{to}"
+
+
+def test_a_store_can_be_sent_to_a_worker(store: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    filesystem, name = locate(f"{upload(store, tmp_path, 'sent')}/a.txt")
+    text = pickle.dumps(filesystem)
+    type(filesystem).clear_instance_cache()
+    assert pickle.loads(text).cat_file(name) == b"hello"
 
 
 def test_an_object_is_read_as_a_file_is(store: Any, tmp_path: Path) -> None:

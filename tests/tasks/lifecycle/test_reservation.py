@@ -41,7 +41,7 @@ def test_data_that_was_charged_is_never_synthetic(book: Ledger, geography: str) 
     charge(book, "a", "persons")
     with pytest.raises(Refused, match=CHARGED):
         worth(book, "b", "persons", geography, marked=True)
-    assert not book.marked_runs()
+    assert not book.books().marked
     assert worth(book, "b", "others", geography, marked=True)
 
 
@@ -78,7 +78,7 @@ def test_what_was_shown_of_one_file_is_never_confidential_in_another_run(book: L
 def test_a_run_is_entered_once_and_stays_with_its_data(book: Ledger) -> None:
     for _ in range(2):
         assert worth(book, "a", "persons", marked=True)
-    assert [*book.marked_runs()] == ["a"]
+    assert [*book.books().marked] == ["a"]
     with pytest.raises(Refused, match="began with other inputs"):
         worth(book, "a", "others", marked=True)
 
@@ -99,7 +99,7 @@ def test_without_its_ledger_no_mark_is_believed(tmp_path: Path) -> None:
 
 def test_public_data_is_entered_as_such_and_kept_apart_from_charged_data_alike(book: Ledger) -> None:
     assert register_if_marked("a", book.path, {"persons"}, "PUBLIC")
-    assert {run: mark for run, (_, mark) in book.marked_runs().items()} == {"a": "PUBLIC"}
+    assert {run: mark for run, (_, mark) in book.books().marked.items()} == {"a": "PUBLIC"}
     assert [mark for _, mark in book.examine().books.marked.values()] == ["PUBLIC"]
     with pytest.raises(ValueError, match=AS_SYNTHETIC):
         charge(book, "b", "persons")

@@ -241,7 +241,7 @@ def test_a_run_on_public_data_is_entered_and_not_charged(tmp_path: Path, publish
     data = make(tmp_path, published).data
     run = begin(tmp_path, data, design(products=("persons",)))
     assert run.validated.mark == "PUBLIC"
-    assert [mark for _, mark in Ledger(tmp_path / "ledger.sqlite").marked_runs().values()] == ["PUBLIC"]
+    assert [mark for _, mark in Ledger(tmp_path / "ledger.sqlite").books().marked.values()] == ["PUBLIC"]
     staged = finish(run, tmp_path)
     manifest = read_manifest(staged)
     assert "published, noisy database" in manifest["PUBLIC"]

@@ -148,7 +148,7 @@ def _scatter(
         own, taken = own[~far], taken[~far]
         if not len(own):
             continue
-        put_answers(folder, place[own], at[query], taken)
+        put_answers(folder, place[own], at[query], taken, file)
         variances[place[own], query] = rows.variance[own]
 
 
