@@ -51,6 +51,7 @@ from tasks.inputs.files import read_text, why
 from tasks.inputs.region_files import DIGITS, is_region
 from tasks.inputs.regions import Region
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.received import LARGEST_READ
 
 NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
 TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases
@@ -235,10 +236,10 @@ class Grouping:
 
 
 def is_domain(path: Path) -> bool:
-    """Return whether a file is a domain or a declaration."""
+    """Return whether a file is a domain or a declaration; a large one is neither, and is not read."""
     try:
-        return bool({"factors", "axes"} & read_raw(str(path)).keys())
-    except Refused:
+        return path.stat().st_size <= LARGEST_READ and bool({"factors", "axes"} & read_raw(str(path)).keys())
+    except (Refused, OSError):
         return False  # whoever reads it says why
 
 
