@@ -61,8 +61,8 @@ def lacking(what: str) -> NoReturn:
 # Tests that share what takes seconds to start, make or compile; in `make test` one process has all of a row.
 SHARED = {
     "end to end": r"tests/e2e/",
-    "a server": r"flows/test_(acc|bot|dep|every|poli|refu|sp|sta|systems|top_down|what)|test_workers|tasks/spine/",
-    "kernels": r"top_down|spine/gls|flows/test_check",
+    "a server": r"flows/test_(acc|bot|de[cp]|eve|exam|pol|ref|s_dhc|sp|sta|sys|top|what)|test_workers|tasks/spine/",
+    "kernels": r"(spine|tasks)/top_down|spine/gls|flows/test_check",
     "pages": r"flows/test_(show|tune_page|frames)",
 }
 

@@ -487,7 +487,7 @@ def test_exact_counts_are_shown_as_such(tmp_path):
 
 
 def test_a_copy_goes_into_a_new_folder(tmp_path, released):
-    das(released, "--export", tmp_path / "copy", "--scope", "01")
+    das(released, "--export", tmp_path / "copy", "--scope", "usa-1")
     assert (tmp_path / "copy/index.html").is_file()
     with pytest.raises(Refused, match="is not empty"):
         das(released, "--export", tmp_path / "copy")

@@ -103,10 +103,10 @@ def test_terminal_page_report_and_check_name_no_other(name: str, release: Path, 
     shown = open_release(release)
     overview = _answer(shown, Check(release, manifest["files"]), {}).body
     assert_tells(bytes(overview).decode(), known)
-    for command in (("check", release, "--all", "--json"), ("show", release, "--format", "csv")):
-        _, out, _ = das(*command)
+    found, csv = das("check", release, "--all", "--json")[1], das("show", release, "--format", "csv")[1]
+    for out in (found, csv):
         assert_tells(out, known, whole=False)
-    checks = [each["check"] for each in json.loads(das("check", release, "--all", "--json")[1])["checks"]]
+    checks = [each["check"] for each in json.loads(found)["checks"]]
     assert {f"spent, {row.sentence}" for row in known.rows()} <= set(checks)
 
 

@@ -164,8 +164,7 @@ WIDE = (DiscreteGaussian(Fraction(1500**2)), TwoSidedGeometric(Fraction(300)))
 WIDEST = (DiscreteGaussian(Fraction(10) ** 10), TwoSidedGeometric(Fraction(40_000)))  # of the sampler, nearly
 
 
-@pytest.mark.parametrize("law", WIDE)
-@pytest.mark.parametrize("place", [(0, 0, 0), (-2, 40, 4)])
+@pytest.mark.parametrize(("law", "place"), [(WIDE[0], (0, 0, 0)), (WIDE[1], (-2, 40, 4))])
 def test_wide_noise_is_rounded_to_a_lattice_with_the_accuracy_that_is_stated(law: Law, place: tuple[int, ...]) -> None:
     """A hundredth of a deviation; a ratio is off as if either count were."""
     deviation = law.variance() ** 0.5
@@ -187,7 +186,7 @@ def test_wide_noise_is_rounded_to_a_lattice_with_the_accuracy_that_is_stated(law
 
 
 @pytest.mark.parametrize("law", WIDEST)
-@pytest.mark.parametrize("scale", [0, 1, 10**12])
+@pytest.mark.parametrize("scale", [0, 10**12])
 def test_the_widest_noise_and_huge_counts_take_bounded_work(law: Law, scale: int) -> None:
     """The lengths bound time and memory; the largest joint sum there is takes a second."""
     noises = [lattice(law, draws) for draws in (1, 2, 3)]

@@ -46,7 +46,6 @@ from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, OF_PERSONS
 from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
 STATES = ["01", "44", "56"]
-PARQUET = {"form": "parquet"}
 RATIO_OF_PH5 = ("PH4", "PH5_denom")
 
 
