@@ -11,7 +11,7 @@ spine.top_down.rounding.compile_rounding()
 endef
 export COMPILE_ROUNDING
 
-.PHONY: setup run test test-slow test-long lint docs site lock vendor clean
+.PHONY: setup run test test-slow test-long test-scheduled lint docs site lock vendor clean
 
 setup: .venv/.installed
 
@@ -50,6 +50,9 @@ test-slow: setup
 
 test-long: setup
 	$(PYTEST) -m long
+
+test-scheduled: setup
+	$(BIN)/python -m pytest -q -m scheduled tests/e2e
 
 lint: setup
 	$(BIN)/ruff check .
