@@ -124,9 +124,9 @@ def check_ledger(
 ) -> None:
     """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 where not.
 
-    The database, the chain of acts, every row against its acts, and what each account has spent against its total are
-    computed again. A release is compared with the row of its run: its digest, amount, states, and the act by which it
-    was reserved. A ledger that lacks the row of a release is older than the release, or not the one it was charged in.
+    The database, the chain of acts, and what each account has spent against its total are computed again. A release is
+    compared with the row of its run: its digest, amount, states, and the act by which it was reserved. A ledger that
+    lacks the row of a release is older than the release, or not the one it was charged in.
     With the publisher's key, every act that charges an account must be signed.
 
     **Example:** `das ledger check out/us out/pr`
