@@ -87,7 +87,7 @@ def _read_side(run: SafeTabRun, level: Level, kind: type[GroupTables], folders: 
     nowhere = np.full(len(domain.region_ids), NOWHERE, np.int64)
     set_of = run.coterminous_sets.get(level.region_type, nowhere)
     parts = [kind.load([])]
-    for folder in folders:
+    for folder in folders if (set_of != NOWHERE).any() else ():
         piece = kind.load([folder])
         region = piece.group // len(domain.iterations)
         parts.append(piece.take(np.flatnonzero(set_of[region] != NOWHERE)))
@@ -119,6 +119,9 @@ def _given(sides: Sequence[_Side], recipients: pd.DataFrame, codes: NDArray[np.s
 def _write_final(source: Path, final: Path, given: GroupTables) -> None:
     """Write a piece of a level with the given tables in place of its own."""
     published = type(given).load([source])
+    if not len(given.group):
+        save_arrays(final, published.arrays())
+        return
     kept = published.take(np.flatnonzero(~np.isin(published.group, given.group)))
     joined = type(given).join([kept, given])
     save_arrays(final, joined.take(np.argsort(joined.group, kind="stable")).arrays())
