@@ -43,17 +43,20 @@ def open_account(
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
     from privacy.accounting.ledger import Account, format_amount
-    from privacy.noise.exact import exact
+    from privacy.noise.exact import exact_number
     from privacy.noise.laws import UNITS
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.signature import signer
 
+    try:
+        amount = exact_number(total)
+    except ValueError as error:
+        raise Refused(f"--total {total} {error}") from None
     if definition not in UNITS:
         raise Refused(f"--definition {definition} is neither zcdp nor puredp")
     publisher = signer(sign) if sign else None
     with refusing():
-        amount = exact(total, "--total")
         account = Account(name, definition, amount, unit, publisher and publisher.publisher)  # type: ignore[arg-type]
         book = _ledger(ledger, code_names(), publisher)
         book.open_account(account)
