@@ -13,18 +13,17 @@ from flows.execution.top_down_settings import DeclaredSettings
 from privacy.accounting.states import EVERYWHERE
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.declared.explain import memory
-from tasks.top_down.declared.measure import reserve_budget
+from tasks.top_down.declared.measure import check_estimator, estimate, reserve_budget
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.release import stage_release
 from tasks.top_down.declared.tabulate import precheck_budget, tabulate
-from tasks.top_down.estimate.estimators import estimate_run
-from tasks.top_down.estimate.topdown import estimate_by_topdown
 from tasks.top_down.spend import declared_spend
 
 
 def check(settings: DeclaredSettings) -> bool:
     """Refuse what could not end: a declaration with faults or too large, records without its columns, an account."""
     _, declared = read_declared(settings.declaration, settings.directory)
+    check_estimator(declared, settings.estimator)
     needed, there = memory(declared), fit(settings.cluster)[1]
     if needed > there and not settings.cluster.elsewhere:
         raise Refused(
@@ -42,6 +41,6 @@ def stages(run: Runner[DeclaredSettings]) -> Path:
     spend = declared_spend(declared.declaration)
     tabulated = run.do("tabulate", tabulate, workers=workers, data=settings.data, public=public)
     gate = run.reserve(reserve_budget, given=tabulated, charge=lambda: spend, states=EVERYWHERE)
-    estimated = run.submit("estimate", estimate_run, gate, workers=workers, estimator=estimate_by_topdown)
+    estimated = run.submit("estimate", estimate, gate, workers=workers, estimator=settings.estimator)
     staged = run.submit("release", stage_release, estimated, workers=workers, out=run.out)
     return run.commit(staged)

@@ -79,7 +79,8 @@ class SystemCommands:
         if not declared:
             return self.settings, chosen
         refuse_others(context)
-        return DeclaredSettings, {name: chosen[name] for name in ("data", "out") if name in chosen} | declared
+        shared = {name: chosen[name] for name in ("data", "out", "estimator") if name in chosen}
+        return DeclaredSettings, shared | declared
 
 
 def run(of: SystemCommands) -> Command:

@@ -179,6 +179,7 @@ class DeclaredSettings(RunSettings):
     declaration: Annotated[str, AfterValidator(_declaration)] = option(
         ..., "The declaration of hierarchy, table and budget: a file, or the name of a shipped one."
     )
+    estimator: Estimator = Field(default="topdown", description=TopDownSettings.model_fields["estimator"].description)
 
     @property
     def directory(self) -> DeclaredRun:

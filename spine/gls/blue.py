@@ -12,7 +12,7 @@ import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.gls import information as tree
-from spine.gls.grid import STATES, Blue, SiblingSums, times
+from spine.gls.grid import STATES, Blue, SiblingSums, Signs, grid, times
 from spine.gls.information import Information
 from spine.gls.upward import combine_units, unit_estimates
 from spine.top_down.plan import Plan
@@ -26,12 +26,20 @@ def estimates(plan: Plan, information: Information) -> tuple[FloatArray, FloatAr
     return tree.estimates(plan, information)
 
 
-def first_children(plan: Plan, level: int, first: int, last: int) -> IntArray:
-    """Return the (last - first + 1,) first child of each geounit first, ..., last: of a level, or of whole states."""
+def first_children(plan: Plan, level: int, first: int, last: int, below: int) -> IntArray:
+    """Return the (last - first + 1,) first child, on the level `below`, of each geounit first, ..., last.
+
+    level: theirs, or STATES, of groups of geounits with a declared total: of whole states.
+    """
     if level == STATES:
-        state = plan.bounds.lowest_totals.group
-        return np.searchsorted(state, np.arange(first, last + 1))
+        declared = plan.bounds.totals[below]
+        assert declared is not None
+        return np.searchsorted(declared.group, np.arange(first, last + 1))
     return plan.first_child[level][first : last + 1]
+
+
+def _signs(plan: Plan) -> Signs | None:
+    return None if plan.closed_form else grid(plan).signs
 
 
 def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Information) -> SiblingSums:
@@ -39,7 +47,7 @@ def sibling_sums(plan: Plan, level: int, first: int, last: int, information: Inf
 
     information: of exactly these children.
     """
-    first_child = first_children(plan, level, first, last)
+    first_child = first_children(plan, level, first, last, information.level)
     first_child = first_child - first_child[0]
     number = np.diff(first_child)
     if plan.closed_form:
@@ -65,29 +73,49 @@ def _runs(chosen: BoolArray) -> list[tuple[int, int]]:
 
 
 def blue_nation(plan: Plan, information: Information) -> Blue:
-    """Return the nation's estimate from its information; its total is the sum of the declared ones."""
+    """Return the estimate of the only root from its information, which has its total where it is declared."""
     z, variance = estimates(plan, information)
-    if plan.closed_form or plan.free:
+    declared = plan.bounds.totals[information.level]
+    if plan.closed_form or plan.free or declared is None:
         return Blue(information.level, 0, z, variance)
-    return Blue(information.level, 0, *tree.declared_total(z, variance, plan.bounds.lowest_totals.values.sum()))
+    return Blue(information.level, 0, *tree.declared_total(z, variance, declared.values.sum(), grid(plan)))
 
 
-def blue_states(plan: Plan, information: Information, nation: Blue | None = None) -> Blue:
-    """Return the estimates of whole states, their totals declared.
+def blue_states(plan: Plan, information: Information, above: Blue | None = None) -> Blue:
+    """Return the estimates of groups of geounits whose totals are declared: of whole states.
 
-    information: of all their parts. nation: where it is above them.
+    information: of all geounits of these groups. above: their parents (the nation), where they have some.
     """
-    z, variance = estimates(plan, information)
-    first = first_children(plan, STATES, 0, len(plan.bounds.lowest_totals.values))[:-1]
-    z, variance = np.add.reduceat(z, first), np.add.reduceat(variance, first)
-    if not plan.closed_form and not plan.free:
-        z, variance = tree.declared_total(z, variance, plan.bounds.lowest_totals.values)
-    if nation is None:
-        return Blue(STATES, 0, z, variance)
-    below = np.array([np.linalg.pinv(part, hermitian=True, rcond=1e-12) for part in variance.sum(axis=0)])
-    below = np.broadcast_to(below, variance.shape)
-    pull = times(below, np.broadcast_to(nation.x - z.sum(axis=0), z.shape))
-    return Blue(STATES, 0, z + times(variance, pull), _spread(variance, below, nation.variance))
+    declared = plan.bounds.totals[information.level]
+    assert declared is not None
+    group = declared.group[information.first : information.last]
+    first = np.searchsorted(group, np.arange(group[0], group[-1] + 1))
+    if plan.closed_form or plan.free:
+        z, variance = (tree.sums(array, first) for array in estimates(plan, information))
+    else:
+        z, variance, scale = tree.declared_groups(plan, information)
+    if above is None:
+        return Blue(STATES, int(group[0]), z, variance)
+    geounit, signs = information.first + first, _signs(plan)
+    parent = plan.spine.parents[information.level][geounit] - above.first
+    begins = np.searchsorted(parent, np.arange(len(above)))
+    spread = tree.sums(variance, begins)
+    if plan.closed_form or plan.free:
+        below = np.linalg.pinv(spread, 1e-12, hermitian=True)
+    else:
+        below = tree.inverse_declared(spread, np.maximum.reduceat(scale, begins))
+    pull = times(below, above.x - tree.sums(z, begins), signs)[parent]
+    x, own = z + times(variance, pull, signs), _spread(variance, below[parent], above.variance[parent])
+    unknown = (plan.spine.shares[information.level][geounit] == 0)[:, None, None, None]  # an only child: its parent
+    x, own = np.where(unknown, above.x[parent], x), np.where(unknown, above.variance[parent], own)
+    return Blue(STATES, int(group[0]), x, own)
+
+
+def blue_level(plan: Plan, information: Information, above: Blue | None = None) -> Blue:
+    """Return the estimates of the children of a range of geounits, or (above: None) of the top level."""
+    if plan.bounds.totals[information.level] is not None:
+        return blue_roots(plan, information, blue_states(plan, information, above))
+    return blue_nation(plan, information) if above is None else blue_children(plan, above, information)
 
 
 def blue_roots(plan: Plan, information: Information, states: Blue | None = None) -> Blue:
@@ -101,9 +129,9 @@ def blue_children(plan: Plan, parents: Blue, information: Information) -> Blue:
     x_c = V_c (h_c + B x_p - b), of variance V_c - V_c B V_c + V_c B Var(x_p) B V_c; an only child is its parent.
     """
     given = sibling_sums(plan, parents.level, parents.first, parents.first + len(parents), information)
-    pull = times(given.below, parents.x) - given.b
+    pull = times(given.below, parents.x, signs := _signs(plan)) - given.b
     above, is_only_child = given.parent, given.is_only_child[:, None, None, None]
-    x = np.where(is_only_child, parents.x[above], given.z + times(given.variance, pull[above]))
+    x = np.where(is_only_child, parents.x[above], given.z + times(given.variance, pull[above], signs))
     spread = _spread(given.variance, given.below[above], parents.variance[above])
     return Blue(information.level, information.first, x, np.where(is_only_child, parents.variance[above], spread))
 
@@ -115,4 +143,4 @@ def _spread(variance: FloatArray, below: FloatArray, above: FloatArray) -> Float
     return found
 
 
-__all__ = ["STATES", "Blue", "SiblingSums", "blue_children", "blue_nation", "blue_roots", "blue_states"]
+__all__ = ["STATES", "Blue", "SiblingSums", "blue_children", "blue_level", "blue_nation", "blue_roots", "blue_states"]

@@ -21,7 +21,8 @@ import scipy.sparse as sp
 
 from spine.counts import Count, mask
 from spine.geography import FloatArray, IntArray
-from spine.gls.grid import grid, signed
+from spine.gls.grid import Grid, Signs, grid_of, in_cells
+from spine.gls.split import joint, padded
 from spine.top_down.histogram import Product
 
 
@@ -30,12 +31,13 @@ class Columns:
     """Sums of cells.
 
     types: (K, types) the tau of each; parts: (components, K, signs x races) the part of each g in every component, in
-    the sums and differences of `grid`.
+    the sums and contrasts of `grid`; signs: None of housing units.
     """
 
     names: tuple[str, ...]
     types: FloatArray
     parts: FloatArray
+    signs: Signs | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -63,17 +65,48 @@ def columns(product: Product, counts: Sequence[Count]) -> Columns:
     names = tuple(count.name for count in counts)
     if product.cells == 2:  # the one unknown is the number of occupied units: the total is declared
         return Columns(names, np.ones((len(names), 1)), np.ones((1, len(names), 1)))
-    sizes = grid(product)
+    sizes = grid_of(product)
     _, signs, races = sizes.shape
+    basis = in_cells(np.eye(signs), sizes.signs)
     types = np.array([mask(product.axes[:1], count.where) for count in counts], float)
     parts = np.zeros((sizes.components, len(names), signs, races))
     for k, count in enumerate(counts):
-        shape = signed(mask(product.axes[1:], count.where).astype(float).reshape(signs, races))
+        shape = basis.T @ mask(product.axes[1:], count.where).astype(float).reshape(signs, races)
         mean = shape.mean(axis=1, keepdims=True)
         for sign in range(signs):
             parts[2 * sign, k, sign] = mean[sign]
             parts[2 * sign + 1, k, sign] = shape[sign] - mean[sign]
-    return Columns(names, types, parts.reshape(sizes.components, len(names), -1))
+    return Columns(names, types, parts.reshape(sizes.components, len(names), -1), sizes.signs)
+
+
+def query_errors(sizes: Grid, query: str, variance: FloatArray) -> FloatArray:
+    """Return the (geounits, coordinates) standard errors of the sums that a query group asks.
+
+    variance: of the cells, (geounits, components, slots x types, slots x types). Sums that split every axis alike have
+    the same.
+    """
+    product, asked = sizes.product, sizes.product.asked(query)
+    cell = np.unique(product.partition(query)[0], return_index=True)[1]  # one of each sum
+    races, rows = sizes.shape[2], np.zeros(len(cell), np.int64)
+    if sizes.last is None or sizes.last in asked:
+        last = [np.full((1, 1, 1), 1 / races), np.full((1, 1, 1), 1 - 1 / races)]
+    else:
+        last = [np.full((1, 1, 1), float(races)), np.zeros((1, 1, 1))]
+    tables = []
+    for name, own in sizes.splits.items():
+        found = own.sums(asked.get(name))
+        flat = np.concatenate([table.reshape(len(table), -1) for table in found], axis=1)
+        _, example, kind = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+        tables.append([table[example] for table in found])
+        part = own.partitions[own.number(asked.get(name))]
+        rows = rows * len(example) + kind.ravel()[part[product.coordinates[name][cell]]]
+    of_type = product.partition(query)[0][sizes.cells[:, 0, 0]]
+    alike, type_ = np.unique(np.equal.outer(of_type, of_type), axis=0, return_inverse=True)
+    weight = np.einsum("kcab,gt,gu->gkcatbu", padded(joint([*tables, last])), alike, alike)
+    spread = variance.reshape(len(variance), -1) @ weight.reshape(len(alike) * weight.shape[1], -1).T
+    at = type_.ravel()[sizes.place[cell] // sizes.by_type] * weight.shape[1] + rows
+    errors: FloatArray = np.sqrt(np.maximum(spread, 0.0))[:, at]
+    return errors
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def of_children(
         pairs,
         weighted=weighted,
         straight=weight,
-        known=below.known[parts] + columns.sums(times(weight, given.z[at])),
+        known=below.known[parts] + columns.sums(times(weight, given.z[at], columns.signs)),
         spread=below.spread[parts] + columns.variances(weighted @ weight.swapaxes(-1, -2)),
         covariances=covariances,
     )
@@ -163,7 +163,7 @@ def _regressed(
     only[row] = given.is_only_child[pairs.child[pairs.parts]]
     covariance = summed(weighted)  # 0 above an only child, whose z and V are 0
     weight = np.where(only[:, None, None, None], summed(straight), covariance @ given.below[above])
-    rest = summed(known) - columns.sums(times(covariance, given.b[above]))
+    rest = summed(known) - columns.sums(times(covariance, given.b[above], columns.signs))
     left = summed(spread) - columns.variances(weight @ covariance.swapaxes(-1, -2))
     if covariances is not None:
         child, of_children = pairs.child[pairs.parts], pairs.entity[pairs.pair[pairs.parts]]
@@ -198,7 +198,7 @@ def entity_estimates(
     spread = top.spread + columns.variances(weighted @ top.weight.swapaxes(-1, -2))
     if covariances is not None:
         covariances.add(weighted.sum(axis=-2), top.weight.sum(axis=-2), top.entity, at)
-    estimate = top.known + columns.sums(times(top.weight, states.x[at]))
+    estimate = top.known + columns.sums(times(top.weight, states.x[at], columns.signs))
     entity, row = np.unique(top.entity, return_inverse=True)
     sums = []
     for values in (estimate, spread, top.cut):

@@ -1,12 +1,15 @@
 """The cells of a product as least squares over the tree splits them: types of living quarters, signs, races.
 
-Every query group treats all types alike on the other axes, or asks types alone. So the precision of a histogram is one
-matrix between types on each component: "mean" or "residual" on each of the other axes, 8 for votingage (2), hispanic
-(2), cenrace (63). Component 4 a + 2 b + c is residual on votingage, hispanic, cenrace where a, b, c are 1. Arrays over
-cells are (..., types, signs, races): orthonormal sums and differences on the axes of two points, then the last axis.
+The types are the cells of the axes by which counts are declared (`Product.bounded`): geounits may have none of some, so
+a precision is a matrix between types. Every other axis is split into components (`split`), and so is their product: on
+each, the precision is one matrix between its slots and the types, slot by slot, 0 outside those that it has. Of
+redistricting the types are hhgq's, and 8 components, "mean" or "residual" of votingage (2), hispanic (2), cenrace (63),
+have a slot each: component 4 a + 2 b + c is residual on these where a, b, c are 1.
 
-Estimates of geounits, and the sums of siblings that they follow from, are arrays over these; of housing units, one
-unknown a geounit, (geounits, 1, 1, 1). No kernel is compiled here.
+Arrays over cells are (..., types, signs, races). The last axis is the longest that no recode is asked of (of one cell
+where there is none); its mean and residual, 2 p and 2 p + 1, are found as they are needed. The signs are orthonormal
+sums and contrasts on all other axes. Estimates of geounits, and the sums of siblings that they follow from, are arrays
+over these; of housing units, one unknown a geounit, (geounits, 1, 1, 1). No kernel is compiled here.
 """
 
 from __future__ import annotations
@@ -15,113 +18,258 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product as each
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from spine.geography import BoolArray, FloatArray, IntArray
+from spine.gls.split import Split, Tables, joint, padded, split
 from spine.top_down.histogram import Product
-from spine.workload import groups, kept_axes
+from spine.top_down.plan import Plan
+
+MOST_ROWS = 32  # of a matrix between slots and types
+MOST_SIGNS = 4096  # every two of which are compared
 
 
-@dataclass(frozen=True)
+class Signs(NamedTuple):
+    """The signs as kernels take them.
+
+    Nodes are lists of signs that a transform replaces by their sum, in the first, and contrasts: node i is those of
+    `nodes` from node[i], their factors in `factors`; `back` is the order in which they are undone, axis by axis as
+    forward. Copies are lists of the signs in the slots of a component: copy i is those of `copies` from copy[i], and
+    part[i] its component, of 2. slots: (parts,) of each component. cells: (types, signs, races) the product's cell.
+    """
+
+    nodes: IntArray
+    node: IntArray
+    factors: FloatArray
+    back: IntArray
+    copies: IntArray
+    copy: IntArray
+    part: IntArray
+    slots: IntArray
+    cells: IntArray
+
+
+@dataclass(frozen=True, eq=False)
 class Grid:
-    """The sizes of a product's axes: of types, and of the others; all of these have two points except the last."""
+    """The axes of a product in another order: those of the types (closed), the split ones, and the last, if any."""
 
-    types: int
-    axes: tuple[int, ...]
+    product: Product
+    closed: tuple[str, ...]
+    splits: dict[str, Split]
+    last: str | None
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int]:
         """Return (types, signs, races)."""
-        return self.types, prod(self.axes[:-1]), self.axes[-1]
+        size = {axis.name: len(axis) for axis in self.product.axes}
+        types, signs = (prod(size[name] for name in names) for names in (self.closed, self.splits))
+        return types, signs, size[self.last] if self.last else 1
 
-    @property
+    @cached_property
     def by_type(self) -> int:
         """Return the number of cells of one type."""
-        return prod(self.axes)
+        return self.shape[1] * self.shape[2]
+
+    @cached_property
+    def cells(self) -> IntArray:
+        """Return the (types, signs, races) cells of the product."""
+        names = [axis.name for axis in self.product.axes]
+        order = [*self.closed, *self.splits, *([self.last] if self.last else [])]
+        cells = np.arange(self.product.cells).reshape(self.product.shape)
+        return np.ascontiguousarray(cells.transpose([names.index(name) for name in order])).reshape(self.shape)
+
+    @cached_property
+    def place(self) -> IntArray:
+        """Return the (cells,) place of each of the product's cells in (types, signs, races)."""
+        return np.argsort(self.cells, axis=None)
+
+    def allowed(self, parts: BoolArray) -> BoolArray:
+        """Return (geounits, types) whether a type may have records; parts: (geounits, parts) by what is declared."""
+        possible = self.product.possible[self.cells].any(axis=(1, 2))
+        return np.ascontiguousarray(parts[:, self.product.types[self.cells[:, 0, 0]]] & possible)
+
+    @cached_property
+    def signs(self) -> Signs:
+        """Return the signs."""
+        at = np.arange(self.shape[1]).reshape([len(own.partitions[0]) for own in self.splits.values()])
+        pairs = [number for number, own in enumerate(self.splits.values()) if len(own.partitions[0]) == 2]
+        nodes: list[tuple[IntArray, FloatArray]] = []
+        back: list[int] = []
+        for number, own in reversed([*enumerate(self.splits.values())]):
+            lines = np.moveaxis(at, number, -1).reshape(-1, at.shape[number])
+            first = len(nodes)
+            for node in own.nodes:
+                order = np.arange(1.0, len(node))
+                factors = 1 / np.sqrt(np.concatenate([[len(node)], order * (order + 1)]))
+                if number in pairs:  # all axes of two points are scaled at once, with the last of them
+                    factors = np.full(2, 1 / np.sqrt(2.0 ** len(pairs)) if number == pairs[0] else 1.0)
+                nodes += [(line[node], factors) for line in lines]
+            back += reversed(range(first, len(nodes)))
+        copies, part = [], []
+        for number, of_axes in enumerate(each(*(own.copies for own in self.splits.values()))):
+            for chosen in each(*of_axes):
+                copies.append(at[np.ix_(*chosen)].ravel())
+                part.append(number)
+        lists, factors_ = [one for one, _ in nodes], [two for _, two in nodes]
+        return Signs(
+            _joined(lists),
+            _starts(lists),
+            np.concatenate([np.zeros(0), *factors_]),
+            np.array(back, np.int64),
+            _joined(copies),
+            _starts(copies),
+            np.array(part, np.int64),
+            np.array([own.shape[1] for own in joint([own.squared(None) for own in self.splits.values()])], np.int64),
+            self.cells,
+        )
+
+    @cached_property
+    def slots(self) -> int:
+        """Return the most slots of a component."""
+        return int(self.signs.slots.max())
 
     @property
     def components(self) -> int:
         """Return the number of components."""
-        return int(2 ** len(self.axes))
+        return 2 * len(self.signs.slots)
 
     @cached_property
-    def patterns(self) -> FloatArray:
-        """Return the (patterns, components) share of a component in an entry of P between two cells.
+    def ones(self) -> FloatArray:
+        """Return the (slots x types,) coordinates of the function 1 on component 0, without the last axis."""
+        sizes = joint([[own.sizes[own.base][None, :, None]] for own in self.splits.values()])[0]
+        return np.repeat(np.sqrt(sizes.ravel()), self.shape[0])
 
-        The cells' coordinates on the axes agree as the pattern's bits say (its bits are the components').
+    @cached_property
+    def patterns(self) -> tuple[IntArray, FloatArray, BoolArray]:
+        """Return the (signs, signs) patterns, their (patterns, components, slots, slots) entries, and which are apart.
+
+        A pattern of cells is 2 p, p that of their signs, and 1 where they agree on the last axis. An entry is the share
+        of a component in an entry of P between two cells. Apart are those that agree nowhere.
         """
-        return np.array(
-            [
-                [
-                    prod((e - 1 / n) if r else 1 / n for e, r, n in zip(agree, rest, self.axes, strict=True))
-                    for rest in each((0, 1), repeat=len(self.axes))
-                ]
-                for agree in each((0, 1), repeat=len(self.axes))
-            ]
-        )
+        pattern, races = np.zeros((1, 1), np.int64), self.shape[2]
+        found = [own.patterns for own in self.splits.values()]
+        for own, _, apart in found:
+            pattern = np.add.outer(pattern * len(apart), own).swapaxes(1, 2).reshape(len(pattern) * len(own), -1)
+        last: Tables = [np.full((2, 1, 1), 1 / races), np.array([0 - 1 / races, 1 - 1 / races])[:, None, None]]
+        none = np.array([True])
+        for apart in (*(own for _, _, own in found), np.array([True, False])):
+            none = np.logical_and.outer(none, apart).ravel()
+        return pattern, padded(joint([*(tables for _, tables, _ in found), last])), none
 
     def entries(self, precision: FloatArray) -> FloatArray:
         """Return the (..., patterns, types, types) entries of P between two cells, from its components."""
-        matrices: FloatArray = (self.patterns[:, :, None, None] * precision[..., None, :, :, :]).sum(axis=-3)
-        return matrices
+        patterns, slots = self.patterns[1], range(self.slots)
+        types = precision.shape[-1] // self.slots
+        matrices = precision.reshape(*precision.shape[:-2], self.slots, types, self.slots, types)
+        found = [
+            (patterns[:, :, a, b, None, None] * matrices[..., None, :, a, :, b, :]).sum(axis=-3)
+            for a, b in each(slots, slots)
+        ]
+        whole: FloatArray = sum(found[1:], start=found[0])
+        return whole
+
+    def squared(self, query: str) -> FloatArray:
+        """Return the (components, slots x types, slots x types) precision that one query group of weight 1 adds."""
+        asked = self.product.asked(query)
+        races = self.shape[2]
+        kept = self.last is None or self.last in asked
+        last = [np.full((1, 1, 1), 1.0 if kept else races), np.full((1, 1, 1), 1.0 if kept else 0.0)]
+        tables = padded(joint([*(own.squared(asked.get(name)) for name, own in self.splits.items()), last]))[0]
+        of_type = self.product.partition(query)[0][self.cells[:, 0, 0]]
+        return np.kron(tables, np.equal.outer(of_type, of_type).astype(float)[None])
+
+
+def _joined(lists: list[IntArray]) -> IntArray:
+    return np.concatenate([np.zeros(0, np.int64), *lists])
+
+
+def _starts(lists: list[IntArray]) -> IntArray:
+    return np.cumsum([0, *map(len, lists)])
+
+
+def grid(plan: Plan) -> Grid:
+    """Return the grid of a plan. ValueError where its query groups have no small components in common, and why."""
+    queries = {query for asked in plan.allocation.queries.values() for query in asked}
+    return grid_of(plan.product, frozenset(name for query in queries for name in plan.product.asked(query).values()))
+
+
+def hindrance(plan: Plan) -> str:
+    """Return why there is no least squares over the tree of a plan; empty where there is."""
+    try:
+        _ = plan.closed_form or grid(plan)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 @lru_cache
-def grid(product: Product) -> Grid:
-    """Return the grid of a product with types of living quarters; ValueError where its axes do not split so."""
-    first, *others = product.axes
-    sizes = tuple(map(len, others))
-    if first.name != groups(product)[0] or set(sizes[:-1]) != {2}:
-        raise ValueError(f"{product.name}: least squares over the tree takes types, axes of two points, and one more")
-    return Grid(len(first), sizes)
-
-
-def precision_of_queries(product: Product, queries: list[str]) -> FloatArray:
-    """Return the (queries, components, types, types) precision that one query group of weight 1 adds."""
-    sizes, recode = grid(product), product.recodes[0]
-    types, *axes = product.axes
-    alike, same = np.equal.outer(recode.part, recode.part).astype(float), np.eye(sizes.types)
-    precision = np.zeros((len(queries), sizes.components, sizes.types, sizes.types))
-    for at, query in enumerate(queries):
-        kept, grouping = kept_axes(product, query)
-        between = same if types.name in kept else alike if grouping else np.ones(same.shape)
-        for component, residual in enumerate(each((False, True), repeat=len(axes))):
-            factor = 1.0
-            for axis, rest in zip(axes, residual, strict=True):
-                factor *= 1.0 if axis.name in kept else 0.0 if rest else len(axis)
-            precision[at, component] = factor * between
-    return precision
-
-
-def signed(x: FloatArray) -> FloatArray:
-    """Return (..., signs, races) in orthonormal sums and differences on the axes of two points; its own inverse."""
-    signs, races = x.shape[-2:]
-    pairs = signs.bit_length() - 1
-    grid_ = x.reshape(-1, *(2,) * pairs, races)
-    for axis in range(1, 1 + pairs):
-        first, other = np.take(grid_, 0, axis), np.take(grid_, 1, axis)
-        grid_ = np.stack([first + other, first - other], axis)
-    found: FloatArray = grid_.reshape(x.shape) / np.sqrt(signs)
+def grid_of(product: Product, asked: frozenset[str] | None = None) -> Grid:
+    """Return the grid of a product; asked: the recodes that query groups ask, by default all. ValueError as `grid`."""
+    bounded = (product.bounded,) if isinstance(product.bounded, str) else product.bounded
+    closed = {axis for name in bounded for axis in product.asked(name)}
+    recodes = {
+        axis.name: [own for own in product.recodes if own.axis == axis.name and (asked is None or own.name in asked)]
+        for axis in product.axes
+        if axis.name not in closed
+    }
+    plain = [axis for axis in product.axes if recodes.get(axis.name) == []]
+    last = max(reversed(plain), key=len).name if plain else None
+    splits = {
+        axis.name: split(axis, recodes[axis.name])
+        for axis in product.axes
+        if axis.name in recodes and axis.name != last
+    }
+    found = Grid(product, tuple(axis.name for axis in product.axes if axis.name in closed), splits, last)
+    parts, signs, _ = found.shape
+    if signs > MOST_SIGNS:
+        raise ValueError(f"the axes have {signs:,} cells without the longest one and those of declared parts")
+    if (rows := found.slots * parts) > MOST_ROWS:
+        raise ValueError(f"declared parts and recodes of unequal parts need matrices of {rows} rows, over {MOST_ROWS}")
     return found
 
 
-def to_cells(z: FloatArray) -> FloatArray:
+def in_cells(x: FloatArray, signs: Signs) -> FloatArray:
+    """Return the cells of sums and contrasts, (..., signs, races)."""
+    x = np.moveaxis(x, -2, 0).copy()
+    for number in reversed(range(len(signs.back))):
+        rows = slice(signs.node[number], signs.node[number + 1])
+        at, factors = signs.nodes[rows], signs.factors[rows]
+        total = factors[0] * x[at[0]]
+        for k in range(len(at) - 1, 0, -1):
+            contrast = factors[k] * x[at[k]]
+            x[at[k]] = total - k * contrast
+            total += contrast
+        x[at[0]] = total
+    return np.moveaxis(x, 0, -2)
+
+
+def to_cells(z: FloatArray, sizes: Grid) -> FloatArray:
     """Return the (geounits, cells) values of the cells; z: (geounits, types, signs, races)."""
-    cells: FloatArray = signed(z).reshape(len(z), -1)
-    return cells
+    return in_cells(z, sizes.signs).reshape(len(z), -1)[:, sizes.place]
 
 
-def total_of(z: FloatArray) -> FloatArray:
+def total_of(z: FloatArray, sizes: Grid) -> FloatArray:
     """Return the (geounits,) sums over the cells; z: (geounits, types, signs, races)."""
-    total: FloatArray = np.sqrt(z.shape[2]) * z[:, :, 0, :].sum(axis=(1, 2))
+    slots = sizes.signs.copies[: sizes.signs.copy[1]]
+    weighted = [
+        one * z[:, :, sign, :].sum(axis=(1, 2)) for one, sign in zip(sizes.ones[:: z.shape[1]], slots, strict=True)
+    ]
+    total: FloatArray = sum(weighted[1:], start=weighted[0])
     return total
 
 
-def total_variance(variance: FloatArray, by_type: int) -> FloatArray:
-    """Return the (geounits,) variance of the total; by_type: the number of cells of one type."""
-    spread: FloatArray = by_type * variance[:, 0].sum(axis=(1, 2))
+def total_variance(variance: FloatArray, sizes: Grid) -> FloatArray:
+    """Return the (geounits,) variance of the total."""
+    spread: FloatArray = sizes.shape[2] * (variance[:, 0] * np.outer(sizes.ones, sizes.ones)).sum(axis=(1, 2))
     return spread
+
+
+def along_total(variance: FloatArray, sizes: Grid) -> tuple[FloatArray, FloatArray]:
+    """Return V 1 and 1'V 1 on component 0, without the last axis: (geounits, slots x types) and (geounits,)."""
+    along = (variance[:, 0] * sizes.ones).sum(axis=-1)
+    return along, (along * sizes.ones).sum(axis=-1)
 
 
 STATES = -1  # the level of whole states, above a forest of their parts
@@ -131,7 +279,7 @@ STATES = -1  # the level of whole states, above a forest of their parts
 class Blue:
     """The estimates of the geounits first, first + 1, ... of a level.
 
-    x: (geounits, types, signs, races), see `grid`. variance: (geounits, components, types, types).
+    x: (geounits, types, signs, races), see `grid`. variance: (geounits, components, slots x types, slots x types).
     """
 
     level: int
@@ -146,15 +294,6 @@ class Blue:
         """Return those of the geounits first, ..., last - 1."""
         rows = slice(first - self.first, last - self.first)
         return Blue(self.level, first, self.x[rows], self.variance[rows])
-
-    def cells(self) -> FloatArray:
-        """Return the (geounits, cells) estimates of the cells."""
-        return to_cells(self.x)
-
-    def totals(self) -> tuple[FloatArray, FloatArray]:
-        """Return the (geounits,) totals and their standard errors: 0 where the total is declared."""
-        variance = total_variance(self.variance, self.x.shape[2] * self.x.shape[3])
-        return total_of(self.x), np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True)
@@ -172,11 +311,19 @@ class SiblingSums:
     below: FloatArray
 
 
-def times(matrix: FloatArray, x: FloatArray) -> FloatArray:
-    """Return matrix times x, geounit by geounit: (n, components, types, types) and (n, types, signs, races)."""
-    if x.shape[1:] == (1, 1, 1):
+def times(matrix: FloatArray, x: FloatArray, signs: Signs | None) -> FloatArray:
+    """Return matrix times x, geounit by geounit; signs: None of housing units."""
+    if signs is None:
         return matrix * x
-    by_sign = x.swapaxes(1, 2)  # the components of a sign are its mean over races, and the rest
-    mean, rest = matrix[:, 0::2], matrix[:, 1::2]
-    found: FloatArray = rest @ by_sign + (mean - rest) @ by_sign.mean(axis=-1, keepdims=True)
-    return found.swapaxes(1, 2)
+    n, types, _, races = x.shape
+    found = np.empty(x.shape)
+    for part, slots in enumerate(signs.slots.tolist()):
+        chosen = np.flatnonzero(signs.part == part)
+        at = signs.copies[signs.copy[chosen, None] + np.arange(slots)]
+        own = x[:, :, at].transpose(0, 2, 3, 1, 4).reshape(n, len(chosen), slots * types, races)
+        mean, rest = (
+            matrix[:, component, None, : slots * types, : slots * types] for component in (2 * part, 2 * part + 1)
+        )
+        own = rest @ own + (mean - rest) @ own.mean(axis=-1, keepdims=True)
+        found[:, :, at] = own.reshape(n, len(chosen), slots, types, races).transpose(0, 3, 1, 2, 4)
+    return found

@@ -9,8 +9,9 @@ through its parent's count alone, so dividing a parent by the children's (h, P) 
 (generalized least squares), except that a parent is estimated as if its descendants could be negative.
 
 P is small. A geounit without quarters of a type has no person of that type: these are public zeros. P is one symmetric
-matrix between types on each of the 8 components (`grid`), 0 outside the types that the geounit has. That under 18
-nobody is in nursing homes is left to the division: it would break the components.
+matrix between types on each of the components (`grid`; 8 of redistricting), 0 outside the types that the geounit has.
+Other structural zeros, as that under 18 nobody is in nursing homes, are left to the division, and so are bounds: they
+would break the components.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ import numpy as np
 
 from spine.compiled import compiled
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.gls.grid import grid, precision_of_queries, total_of
-from spine.top_down.histogram import Product
+from spine.gls.grid import Grid, Signs, along_total, grid, total_of
 from spine.top_down.plan import Plan
 from spine.top_down.queries import QueryHierarchy
 
@@ -32,7 +32,8 @@ class Information:
     """The information of the geounits first, first + 1, ... of a level, from their answers and all those below them.
 
     Public: a function of noisy answers and declared invariants. linear: (geounits, types, signs, races) h. precision:
-    (geounits, components, types, types) P. Of housing units both are (geounits,): of the number that is occupied.
+    (geounits, components, slots x types, slots x types) P. Of housing units both are (geounits,): of the number that is
+    occupied.
     """
 
     level: int
@@ -69,7 +70,7 @@ def ready(given: Information) -> Information:
 
 
 def own_information(
-    product: Product,
+    sizes: Grid,
     level: int,
     first: int,
     queries: list[str],
@@ -84,37 +85,62 @@ def own_information(
     variances. allowed: (geounits, types).
     """
     distinct, index = np.unique(weights, axis=1, return_inverse=True)
-    parts = precision_of_queries(product, queries)
+    parts = np.array([sizes.squared(query) for query in queries])
     table = np.zeros((distinct.shape[1], *parts.shape[1:]))
     for weight, part in zip(distinct, parts, strict=True):
         table += weight[:, None, None, None] * part
-    precision = table[index.ravel()] * (allowed[:, None, :, None] & allowed[:, None, None, :])
-    linear = np.zeros((len(allowed), *grid(product).shape))
-    weighted_sums(hierarchy, answers, weights, allowed, linear)
-    return Information(level, first, linear, precision)
+    linear = np.zeros((len(allowed), *sizes.shape))
+    weighted_sums(hierarchy, answers, weights, allowed, sizes.signs, linear)
+    return Information(level, first, linear, _masked(table[index.ravel()], allowed, sizes.slots))
+
+
+def _masked(precision: FloatArray, allowed: BoolArray, slots: int) -> FloatArray:
+    """Return a precision on the (geounits, types) that are allowed."""
+    rows = np.tile(allowed, (1, slots))
+    return precision * (rows[:, None, :, None] & rows[:, None, None, :])
 
 
 @compiled
-def sign(x: FloatArray) -> None:
-    """Put (types, signs, races) into orthonormal sums and differences on the axes of two points; its own inverse."""
-    types, signs, races = x.shape
-    scale = 1.0 / np.sqrt(float(signs))
+def transform(x: FloatArray, signs: Signs, back: bool) -> None:
+    """Put (types, signs, races) into orthonormal sums and contrasts, or back into cells."""
+    types, _, races = x.shape
+    total = np.empty(races)
     for t in range(types):
-        half = 1
-        while half < signs:
-            factor = scale if 2 * half == signs else 1.0
-            for first in range(0, signs, 2 * half):
-                for s in range(first, first + half):
-                    one, other = x[t, s], x[t, s + half]
+        for number in range(len(signs.back)):
+            node = signs.back[number] if back else number
+            first, last = signs.node[node], signs.node[node + 1] - 1
+            whole, scale = x[t, signs.nodes[first]], signs.factors[first]
+            if back:
+                for r in range(races):
+                    total[r] = scale * whole[r]
+                for i in range(last, first, -1):
+                    other, k = x[t, signs.nodes[i]], float(i - first)
                     for r in range(races):
-                        a, b = one[r], other[r]
-                        one[r], other[r] = factor * (a + b), factor * (a - b)
-            half *= 2
+                        contrast = signs.factors[i] * other[r]
+                        other[r] = total[r] - k * contrast
+                        total[r] += contrast
+                for r in range(races):
+                    whole[r] = total[r]
+                continue
+            for r in range(races):
+                total[r] = whole[r]
+            for i in range(first + 1, last + 1):
+                other, k = x[t, signs.nodes[i]], float(i - first)
+                for r in range(races):
+                    a, b = total[r], other[r]
+                    other[r], total[r] = signs.factors[i] * (a - k * b), a + b
+            for r in range(races):
+                whole[r] = scale * total[r]
 
 
 @compiled
 def weighted_sums(
-    queries: QueryHierarchy, answers: FloatArray, weights: FloatArray, allowed: BoolArray, linear: FloatArray
+    queries: QueryHierarchy,
+    answers: FloatArray,
+    weights: FloatArray,
+    allowed: BoolArray,
+    layout: Signs,
+    linear: FloatArray,
 ) -> None:
     """Write h = sum over query groups of w Q'y, each added to the finer group it is summed from, down to the cells."""
     groups = len(queries.finer)
@@ -133,24 +159,27 @@ def weighted_sums(
             if allowed[u, t]:
                 for s in range(signs):
                     for r in range(races):
-                        linear[u, t, s, r] = table[(t * signs + s) * races + r]
-        sign(linear[u])
+                        linear[u, t, s, r] = table[layout.cells[t, s, r]]
+        transform(linear[u], layout, False)
 
 
 @compiled
-def inverse(matrix: FloatArray, allowed: BoolArray, out: FloatArray) -> None:
-    """Write the inverse of each component on the allowed types, by Cholesky's factors; `out` must be 0 outside them."""
-    k = 0
-    types = np.empty(len(allowed), np.int64)
-    for t in range(len(allowed)):
-        if allowed[t]:
-            types[k] = t
-            k += 1
-    low = np.zeros((k, k))  # the factor L, then its inverse
+def inverse(matrix: FloatArray, allowed: BoolArray, slots: IntArray, out: FloatArray) -> None:
+    """Write the inverse of each component on the allowed types, by Cholesky's factors; `out` must be 0 outside them.
+
+    slots: (components / 2,).
+    """
+    types = len(allowed)
+    rows, low = np.empty(matrix.shape[1], np.int64), np.zeros(matrix.shape[1:])  # the factor L, then its inverse
     for part in range(len(matrix)):
+        k = 0
+        for row in range(slots[part // 2] * types):
+            if allowed[row % types]:
+                rows[k] = row
+                k += 1
         for i in range(k):
             for j in range(i + 1):
-                value = matrix[part, types[i], types[j]]
+                value = matrix[part, rows[i], rows[j]]
                 for m in range(j):
                     value -= low[i, m] * low[j, m]
                 low[i, j] = np.sqrt(value) if i == j else value / low[j, j]
@@ -166,41 +195,52 @@ def inverse(matrix: FloatArray, allowed: BoolArray, out: FloatArray) -> None:
                 value = 0.0
                 for m in range(i, k):
                     value += low[m, i] * low[m, j]
-                out[part, types[i], types[j]] = out[part, types[j], types[i]] = value
+                out[part, rows[i], rows[j]] = out[part, rows[j], rows[i]] = value
 
 
 @compiled
-def add_times(matrix: FloatArray, x: FloatArray, y: FloatArray) -> None:
-    """Add to y the (components, types, types) matrix times x; x, y: (types, signs, races)."""
-    types, signs, races = x.shape
-    mean = np.empty((types, signs))
+def add_times(matrix: FloatArray, x: FloatArray, signs: Signs, y: FloatArray) -> None:
+    """Add to y the (components, slots x types, slots x types) matrix times x; x, y: (types, signs, races)."""
+    types, number, races = x.shape
+    mean = np.empty((types, number))
     for t in range(types):
-        for s in range(signs):
+        for s in range(number):
             total = 0.0
             for r in range(races):
                 total += x[t, s, r]
             mean[t, s] = total / races
-    for t in range(types):
-        for u in range(types):
-            for s in range(signs):
-                rest = matrix[2 * s + 1, t, u]
-                if rest != 0.0 or matrix[2 * s, t, u] != 0.0:
-                    shift = (matrix[2 * s, t, u] - rest) * mean[u, s]
+    for copy in range(len(signs.part)):
+        part, own = signs.part[copy], signs.copies[signs.copy[copy] : signs.copy[copy + 1]]
+        for i in range(len(own) * types):
+            t, s = i % types, own[i // types]
+            for j in range(len(own) * types):
+                u, v = j % types, own[j // types]
+                rest = matrix[2 * part + 1, i, j]
+                if rest != 0.0 or matrix[2 * part, i, j] != 0.0:
+                    shift = (matrix[2 * part, i, j] - rest) * mean[u, v]
                     for r in range(races):
-                        y[t, s, r] += rest * x[u, s, r] + shift
+                        y[t, s, r] += rest * x[u, v, r] + shift
 
 
 @compiled
-def solved(linear: FloatArray, precision: FloatArray, allowed: BoolArray, z: FloatArray, variance: FloatArray) -> None:
+def solved(
+    linear: FloatArray, precision: FloatArray, allowed: BoolArray, signs: Signs, z: FloatArray, variance: FloatArray
+) -> None:
     """Write z = V h and V of every geounit."""
     for u in range(len(linear)):
-        inverse(precision[u], allowed[u], variance[u])
-        add_times(variance[u], linear[u], z[u])
+        inverse(precision[u], allowed[u], signs.slots, variance[u])
+        add_times(variance[u], linear[u], signs, z[u])
 
 
 @compiled
 def from_children(
-    first: IntArray, linear: FloatArray, precision: FloatArray, allowed: BoolArray, b: FloatArray, below: FloatArray
+    first: IntArray,
+    linear: FloatArray,
+    precision: FloatArray,
+    allowed: BoolArray,
+    signs: Signs,
+    b: FloatArray,
+    below: FloatArray,
 ) -> None:
     """Write b = B (sum of z) and B of each parent's children into (parents, ...) arrays of 0.
 
@@ -215,24 +255,24 @@ def from_children(
         zs[:], spread[:], any_allowed[:] = 0.0, 0.0, False
         for c in range(first[p], first[p + 1]):
             variance[:] = 0.0
-            inverse(precision[c], allowed[c], variance)
-            add_times(variance, linear[c], zs)
+            inverse(precision[c], allowed[c], signs.slots, variance)
+            add_times(variance, linear[c], signs, zs)
             spread += variance
             any_allowed |= allowed[c]
-        inverse(spread, any_allowed, below[p])
-        add_times(below[p], zs, b[p])
+        inverse(spread, any_allowed, signs.slots, below[p])
+        add_times(below[p], zs, signs, b[p])
 
 
 def allowed_types(plan: Plan, level: int, first: int, last: int) -> BoolArray:
-    """Return (geounits, types) whether a geounit has living quarters of a type; every type in blocks of a free plan."""
-    allowed = np.ascontiguousarray(plan.bounds.allowed(level)[first:last])
+    """Return (geounits, types) whether a geounit may have records of a type; every type in leaves of a free plan."""
+    allowed = grid(plan).allowed(plan.bounds.allowed(level)[first:last])
     return np.ones_like(allowed) if plan.free and plan.is_leaf(level) else allowed
 
 
 def only_allowed(plan: Plan, given: Information) -> Information:
     """Return information on the types that the geounits have: the others are known to be 0."""
     allowed = allowed_types(plan, given.level, given.first, given.last)
-    precision = given.precision * (allowed[:, None, :, None] & allowed[:, None, None, :])
+    precision = _masked(given.precision, allowed, grid(plan).slots)
     return Information(given.level, given.first, given.linear * allowed[:, :, None, None], precision)
 
 
@@ -241,44 +281,82 @@ def combine_children(plan: Plan, parent: int, first: IntArray, given: Informatio
     given, parents = ready(given), len(first) - 1
     b, below = np.zeros((parents, *given.linear.shape[1:])), np.zeros((parents, *given.precision.shape[1:]))
     allowed = allowed_types(plan, given.level, given.first, given.last)
-    from_children(first, given.linear, given.precision, allowed, b, below)
+    from_children(first, given.linear, given.precision, allowed, grid(plan).signs, b, below)
     return Information(given.level - 1, parent, b, below)
 
 
-def combine_states(plan: Plan, given: Information) -> Information:
-    """Return the information of the states' parts on the nation, where the total of each state's parts is declared.
+def combine_declared(plan: Plan, parent: int, first: IntArray, given: Information) -> Information:
+    """Return the children's information on their parents, where the totals of groups of children are declared.
 
-    A state is the sum of its parts, known to sum to its total: its variance has no part along the total. So B has none
-    either, and the nation's own total adds nothing: it is the sum of the declared ones.
+    Such a group (a state of the nation, the sum of its parts) is known to sum to its total: its variance has no part
+    along the total. So B has none either, and the parents' own totals add nothing: they are sums of declared ones.
+    """
+    z, variance, scale = declared_groups(plan, given)
+    groups = plan.bounds.totals[given.level]
+    assert groups is not None
+    of_child = groups.group[given.first : given.last]
+    at = of_child[first[:-1]] - of_child[0]
+    zs, spread = sums(z, at), sums(variance, at)
+    below = inverse_declared(spread, np.maximum.reduceat(scale, at))
+    b, signs = np.zeros(zs.shape), grid(plan).signs
+    for p, only in enumerate(np.diff(first) == 1):
+        if only and not plan.spine.shares[given.level][given.first + first[p]]:  # it knows what is below it
+            b[p], below[p] = given.linear[first[p]], given.precision[first[p]]
+        else:
+            add_times(below[p], zs[p], signs, b[p])
+    return Information(given.level - 1, parent, b, below)
+
+
+def declared_groups(plan: Plan, given: Information) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return z and V of groups of geounits whose totals are declared, and the scale of V before they are known.
+
+    given: of all geounits of these groups.
     """
     z, variance = estimates(plan, given)
-    state, declared = plan.bounds.lowest_totals.group, plan.bounds.lowest_totals.values
-    number = len(declared)
-    zs, spread = np.zeros((number, *z.shape[1:])), np.zeros((number, *variance.shape[1:]))
-    np.add.at(zs, state, z)
-    np.add.at(spread, state, variance)
-    zs, spread = declared_total(zs, spread, declared)
-    below = np.array([np.linalg.pinv(part, hermitian=True, rcond=1e-12) for part in spread.sum(axis=0)])[None]
-    b = np.zeros((1, *z.shape[1:]))
-    add_times(below[0], zs.sum(axis=0), b[0])
-    return Information(given.level - 1, 0, b, below)
+    declared = plan.bounds.totals[given.level]
+    assert declared is not None
+    group = declared.group[given.first : given.last]
+    first = np.searchsorted(group, np.arange(group[0], group[-1] + 1))
+    z, variance = sums(z, first), sums(variance, first)
+    scale = np.abs(variance).max(axis=(1, 2, 3))
+    return *declared_total(z, variance, declared.values[group[0] : group[-1] + 1], grid(plan)), scale
 
 
-def declared_total(z: FloatArray, variance: FloatArray, total: IntArray | FloatArray) -> tuple[FloatArray, FloatArray]:
+def sums(values: FloatArray, first: IntArray) -> FloatArray:
+    """Return the sums of ranges of rows, which begin at `first`."""
+    return np.array([part.sum(axis=0) for part in np.split(values, first[1:])])
+
+
+def inverse_declared(variance: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the (parents, ...) inverse of sums of variances that have no part along the total.
+
+    scale: (parents,) of what they were without the declared totals: what is left of it by rounding is 0.
+    """
+    largest = np.abs(variance).max(axis=(-2, -1))
+    cutoff = 1e-12 * np.maximum(scale[:, None] / np.where(largest > 0, largest, 1.0), 1.0)
+    return np.linalg.pinv(variance, cutoff, hermitian=True)
+
+
+def declared_total(
+    z: FloatArray, variance: FloatArray, total: IntArray | FloatArray, sizes: Grid
+) -> tuple[FloatArray, FloatArray]:
     """Return estimates and variances once the total of each geounit is known."""
-    along = variance[:, 0].sum(axis=-1)  # V 1, without the factor sqrt(signs) of the sums
-    spread = along.sum(axis=-1)
+    along, spread = along_total(variance, sizes)
     moved, known = z.copy(), variance.copy()
-    signs, races = z.shape[2:]
-    missing = (total - total_of(z)) / (signs * races * spread)
-    moved[:, :, 0, :] += np.sqrt(signs) * (along * missing[:, None])[:, :, None]
-    known[:, 0] -= along[:, :, None] * along[:, None, :] / spread[:, None, None]
+    some = np.where(spread > 0, spread, 1.0)  # 0 where a geounit has no records
+    missing = (total - total_of(z, sizes)) / (sizes.shape[2] * some)
+    types = z.shape[1]
+    for slot, sign in enumerate(sizes.signs.copies[: sizes.signs.copy[1]]):
+        moved[:, :, sign, :] += (along[:, slot * types : (slot + 1) * types] * missing[:, None])[:, :, None]
+    known[:, 0] -= along[:, :, None] * along[:, None, :] / some[:, None, None]
     return moved, known
 
 
 def estimates(plan: Plan, given: Information) -> tuple[FloatArray, FloatArray]:
-    """Return z = V h and V of geounits that are measured, or have something below them that is."""
+    """Return z = V h and V of geounits that are measured; 0 of an only child with the share 0."""
     given = ready(given)
     z, variance = np.zeros(given.linear.shape), np.zeros(given.precision.shape)
-    solved(given.linear, given.precision, allowed_types(plan, given.level, given.first, given.last), z, variance)
+    allowed = allowed_types(plan, given.level, given.first, given.last)
+    allowed = allowed & (plan.spine.shares[given.level][given.first : given.last] > 0)[:, None]
+    solved(given.linear, given.precision, allowed, grid(plan).signs, z, variance)
     return z, variance

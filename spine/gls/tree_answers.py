@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from spine.compiled import compiled, implements
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.gls.grid import Grid, grid, to_cells, total_of, total_variance
-from spine.gls.information import Information, estimates, sign
+from spine.gls.grid import Grid, Signs, grid, to_cells, total_of, total_variance
+from spine.gls.information import Information, estimates, transform
 from spine.gls.upward import pass_up
 from spine.top_down.least_squares import Parent, Solution, gradient, minimum
 from spine.top_down.own_answers import OwnAnswers, Siblings
@@ -26,15 +26,16 @@ from spine.top_down.plan import Plan
 class TreeMisfit(NamedTuple):
     """The children's x'Px/2 - h'x.
 
-    table: (cells, children), see `gradient`. precision: (children, components, types, types), types being those of the
-    parent's cells. linear: (cells, children) h. place: (cells,) of each cell in (types, signs, races). x, image, mean:
-    scratch, (types, signs, races) twice, and (types, signs).
+    table: (cells, children), see `gradient`. precision: (children, components, slots x types, slots x types), types
+    being those of the parent's cells. linear: (cells, children) h. place: (cells,) of each cell in (types, signs,
+    races). x, image, mean: scratch, (types, signs, races) twice, and (types, signs).
     """
 
     table: FloatArray
     precision: FloatArray
     linear: FloatArray
     place: IntArray
+    signs: Signs
     x: FloatArray
     image: FloatArray
     mean: FloatArray
@@ -42,10 +43,10 @@ class TreeMisfit(NamedTuple):
 
 @implements(gradient, TreeMisfit)
 def tree_gradient(objective: TreeMisfit, out: FloatArray) -> None:
-    """Write P x - h for every child: by component, in sums and differences, and only the parent's cells of it."""
+    """Write P x - h for every child: by component, in sums and contrasts, and only the parent's cells of it."""
     table, precision, linear, place = objective.table, objective.precision, objective.linear, objective.place
-    x, image, mean = objective.x, objective.image, objective.mean
-    types, signs, races = x.shape
+    signs, x, image, mean = objective.signs, objective.x, objective.image, objective.mean
+    types, number, races = x.shape
     cells, residual = len(place), precision.shape[1] - 1
     flat, flat_image = x.reshape(-1), image.reshape(-1)
     for c in range(len(precision)):
@@ -53,65 +54,52 @@ def tree_gradient(objective: TreeMisfit, out: FloatArray) -> None:
         flat_image[:] = 0.0
         for i in range(cells):
             flat[place[i]] = table[i, c]
-        sign(x)
+        transform(x, signs, False)
         for t in range(types):
             mean[t] = 0.0
             for r in range(races):
-                for s in range(signs):
+                for s in range(number):
                     mean[t, s] += x[t, s, r]
-            for s in range(signs):
+            for s in range(number):
                 mean[t, s] /= races
-        for t in range(types):
-            for u in range(types):
-                if precision[c, residual, t, t] > 0.0 and precision[c, residual, u, u] > 0.0:
-                    for s in range(signs):
-                        rest = precision[c, 2 * s + 1, t, u]
-                        shift = (precision[c, 2 * s, t, u] - rest) * mean[u, s]
-                        source, target = x[u, s], image[t, s]
+        for copy in range(len(signs.part)):
+            part, own = signs.part[copy], signs.copies[signs.copy[copy] : signs.copy[copy + 1]]
+            for i in range(len(own) * types):
+                t, target = i % types, image[i % types, own[i // types]]
+                for j in range(len(own) * types):
+                    u, v = j % types, own[j // types]
+                    if precision[c, residual, t, t] > 0.0 and precision[c, residual, u, u] > 0.0:
+                        rest, source = precision[c, 2 * part + 1, i, j], x[u, v]
+                        shift = (precision[c, 2 * part, i, j] - rest) * mean[u, v]
                         for r in range(races):
                             target[r] += rest * source[r] + shift
-        sign(image)
+        transform(image, signs, True)
         for i in range(cells):
             out[i, c] = flat_image[place[i]] - linear[i, c]
 
 
 @compiled
-def coordinates(cells: IntArray, axes: IntArray) -> IntArray:
-    """Return the (axes, cells) coordinates of cells on the axes after the types'; axes: their sizes."""
-    found = np.empty((len(axes), len(cells)), np.int64)
-    for i in range(len(cells)):
-        left = cells[i]
-        for axis in range(len(axes) - 1, -1, -1):
-            found[axis, i] = left % axes[axis]
-            left //= axes[axis]
-    return found
-
-
-@compiled
 def inverse_row_sums(
-    between: FloatArray, cells: IntArray, axes: IntArray, quarters_type: IntArray, allowed: BoolArray
+    between: FloatArray, kind: IntArray, sign: IntArray, race: IntArray, pattern: IntArray, allowed: BoolArray
 ) -> FloatArray:
     """Return (cells, children) 1 / D, D = row sums of |P| over the parent's cells; 0 where the cell is not allowed.
 
-    between: (children, patterns, types, types) the entries of P, see `Grid.patterns`. axes: as for `coordinates`.
+    between: (children, patterns, types, types) the entries of P, and pattern: (signs, signs), see `Grid.patterns`.
+    kind, sign, race: (cells,) type of each, its sign, and its cell on the last axis. allowed: (cells, children).
     """
-    n, (types, children), patterns = len(cells), allowed.shape, between.shape[1]
-    at = coordinates(cells, axes)
-    inverse, count, agree = np.zeros((n, children)), np.zeros((types, patterns)), np.empty(n, np.int64)
+    n, patterns, types = len(kind), between.shape[1], between.shape[2]
+    inverse, count, agree = np.zeros(allowed.shape), np.zeros((types, patterns)), np.empty(n, np.int64)
     for i in range(n):
-        agree[:] = 0
-        for axis in range(len(axes)):
-            for j in range(n):
-                agree[j] = 2 * agree[j] + (at[axis, j] == at[axis, i])
         count[:] = 0.0
         for j in range(n):
-            count[quarters_type[j], agree[j]] += 1.0
-        for c in range(children):
-            if allowed[quarters_type[i], c]:
+            agree[j] = 2 * pattern[sign[i], sign[j]] + (race[i] == race[j])
+            count[kind[j], agree[j]] += 1.0
+        for c in range(allowed.shape[1]):
+            if allowed[i, c]:
                 total = 0.0
                 for t in range(types):
                     for e in range(patterns):
-                        total += count[t, e] * abs(between[c, e, quarters_type[i], t])
+                        total += count[t, e] * abs(between[c, e, kind[i], t])
                 inverse[i, c] = 1.0 / total
     return inverse
 
@@ -119,7 +107,11 @@ def inverse_row_sums(
 @compiled
 def least_squares(
     parent: Parent,
-    axes: IntArray,
+    allowed: BoolArray,
+    kind: IntArray,
+    at: IntArray,
+    signs: Signs,
+    pattern: IntArray,
     precision: FloatArray,
     between: FloatArray,
     linear: FloatArray,
@@ -129,19 +121,14 @@ def least_squares(
 ) -> Solution:
     """Divide a parent among its children by their information.
 
-    axes: as for `coordinates`. precision, linear: as `TreeMisfit` has them. between: as for `inverse_row_sums`.
-    initial: (cells, children) where to start.
+    allowed, kind, pattern, between: as for `inverse_row_sums`. at: (cells,) of each cell in (signs, races). precision,
+    linear: as `TreeMisfit` has them. initial: (cells, children) where to start.
     """
-    races, signs = axes[-1], 1
-    for size in axes[:-1]:
-        signs *= size
-    types = precision.shape[2]
-    place = np.empty(len(parent.cells), np.int64)
-    for i in range(len(place)):
-        place[i] = parent.quarters_type[i] * signs * races + parent.cells[i] % (signs * races)
-    x, image, mean = np.empty((types, signs, races)), np.empty((types, signs, races)), np.empty((types, signs))
-    objective = TreeMisfit(np.empty(linear.shape), precision, linear, place, x, image, mean)
-    a = inverse_row_sums(between, parent.cells, axes, parent.quarters_type, parent.allowed)
+    (_, number, races), types = signs.cells.shape, between.shape[2]
+    x, image, mean = np.empty((types, number, races)), np.empty((types, number, races)), np.empty((types, number))
+    place = kind * (number * races) + at
+    objective = TreeMisfit(np.empty(linear.shape), precision, linear, place, signs, x, image, mean)
+    a = inverse_row_sums(between, kind, at // races, at % races, pattern, allowed)
     return minimum(objective, a, initial, parent, careful, stop)
 
 
@@ -152,9 +139,10 @@ LEFT = 0.99  # of the total's precision that may be taken out of P: the rest mus
 class ChildInformation:
     """The objective of one parent's K children: their information on its n cells, divided by its largest precision.
 
-    precision: (K, components, T, T) P. between: (K, patterns, T, T) its entries. linear: (n, K) h. initial: (n, K)
-    the estimate without the parent. scale: the largest precision. total_weight: (K,) precision of the totals, not
-    divided. quarters_type: (n,) of the cells.
+    precision: (K, components, slots x T, slots x T) P of the T types of the cells. between: (K, patterns, T, T) its
+    entries. linear: (n, K) h. initial: (n, K) the estimate without the parent. scale: the largest precision.
+    total_weight: (K,) precision of the totals, not divided. kind: (n,) type of the cells, from 0. at: (n,) of each cell
+    in (signs, races).
     """
 
     grid: Grid
@@ -164,7 +152,8 @@ class ChildInformation:
     initial: FloatArray
     scale: float
     total_weight: FloatArray
-    quarters_type: IntArray
+    kind: IntArray
+    at: IntArray
 
     def without_total(self, allowed: BoolArray, total: FloatArray) -> ChildInformation:
         """Take the weight of the totals out of P, as far as it has any.
@@ -173,28 +162,33 @@ class ChildInformation:
         least squares crawls. kappa: the least entry of P between cells that agree on no axis, as long as P stays
         positive.
         """
-        types = np.searchsorted(self.quarters_type, np.arange(self.precision.shape[2]))
-        both = allowed[types].T[:, :, None] & allowed[types].T[:, None, :]
-        apart = np.where(both, self.between[:, 0], np.inf).min(axis=(1, 2))
+        own = allowed[np.unique(self.kind, return_index=True)[1]].T
+        both = own[:, :, None] & own[:, None, :]
+        apart = np.where(both[:, None], self.between[:, self.grid.patterns[2]], np.inf).min(
+            axis=(1, 2, 3), initial=np.inf
+        )
         kappa = np.clip(np.minimum(apart, LEFT * self.total_weight / self.scale), 0.0, None)
         precision, out = self.precision.copy(), kappa[:, None, None] * both
-        precision[:, 0] -= self.grid.by_type * out
+        ones = self.grid.ones[:: self.grid.shape[0]]
+        precision[:, 0] -= np.kron(self.grid.shape[2] * np.outer(ones, ones)[None], out)
         linear = self.linear - kappa * total * allowed
         return replace(self, precision=precision, between=self.between - out[:, None], linear=linear)
 
     def minimum(self, parent: Parent, careful: bool, stop: float) -> Solution:
         """See `top_down.own_answers.Objective`."""
-        axes = np.array(self.grid.axes)
         # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
         precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
-        return least_squares(parent, axes, precision, between, self.linear, self.initial, careful, stop)
+        allowed, cells = parent.allowed[parent.quarters_type], (self.kind, self.at, self.grid.signs)
+        pattern = self.grid.patterns[0]
+        return least_squares(
+            parent, allowed, *cells, pattern, precision, between, self.linear, self.initial, careful, stop
+        )
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `top_down.own_answers.Objective`."""
-        agree = np.zeros((len(cells), len(cells)), np.int64)
-        for axis in coordinates(cells, np.array(self.grid.axes)):
-            agree = 2 * agree + np.equal.outer(axis, axis)
-        entries = self.between[:, agree, self.quarters_type[:, None], self.quarters_type]
+        sign, race = np.divmod(self.at, self.grid.shape[2])
+        agree = 2 * self.grid.patterns[0][sign[:, None], sign] + np.equal.outer(race, race)
+        entries = self.between[:, agree, self.kind[:, None], self.kind]
         children = len(entries)
         each = [
             sp.kron(entry, sp.csc_array(([1.0], ([c], [c])), shape=(children, children)), format="csc")
@@ -205,15 +199,17 @@ class ChildInformation:
 
 def informed(plan: Plan, information: Information) -> Siblings:
     """Return a range of geounits as siblings: of their information, and of their estimates without their parents."""
-    sizes = grid(plan.product)
+    sizes = grid(plan)
     z, variance = estimates(plan, information)
-    linear, initial = to_cells(information.linear), to_cells(z)
-    total_weight = 1 / total_variance(variance, sizes.by_type)
+    linear, initial = to_cells(information.linear, sizes), to_cells(z, sizes)
+    spread = total_variance(variance, sizes)
+    total_weight = 1 / np.where(spread > 0, spread, 1.0)  # 0 of an only child, which is copied, or of no records
 
     def objective(first: int, last: int, cells: IntArray) -> ChildInformation:
         at = slice(first - information.first, last - information.first)
-        types, quarters_type = np.unique(cells // sizes.by_type, return_inverse=True)
-        precision = information.precision[at][:, :, types[:, None], types]
+        types, kind = np.unique(sizes.place[cells] // sizes.by_type, return_inverse=True)
+        rows = (np.arange(sizes.slots)[:, None] * sizes.shape[0] + types).ravel()
+        precision = information.precision[at][:, :, rows[:, None], rows]
         scale = precision.max()
         return ChildInformation(
             sizes,
@@ -223,10 +219,12 @@ def informed(plan: Plan, information: Information) -> Siblings:
             np.ascontiguousarray(initial[at][:, cells].T),
             scale,
             total_weight[at],
-            quarters_type,
+            kind,
+            sizes.place[cells] % sizes.by_type,
         )
 
-    return Siblings(information.first, total_of(z), total_weight, objective)
+    earlier = (objective,) * len(plan.earlier_passes[information.level])  # they differ in what they keep in a band
+    return Siblings(information.first, total_of(z, sizes), total_weight, objective, earlier)
 
 
 @dataclass(frozen=True)

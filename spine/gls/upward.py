@@ -12,11 +12,12 @@ from typing import TypeAlias
 import numpy as np
 
 from spine.geography import FloatArray, IntArray
+from spine.gls.grid import grid
 from spine.gls.information import (
     Information,
     allowed_types,
     combine_children,
-    combine_states,
+    combine_declared,
     information_joined,
     only_allowed,
     own_information,
@@ -80,7 +81,7 @@ def above(plan: Plan, measure: Measure, children: Information, first: int, last:
         linear, precision = combine_units(first_child, children.linear, children.precision)
         below = Information(level, first, linear, precision)
     elif plan.bounds.totals[children.level] is not None and not plan.free:
-        below = combine_states(plan, children)
+        below = combine_declared(plan, first, first_child, children)
     else:
         below = combine_children(plan, first, first_child, children)
         if plan.free:  # the children have persons of types that the parent has not
@@ -128,7 +129,7 @@ def _measured(plan: Plan, measure: Measure, level: int, first: int, last: int) -
     if given:
         answers = np.concatenate([np.asarray(given[query], float) for query in queries], axis=1)
     allowed = allowed_types(plan, level, first, last)
-    return own_information(plan.product, level, first, queries, hierarchy, answers, weight, allowed)
+    return own_information(grid(plan), level, first, queries, hierarchy, answers, weight, allowed)
 
 
 __all__ = ["Information", "Seen", "above", "measured", "pass_up", "pass_up_above"]

@@ -13,7 +13,7 @@ from spine.geography import IntArray
 from spine.hierarchy import Spine
 from spine.top_down.bounds import Bounds
 from spine.top_down.histogram import Product
-from spine.top_down.queries import DETAILED, TOTAL, QueryHierarchy, query_group, query_hierarchy
+from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, QueryHierarchy, query_group, query_hierarchy
 
 MOST_PARTS = 12  # of the bounded partition, up to which every set of them is looked at
 
@@ -37,6 +37,11 @@ class Passes:
     earlier: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
     then: tuple[str, ...] = ()
+
+
+def _widest(group: QueryGroup) -> tuple[int, bool]:
+    """Return the key of the order of query groups: the widest first, the cells in their own order before another."""
+    return -group.width, group.width == len(group.coordinate) and bool((np.diff(group.coordinate) < 0).any())
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,7 @@ class Plan:
 
     def _hierarchy(self, level: str, without: Sequence[str]) -> tuple[list[str], QueryHierarchy]:
         names = (name for name in self.allocation.queries[level] if name not in without)
-        groups = sorted((query_group(self.product, name) for name in names), key=lambda group: -group.width)
+        groups = sorted((query_group(self.product, name) for name in names), key=_widest)
         return [group.name for group in groups], query_hierarchy(groups)
 
     def children_of(self, level: int, first: int, last: int) -> tuple[int, int]:

@@ -38,7 +38,7 @@ from tasks.lifecycle.files import (
     stamp,
 )
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.run_plan import Design, ProductName, Tables
+from tasks.top_down.run_plan import Design, Estimator, ProductName, Tables
 
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
@@ -149,6 +149,11 @@ class Source(RunDirectory):
     def design(self) -> Design:
         """Load the design: products, spine, budgets, and what is made of the measurements."""
         return self._load("prepared/design", Design)
+
+    @property
+    def estimator(self) -> Estimator:
+        """Return what the histograms are estimated by."""
+        return self.design.estimator
 
     @property
     def validated(self) -> Validated:

@@ -59,12 +59,29 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert das("tda", "estimate", release, tmp_path / "again", "--workers", 1)[0] == 0
     assert (tmp_path / "again/declared/zona.csv").read_bytes() == (release / "zona.csv").read_bytes()
     assert das("check", tmp_path / "again/declared")[0] == 0
-    assert das("tda", "estimate", release, tmp_path / "more", "--estimator", "gls")[0] == 2
+    assert das("tda", "estimate", release, tmp_path / "tree", "--estimator", "gls", "--workers", 1)[0] == 0
+    assert (tmp_path / "tree/declared/margins/zona.parquet").exists()
+    assert das("check", tmp_path / "tree/declared")[0] == 0
     refused("das tda estimate alone reads them", "tda", "import", release, tmp_path / "more")
     page = (release / "report.html").read_text()
     for words in ("comuna", "ocupacion", "dwellings", "epsilon 10"):
         assert words in page
     assert "persons" not in page.replace("What is true\nof many persons", "")
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("prefect_server", "shared_cluster")
+def test_estimates_over_the_tree_of_the_example_country_are_made_again_from_their_measurements(
+    das: Das, tmp_path: Path
+) -> None:
+    records = synthesize_records("example-districts", tmp_path / "records", seed=1)["data"]
+    words = ("--declaration", "example-districts", "--estimator", "gls", "--workers", 1, "--state", tmp_path / "state")
+    assert das("tda", "run", records, tmp_path / "out", *words)[0] == 0
+    release = tmp_path / "out/declared"
+    assert das("check", release)[0] == 0
+    assert das("tda", "estimate", release, tmp_path / "again", "--workers", 1)[0] == 0
+    for name in ("zone.csv", "margins/zone.parquet"):
+        assert (tmp_path / "again/declared" / name).read_bytes() == (release / name).read_bytes()
 
 
 @pytest.mark.e2e
@@ -90,14 +107,14 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
     def stops(*_: Any, **__: Any) -> None:
         raise Refused("stopped here")
 
-    for stage in ("estimate_run", "stage_release"):
+    for stage in ("estimate", "stage_release"):
         with monkeypatch.context() as patch:
             patch.setattr(flow, stage, stops)
             with pytest.raises(Refused, match="stopped here"):
                 declared(settings)
         (row,) = ledger.rows(ACCOUNT)
         assert (row.status, row.amount) == ("reserved", 10)
-        if stage == "estimate_run":
+        if stage == "estimate":
             secret = (settings.directory / "secret").read_bytes()
     assert (settings.directory / "secret").read_bytes() == secret
     with pytest.raises(Refused, match="began with another declaration"):
@@ -118,8 +135,6 @@ def test_options_of_the_redistricting_data_and_records_of_another_table_are_refu
 ) -> None:
     code, _, err = tda("run", records, tmp_path / "out", "--spine", "aian")
     assert (code, "a declaration says it" in " ".join(err.replace("│", "").split())) == (2, True)
-    code, _, err = tda("run", records, tmp_path / "out", "--estimator", "gls")
-    assert (code, "are those of the TopDown Algorithm" in " ".join(err.replace("│", "").split())) == (2, True)
     state = ("--state", tmp_path / "state")
     refused(
         "P02",
@@ -158,8 +173,8 @@ def test_errors_of_marked_records_are_reported_and_of_others_refused(
     assert (code, {row["level"] for row in rows}) == (0, set(LEVELS))
     assert {row["mae"] for row in rows if row["level"] == "comuna" and row["quantity"] == "total"} == {0}
     assert "ocupacion" in (tmp_path / "errors/error.html").read_text()
-    code, _, _ = tda("accuracy", records, tmp_path / "more", "--estimator", "gls")
-    assert code == 2
+    code, out, _ = tda("accuracy", records, tmp_path / "gls", "--seeds", 1, "--estimator", "gls", "--json")
+    assert (code, {row["level"] for row in json.loads(out)["errors"]}) == (0, set(LEVELS))
     (records.parent / MARK_FILE).unlink()
     words = ("--declaration", EXAMPLE, "--workers", 1, "--state", tmp_path / "new")
     refused("would reveal its exact counts", "tda", "accuracy", records, tmp_path / "more", *words)

@@ -18,6 +18,7 @@ from flows.execution.top_down_settings import TopDownSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err, labelled
 from tasks.lifecycle.new_folder import check_empty, new_folder
+from tasks.top_down.choices import ESTIMATORS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -63,12 +64,14 @@ def accuracy(
     coverage by level, and a verdict by exchange of runs between the two groups. A replicate is microdata, or what
     das tda public --histograms makes of it.
 
-    With --declaration, DATA is a table of marked records, and the counts are those of the declaration's query groups.
+    With --declaration, DATA is a table of marked records, and the counts are those of the declaration's query groups;
+    the estimator is topdown, unless --estimator says otherwise.
 
     **Example:** `das tda accuracy ri/ errors/ --seeds 3`
     """
     if declaration is not None:
-        measure_declared_errors(context, options, chosen["data"], declaration, place, seeds)
+        by = tuple(name for name in ESTIMATORS if name in (estimator or ("topdown",)))
+        measure_declared_errors(context, options, chosen["data"], declaration, place, seeds, by)
         return
 
     import pandas as pd
@@ -80,7 +83,7 @@ def accuracy(
     from tasks.top_down.accuracy.report import write_report
     from tasks.top_down.published.replicates.compare import compare_runs, write_comparison
     from tasks.top_down.published.replicates.read_replicates import keep_runs, read_replicates
-    from tasks.top_down.run_plan import ESTIMATORS, SPINES
+    from tasks.top_down.run_plan import SPINES
 
     check_empty(place)
     kinds = tuple(dict.fromkeys(kind.value for kind in spine or ()) or (["optimized"] if replicates else SPINES))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ from flows.commands.fields import option_of
 from flows.commands.resume import given, refuse
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Json, err, show
+from tasks.top_down.choices import Estimator
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 StateOption = Annotated[list[int] | None, option_of(TopDownSettings, "states")]
 DeclarationOption = Annotated[str | None, option_of(DeclaredSettings, "declaration")]
 OTHERS = "it is of the redistricting data; a declaration says it in its file"
-ESTIMATOR = "it is of the redistricting data; estimates of a declaration are those of the TopDown Algorithm"
 
 
 def explain(
@@ -74,6 +74,7 @@ def _explanation(found: Explanation) -> RenderableType:
         *(f"  - {each['sentence']}: {_figure(each)}" for each in found.relations),
         f"Constraints: class {found.kind}, {found.why}; whole numbers are {found.feasibility}",
         f"Records that non-negativity adds: {found.excess}",
+        f"Least squares over the tree (--estimator gls): {found.gls}",
         f"Foreseen: {found.answers:,} noisy answers, {seconds} of a core, {found.memory >> 20:,} MiB a process",
         levels,
         margins,
@@ -94,14 +95,19 @@ def refuse_others(context: typer.Context, *more: str) -> None:
     """
     from flows.commands.fields import options_of
 
-    names = {name for name, _, _ in options_of(TopDownSettings)} | {*more}
+    names = ({name for name, _, _ in options_of(TopDownSettings)} | {*more}) - {"estimator"}
     options = {option.name for option in context.command.params if option.param_type_name == "option"}
-    refuse(context, given(context).keys() & {"estimator"} & options, ESTIMATOR)
     refuse(context, given(context).keys() & names & options, OTHERS)
 
 
 def measure_declared_errors(
-    context: typer.Context, options: Any, data: str, declaration: str, place: Path, seeds: int
+    context: typer.Context,
+    options: Any,
+    data: str,
+    declaration: str,
+    place: Path,
+    seeds: int,
+    estimators: Sequence[Estimator],
 ) -> None:
     """Report the errors of a declaration's counts on marked data."""
     from flows.commands.runner import planned_runs
@@ -118,7 +124,7 @@ def measure_declared_errors(
     (settings,) = planned_runs(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
     with options.leaving_nothing("Errors", settings.directory) as workers:
         tabulated = count_marked(settings, workers)["tabulate"]
-        errors, words = measure_errors(settings.directory, workers, range(seeds))
+        errors, words = measure_errors(settings.directory, workers, range(seeds), estimators)
     about = {"truth": TRUTH[tabulated.mark], "Data": data, "Seeds": str(seeds)}
     with new_folder(place, 0o700) as folder:
         tables = write_report(folder, errors, words, about)

@@ -187,7 +187,7 @@ def estimate(
     out = Path(changes.pop("out"))
     if (declared := release_of(measurements)) is not None:
         refuse_others(context, "count", "free", *(field.name for field in fields(FileOptions)))
-        measured = read_measurements(declared, declaration)
+        measured = read_measurements(declared, declaration, changes.get("estimator"))
         places = write_published(options, "Estimate", {"declared": measured.read}, out, write_declared)
     else:
         if declaration is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,31 +15,38 @@ from tasks.lifecycle.workers import Workers
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
 from tasks.top_down.accuracy.compare import sums_by_size
-from tasks.top_down.accuracy.errors import averaged, repetitions
+from tasks.top_down.accuracy.errors import averaged, remove_estimates, repetitions
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
-from tasks.top_down.declared.measure import ALL, DeclaredRun
+from tasks.top_down.choices import Estimator
+from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate
 from tasks.top_down.declared.release import query_title
-from tasks.top_down.estimate.estimators import estimate_run
-from tasks.top_down.estimate.topdown import estimate_by_topdown, load_estimates
+from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.source import load_histograms
 
 KEYS = ["product", "level", "quantity", "size"]
 COUNTS_AT_ONCE = 1 << 23
 
 
-def measure_errors(run: DeclaredRun, workers: Workers, seeds: Iterable[int]) -> tuple[pd.DataFrame, Mapping[str, str]]:
-    """Measure and estimate once a seed on tabulated, marked data; return errors by level and query, and its words.
+def measure_errors(
+    run: DeclaredRun, workers: Workers, seeds: Iterable[int], estimators: Sequence[Estimator] = ("topdown",)
+) -> tuple[pd.DataFrame, Mapping[str, str]]:
+    """Measure once a seed, and estimate by each estimator, on tabulated, marked data.
 
-    The errors are those of `averaged`; a product is the declaration, a quantity a query group.
+    Returns errors by level and query, and its words. The errors are those of `averaged`, by estimator where there are
+    several; a product is the declaration, a quantity a query group. Raises Refused as `check_estimator` does.
     """
     declaration = run.declared.declaration
     levels, parts = [(level.name,) for level in declaration.levels], []
     for seed in repetitions(run, seeds, run.validated.input_digest, run.public.digest()):
-        estimate_run(run, workers, estimate_by_topdown)
-        parts += [table.assign(seed=seed) for table in workers.map("compare", run, compare_level, levels)]
-    errors = averaged(pd.concat(parts, ignore_index=True).assign(estimator="topdown", spine=run.name))
+        for estimator in estimators:
+            remove_estimates(run)
+            estimate(run, workers, estimator)
+            found = workers.map("compare", run, compare_level, levels)
+            parts += [table.assign(seed=seed, estimator=estimator) for table in found]
+    errors = averaged(pd.concat(parts, ignore_index=True).assign(spine=run.name))
+    one = ["estimator", "ratio", "ratio_sd"] if len(estimators) == 1 else []
     queries = dict.fromkeys(query for (level,) in levels for query in declaration.queries(level))
-    return errors.drop(columns=["product", "spine", "estimator", "ratio", "ratio_sd"]), {
+    return errors.drop(columns=["product", "spine", *one]), {
         query: query_title(declaration, query) for query in queries
     }
 
@@ -73,6 +80,8 @@ def write_report(
 ) -> list[TextTable]:
     """Write OUT/error.csv and error.html; return the tables. words: of each query group."""
     errors.to_csv(out / "error.csv", index=False)
+    if "estimator" in errors:
+        errors = errors.assign(level=errors["level"] + ", " + errors["estimator"])
     of_all = errors[errors["size"] == "all"]
     by = of_all.set_index(["level", "quantity"])
     rows = []

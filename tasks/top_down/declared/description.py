@@ -9,7 +9,7 @@ from typing import Any
 from spine.declaration.declaration import Declaration, read_declaration
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.received import NotOfRelease
-from tasks.top_down.release.tables import MEASURED, axis_column, integer
+from tasks.top_down.release.tables import ESTIMATED, MEASURED, axis_column, integer, number
 
 MEASUREMENTS = "measurements"
 SETTINGS_FILE, LEAVES_FILE = f"{MEASUREMENTS}/declared.json", f"{MEASUREMENTS}/leaves.parquet"
@@ -20,7 +20,7 @@ EQUAL_COLUMNS = {  # and what they are
     "PART": "the part of the equality's partition, from 0",
     "NUMBER": "the count that the release has, and the estimates",
 }
-COUNT = "COUNT"
+COUNT, MARGINS = "COUNT", "margins"
 
 
 def declaration_of(manifest: Mapping[str, Any]) -> Declaration:
@@ -68,6 +68,8 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 dependent=True,
             )
         )
+    if manifest.get("estimator") == "gls":
+        tables += [_margins(declaration, each.name) for each in declaration.levels]
     required = tuple(table.parquet for table in tables)
     if manifest["measurements"]:
         tables += [_measurements(declaration, each.name) for each in declaration.levels]
@@ -85,6 +87,21 @@ def description(manifest: Mapping[str, Any]) -> Description:
             tables.append(Table(title, columns, parquet=EQUAL_FILE, key=("EQUAL", "LEAF", "PART")))
         required += (SETTINGS_FILE, *(table.parquet for table in tables[len(required) :]))
     return Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=(*required, "report.html"))
+
+
+def _margins(declaration: Declaration, level: str) -> Table:
+    """Return the table of a level's estimates. It has no margins: no law covers the released counts."""
+    geounit, records = geounit_columns(declaration, level), declaration.records
+    key = (*(column.name for column in geounit), "query", "part")
+    columns = (
+        *geounit,
+        Column("query", "text", "the query group", overlap=True),
+        integer("part", "number", "which of its sums, from 0, in the order of its answers", overlap=True),
+        integer("released", records, "the released count", role="count"),
+        *(number(role.replace(" ", "_"), records, meaning, role=role, of=of) for role, meaning, of in ESTIMATED[1:]),
+    )
+    title = f"Estimates with standard errors by {level}"
+    return Table(title, columns, parquet=f"{MARGINS}/{level}.parquet", key=key, dependent=True)
 
 
 def _measurements(declaration: Declaration, level: str) -> Table:

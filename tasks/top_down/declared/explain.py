@@ -16,6 +16,7 @@ from spine.declaration.classes import FLOW, GENERAL, OWN, classify
 from spine.declaration.declaration import Declaration
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
+from spine.gls.grid import hindrance
 from tasks.top_down.declared.public_tables import Declared, file_name, published_names
 from tasks.top_down.run_plan import law
 from tasks.top_down.spend import declared_spend
@@ -44,7 +45,8 @@ class Explanation:
     """What `das tda explain` shows.
 
     unchanged: what is declared, published as it is and not protected. relations: of the spend. kind, why: the class of
-    constraints. answers: coordinates that are measured. seconds, memory: foreseen, of one core and in bytes.
+    constraints. gls: whether there is least squares over the tree, or why not. answers: coordinates that are measured.
+    seconds, memory: foreseen, of one core and in bytes.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Explanation:
     seconds: tuple[float, float]
     memory: int
     excess: str
+    gls: str
     remarks: list[str]
 
 
@@ -126,6 +129,7 @@ def explain(declared: Declared) -> Explanation:
         excess="none: the total of the top is declared"
         if declaration.form.totals or plan.bounds.totals[0] is not None
         else "none: the total of the top is estimated first, and kept",
+        gls=f"not possible, for {why}" if (why := hindrance(plan)) else "possible",
         remarks=[*_remarks(declared, answers)],
     )
 

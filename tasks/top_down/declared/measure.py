@@ -11,19 +11,25 @@ from itertools import pairwise
 from typing import Any
 
 from privacy.accounting.states import EVERYWHERE
+from spine.gls.grid import hindrance
 from spine.hierarchy import Spine
 from spine.noise import replacement_cost
 from spine.top_down import Plan
-from tasks.lifecycle.errors import Failed
-from tasks.lifecycle.files import load_object
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
+from tasks.top_down.estimate.estimators import estimate_by_gls, estimate_run
+from tasks.top_down.estimate.topdown import estimate_by_topdown
 from tasks.top_down.measure import Measured
 from tasks.top_down.source import Descent, Source
 from tasks.top_down.spend import declared_spend
 
 ALL = "all"  # in place of a state
 FOLDER = "declared"  # of OUT
+ESTIMATOR = "prepared/estimator"
 CHILDREN = 4096  # geounits that one piece estimates, about
 
 
@@ -44,6 +50,13 @@ class OfDeclaration(Source):
     def name(self) -> Any:
         """Return the declaration's name, which is a product's in folders and in the noise's address."""
         return self.declared.declaration.form.name
+
+    @property
+    def estimator(self) -> Estimator:
+        """Return what the histograms are estimated by: as of a run that says nothing, the program of 2020."""
+        if not (self / ESTIMATOR).exists():
+            return "topdown"
+        return ESTIMATORS[ESTIMATORS.index(load_object(self / ESTIMATOR, str))]
 
     @property
     def folder(self) -> str:
@@ -86,3 +99,24 @@ def reserve_budget(run: DeclaredRun, charging: Charging) -> None:
     if replacement_cost(declared.hierarchy.spine, declared.declaration.allocation) != spend.charged:
         raise Failed("reserve budget: the noise on the hierarchy does not cost what is charged")
     authorize(run, charging, EVERYWHERE, spend, run.public.digest(), run.validated)
+
+
+def check_estimator(declared: Declared, estimator: Estimator) -> None:
+    """Refuse least squares over the tree where a declaration has none."""
+    if estimator == "gls" and (why := hindrance(declared.plan)):
+        raise Refused(f"--estimator gls: {why}; --estimator topdown takes any declaration")
+
+
+def estimate(run: DeclaredRun, workers: Workers, estimator: Estimator = "topdown") -> None:
+    """Estimate the histograms of all geounits, level by level; a truth takes the exact ones."""
+    save_object(run / ESTIMATOR, estimator)
+    estimate_run(run, workers, estimate_declared)
+
+
+def estimate_declared(source: OfDeclaration, workers: Workers) -> None:
+    """Estimate from measurements, a run's or published ones, by the estimator of the source."""
+    if source.estimator == "gls":
+        check_estimator(source.declared, "gls")
+        estimate_by_gls(source, workers, areas=False)
+    else:
+        estimate_by_topdown(source, workers)

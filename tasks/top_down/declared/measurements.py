@@ -24,6 +24,7 @@ from tasks.lifecycle.manifest import mark_facts, mark_in
 from tasks.lifecycle.received import path_in, read_json
 from tasks.lifecycle.staging import release_file, write_table
 from tasks.lifecycle.workers import Workers
+from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.description import (
     EQUAL_COLUMNS,
     EQUAL_FILE,
@@ -33,7 +34,7 @@ from tasks.top_down.declared.description import (
     geounit_columns,
 )
 from tasks.top_down.declared.equal import Counts
-from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
+from tasks.top_down.declared.measure import ALL, ESTIMATOR, DeclaredRun, OfDeclaration, check_estimator
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.published import release_source
@@ -77,12 +78,14 @@ class Measurements(NamedTuple):
     run: str
     mark: MarkName | None
     public: PublicTables
+    estimator: Estimator
 
     def read(self, path: Path, workers: Workers) -> DeclaredEstimate:
         """Read the answers into a directory, and validate every one. Raises Refused."""
-        assemble(self.public)
+        check_estimator(assemble(self.public), self.estimator)
         source = DeclaredEstimate(path)
         save_object(source / PUBLIC, self.public)
+        save_object(source / ESTIMATOR, self.estimator)
         save_object(source / release_source.RELEASE, release_source.Measurements(self.folder, {}))
         save_object(source / VALIDATED, Validated("", (), self.mark, (ALL,), False, {}))
         save_object(source / ORIGIN, Origin(self.run))
@@ -94,6 +97,7 @@ class Measurements(NamedTuple):
 def write_public(run: DeclaredRun, staged: Path) -> None:
     """Write what describes the measurements of a run."""
     content = {"run": run.id, **mark_facts(run.validated.mark), **asdict(run.public.published())}
+    content |= {} if run.estimator == "topdown" else {"estimator": run.estimator}
     leaves, equal = content.pop("leaves"), content.pop("equal")
     with release_file(staged, SETTINGS_FILE) as draft:
         draft.write_text(json.dumps(content) + "\n")
@@ -109,8 +113,10 @@ def release_of(folder: Path) -> Path | None:
     return next((place for place in (folder, folder.absolute().parent) if (place / SETTINGS_FILE).exists()), None)
 
 
-def read_measurements(folder: Path, declaration: str | None = None) -> Measurements:
+def read_measurements(folder: Path, declaration: str | None = None, estimator: Estimator | None = None) -> Measurements:
     """Read what describes the measurements in a folder; declaration: one with other passes, or other histograms.
+
+    estimator: by default that of the release.
 
     Raises Refused where it is none of a release, or the other declaration is of other measurements.
     """
@@ -126,7 +132,8 @@ def read_measurements(folder: Path, declaration: str | None = None) -> Measureme
         )
         raw = dict(json.loads(public.text))
         public = replace(public, equal=_read_equal(folder, len(raw.get("equal", ()))))
-        found = Measurements(folder.resolve(), str(content["run"]), mark_in(content), public)
+        by = ESTIMATORS[ESTIMATORS.index(estimator or content.get("estimator", "topdown"))]
+        found = Measurements(folder.resolve(), str(content["run"]), mark_in(content), public, by)
     except UNREADABLE as error:
         raise Refused(f"{folder / MEASUREMENTS}: no measurements of a declaration ({type(error).__name__})") from None
     return found if declaration is None else found._replace(public=_with_passes(public, raw, declaration))

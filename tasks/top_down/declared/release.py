@@ -26,10 +26,11 @@ from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, description, geounit_columns, released_levels
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
+from tasks.top_down.declared.margins import write_margins
+from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration, estimate_declared
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared
-from tasks.top_down.estimate.topdown import estimate_by_topdown, load_estimates, load_solves
+from tasks.top_down.estimate.topdown import load_estimates, load_solves
 from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
@@ -48,6 +49,13 @@ STATEMENTS = {
 }
 
 
+OF_GLS = {
+    "estimates": "margins/ has the best linear unbiased estimate of every count that was asked, from all levels' "
+    "answers and the declared totals, and its exact standard error. An estimate may be negative. The released counts "
+    "are whole, not negative, and add up, which no formula covers: 1.96 standard errors are no margin of theirs.",
+}
+
+
 def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
     """Write the release into its staging folder."""
     staged = open_staging(run, out, run.folder)
@@ -60,14 +68,21 @@ def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
 
 def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
     """Write the release of an estimate from measurements: histograms, manifest and report."""
-    estimate_by_topdown(source, workers)
+    estimate_declared(source, workers)
     write_release(source, workers, staged)
 
 
 def write_release(own: OfDeclaration, workers: Workers, staged: Path) -> None:
-    """Write the histograms of the levels that are released, then manifest and report."""
+    """Write the histograms of the levels that are released, the estimates of gls, then manifest and report."""
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
+    if own.estimator == "gls" and not is_truth(own):
+        workers.map("margins", own, write_estimates, [(staged,)])
     workers.map("release", own, describe_release, [(staged,)])
+
+
+def write_estimates(own: OfDeclaration, staged: Path) -> None:
+    """Write the unbiased estimates of every level."""
+    write_margins(own, staged, partial(_geounits, own.declared))
 
 
 def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
@@ -132,6 +147,7 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
         "declaration": json.loads(published.text),
         "declared_unchanged": facts.unchanged,
         "constraints": f"class {facts.kind}, {facts.why}",
+        "estimator": None if truth else own.estimator,
         "geounits": {level: len(starts) for level, starts in zip(spine.levels, spine.starts, strict=True)},
         "cells": declaration.product.cells,
         "public_files": published.digests,
@@ -154,7 +170,7 @@ def describe_release(own: OfDeclaration, staged: Path) -> None:
             "used": round(sum(solve.least_squares_seconds + solve.rounding_seconds for solve in solves), 1),
         },
         "configuration_digest": public.digest(),
-        "statements": {} if truth else STATEMENTS,
+        "statements": {} if truth else STATEMENTS | (OF_GLS if own.estimator == "gls" else {}),
         **made_by(own),
     }
     write_report(staged, manifest, declaration, facts)

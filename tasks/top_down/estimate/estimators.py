@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spine.top_down import Estimates, TrueHistograms
 from tasks.lifecycle.authorization import is_truth, read_drawing
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from spine.top_down import OwnAnswers
 
 
+R = TypeVar("R", bound=TopDownRun)
+
+
 def estimate(run: TopDownRun, workers: Workers) -> None:
     """Estimate the histograms of every geounit of every product of a run."""
     estimate_run(Measured(run.path), workers, estimate_from)
 
 
-def estimate_run(run: TopDownRun, workers: Workers, estimator: Callable[[Source, Workers], None]) -> None:
+def estimate_run(run: R, workers: Workers, estimator: Callable[[R, Workers], None]) -> None:
     """Estimate the histograms of a run that is its own source of measurements; those of a truth are the exact ones."""
     if not is_truth(run):
         estimator(run, workers)
@@ -38,8 +41,11 @@ def estimate_run(run: TopDownRun, workers: Workers, estimator: Callable[[Source,
 
 def estimate_from(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit from measurements, a run's or published ones."""
-    estimator = estimate_by_gls if source.design.estimator == "gls" else estimate_by_topdown
-    estimator(source, workers)
+    if source.estimator == "gls":
+        estimate_by_gls(source, workers)
+        find_margins(source, workers)
+    else:
+        estimate_by_topdown(source, workers)
 
 
 def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
@@ -54,13 +60,12 @@ def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) ->
     save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
 
 
-def estimate_by_gls(source: Source, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product, and the margins of error."""
-    pass_up(source, workers, groups=True)
+def estimate_by_gls(source: Source, workers: Workers, *, areas: bool = True) -> None:
+    """Estimate the histograms of every geounit of every product; areas: as for `pass_up`."""
+    pass_up(source, workers, groups=True, areas=areas)
     if source.validated.nation:
         workers.map("pass up states", source, up_to_nation, [(product,) for product in source.design.products])
     estimate_by_topdown(source, workers, GlsSteps)
-    find_margins(source, workers)
 
 
 class GlsSteps(Steps):

@@ -17,7 +17,7 @@ from spine.gls import tree_answers
 from spine.gls.blue import STATES, Blue, blue_children, blue_roots, blue_states, sibling_sums
 from spine.gls.columns import Covariances, columns
 from spine.gls.entity_sums import entity_estimates, of_blocks, of_children
-from spine.gls.grid import signed
+from spine.gls.grid import grid_of, in_cells, to_cells, total_of, total_variance
 from spine.gls.information import Information, estimates, own_information
 from spine.gls.tree_answers import ChildInformation, TreeAnswers, TreeMisfit, informed, inverse_row_sums, tree_gradient
 from spine.gls.upward import pass_up
@@ -70,6 +70,14 @@ COUNTS = (
 COLUMNS, COUNTED = columns(PERSONS, COUNTS), PERSONS.matrix(COUNTS)
 
 
+SIZES = grid_of(PERSONS)
+
+
+def totals(blue: Blue) -> tuple[np.ndarray, np.ndarray]:
+    """Totals, and their standard errors: 0 where they are declared."""
+    return total_of(blue.x, SIZES), np.sqrt(np.maximum(total_variance(blue.variance, SIZES), 0))
+
+
 def passes(plan: Plan, measure: Measure) -> tuple[list[Information], list[Blue]]:
     """Information and estimates of every level, top first."""
     result = list(pass_up(plan, measure, 0, 0, len(plan.spine.starts[0])))
@@ -106,9 +114,9 @@ def test_the_two_passes_are_the_dense_solution() -> None:
         geounit = plan.spine.geounit_of_block(level)[block]
         expected = np.zeros((len(plan.spine.starts[level]), 2016))
         np.add.at(expected, (geounit, cell), x)
-        np.testing.assert_allclose(blue.cells(), expected, atol=1e-8)
+        np.testing.assert_allclose(to_cells(blue.x, SIZES), expected, atol=1e-8)
         here = np.equal.outer(np.arange(len(expected)), geounit).astype(float)
-        np.testing.assert_allclose(blue.totals()[1] ** 2, (here @ inverse * here).sum(axis=1), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(totals(blue)[1] ** 2, (here @ inverse * here).sum(axis=1), rtol=1e-9, atol=1e-9)
         counted = COUNTED[cell]
         np.testing.assert_allclose(COLUMNS.sums(blue.x), expected @ COUNTED, atol=1e-8)
         for u, errors in enumerate(COLUMNS.variances(blue.variance)):
@@ -153,7 +161,7 @@ def entities(
 def test_children_sum_to_their_parent_and_only_children_are_theirs(seed: int) -> None:
     plan, measure, _ = six_blocks(seed)
     _, by_level = passes(plan, measure)
-    assert by_level[0].totals()[0].sum() == pytest.approx(plan.bounds.lowest_totals.values.sum(), abs=1e-9)
+    assert totals(by_level[0])[0].sum() == pytest.approx(plan.bounds.lowest_totals.values.sum(), abs=1e-9)
     for level in (1, 2):
         sums = np.zeros_like(by_level[level - 1].x)
         np.add.at(sums, plan.spine.parents[level], by_level[level].x)
@@ -181,7 +189,7 @@ def test_without_zeros_variances_are_those_of_the_spine() -> None:
         for level, variance in enumerate([*above, blocks[spine.parents[-1], up.kind_of_block]]):
             total[level] += np.einsum("ik,uij,jk->u", part.cell, variance, part.cell)
     for blue, expected in zip(by_level, total, strict=True):
-        np.testing.assert_allclose(blue.totals()[1] ** 2, expected, rtol=1e-9)
+        np.testing.assert_allclose(totals(blue)[1] ** 2, expected, rtol=1e-9)
 
 
 def above_blocks(plan: Plan, measure: Measure) -> list[tuple[ParentProblem, ChildInformation, np.ndarray]]:
@@ -199,12 +207,12 @@ def test_the_majorizer_is_above_the_hessian() -> None:
     plan = plan_of(case)
     parents = above_blocks(plan, measuring(plan, case.persons, 2))
     assert len(parents) > 20
-    axes = np.array([2, 2, 63])
     for problem, information, x in parents[-12:]:
         hessian, linear = problem.objective.quadratic(problem.parent.cells)
         dense = hessian.toarray()
         kind = problem.parent.quarters_type
-        a = inverse_row_sums(information.between, problem.parent.cells, axes, kind, problem.parent.allowed).ravel()
+        sign, race = np.divmod(information.at, 63)
+        a = inverse_row_sums(information.between, kind, sign, race, SIZES.patterns[0], problem.allowed_cells).ravel()
         root = np.sqrt(a)
         (largest,) = eigsh(root[:, None] * dense * root, 1, which="LA", v0=root, return_eigenvectors=False)
         assert 0.2 < largest <= 1 + 1e-9
@@ -213,7 +221,7 @@ def test_the_majorizer_is_above_the_hessian() -> None:
         types = len(problem.parent.allowed)
         scratch = np.empty((types, 4, 63)), np.empty((types, 4, 63)), np.empty((types, 4))
         place = kind * 252 + problem.parent.cells % 252
-        objective = TreeMisfit(x, information.precision, information.linear, place, *scratch)
+        objective = TreeMisfit(x, information.precision, information.linear, place, SIZES.signs, *scratch)
         gradient = np.empty(x.shape)
         tree_gradient(objective, gradient)
         np.testing.assert_allclose(gradient.ravel(), dense @ x.ravel() - linear, atol=1e-9)
@@ -235,7 +243,7 @@ def test_with_nothing_below_the_kernel_is_the_program_s() -> None:
         answers = np.concatenate([np.asarray(given.answers[query], float) for query in queries], axis=1)
         allowed = plan.bounds.allowed(level)[first:last]
         weight = np.ascontiguousarray(weight)
-        own = own_information(PERSONS, level, first, queries, hierarchy, answers, weight, allowed)
+        own = own_information(SIZES, level, first, queries, hierarchy, answers, weight, allowed)
         general = descend._problem(plan, level, (first, last), informed(plan, own), cells, counts)
         program = replace(general, objective=ChildAnswers(hierarchy, answers, weight))
         np.testing.assert_allclose(solve(general)[0], solve(program)[0], atol=1e-4)
@@ -249,7 +257,7 @@ def test_standard_errors_hold() -> None:
     for seed in range(40):
         _, by_level = passes(plan, measuring(plan, persons, 100 + seed))
         for level, blue in enumerate(by_level):
-            total, spread = blue.totals()
+            total, spread = totals(blue)
             exact = np.add.reduceat(truth.sum(axis=1), plan.spine.starts[level])
             errors[level].append((total - exact) / spread)
     for of_level in errors:
@@ -282,9 +290,10 @@ def test_with_nothing_binding_the_descent_is_the_unbiased_estimate(monkeypatch: 
     for part, (problem, x) in enumerate(solved):
         cells = np.zeros((1, 2016))
         cells[0, problem.parent.cells] = problem.parent.counts
-        parent = Blue(0, part, signed(cells.reshape(1, 8, 4, 63)), np.zeros((1, 8, 8, 8)))
+        parent = Blue(0, part, in_cells(np.eye(4), SIZES.signs).T @ cells.reshape(1, 8, 4, 63), np.zeros((1, 8, 8, 8)))
         first, last = plan.first_child[0][[part, part + 1]].tolist()
-        expected = blue_children(plan, parent, result[1].only(first, last)).cells()[:, problem.parent.cells].T
+        children = blue_children(plan, parent, result[1].only(first, last))
+        expected = to_cells(children.x, SIZES)[:, problem.parent.cells].T
         assert expected[problem.allowed_cells].min() > 50
         np.testing.assert_allclose(x, expected, atol=1e-3)
 

@@ -43,20 +43,20 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.reservation import Charging
 from tasks.lifecycle.staging import staging
+from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
 from tasks.top_down.declared.explain import explain
-from tasks.top_down.declared.measure import DeclaredRun, reserve_budget
+from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Faulty, file_name, read_declared
 from tasks.top_down.declared.release import stage_release, write_estimate
 from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import tabulate
-from tasks.top_down.estimate.estimators import estimate_run
-from tasks.top_down.estimate.topdown import estimate_by_topdown, load_estimates
+from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.spend import declared_spend
 
 Row = tuple[str, ...]
@@ -104,7 +104,7 @@ def find_faults(declaration: str) -> tuple[Finding, ...]:
     return faults.value.args
 
 
-def run_at(folder: Path, declaration: str, data: str) -> tuple[DeclaredRun, Path]:
+def run_at(folder: Path, declaration: str, data: str, estimator: Estimator = "topdown") -> tuple[DeclaredRun, Path]:
     """Run a declaration in this process; return its directory and its staged release."""
     run = DeclaredRun(folder / "runs/r1")
     run.create()
@@ -114,7 +114,7 @@ def run_at(folder: Path, declaration: str, data: str) -> tuple[DeclaredRun, Path
     public, _ = read_declared(declaration)
     tabulate(run, HERE, data, public)
     reserve_budget(run, Charging("census", ledger))
-    estimate_run(run, HERE, estimate_by_topdown)
+    estimate(run, HERE, estimator)
     stage_release(run, HERE, folder)
     return run, staging(run, folder, "declared")
 
@@ -500,10 +500,12 @@ def test_errors_are_those_of_the_released_counts_of_each_query_group(tmp_path: P
     assert words["dwelling*young"] == "dwelling × young"
 
 
-def estimate_again(folder: Path, staged: Path, declaration: str | None = None) -> Path:
+def estimate_again(
+    folder: Path, staged: Path, declaration: str | None = None, estimator: Estimator | None = None
+) -> Path:
     """Estimate from the measurements of a release; returns the release."""
     folder.mkdir()
-    source = read_measurements(staged, declaration).read(folder / "runs/again", HERE)
+    source = read_measurements(staged, declaration, estimator).read(folder / "runs/again", HERE)
     write_estimate(source, HERE, folder / "again")
     return folder / "again"
 
@@ -550,6 +552,116 @@ def test_estimates_of_passes_after_a_rounding_keep_every_figure(tmp_path: Path) 
             codes = tuple(LEAVES[name][LEAVES["zone"].index(zone)] for name in COLUMNS["zone"])
             code = "1" if column == "homes" else "2"
             assert not any(key[:4] == (*codes, code) for key in released(again, "zone"))
+
+
+# Least squares over the tree.
+
+
+def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tmp_path: Path) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path), "gls")
+    manifest = read_manifest(staged)
+    assert (manifest["estimator"], "margins/" in manifest["statements"]["estimates"]) == ("gls", True)
+    found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
+    assert [each for each in found if each.faults] == []
+    again = estimate_again(tmp_path / "estimate", staged)
+    for level in COLUMNS:
+        for name in (f"{level}.csv", f"margins/{level}.parquet"):
+            assert (again / name).read_bytes() == (staged / name).read_bytes()
+        margins = pd.read_parquet(staged / f"margins/{level}.parquet")
+        counts = pd.read_parquet(staged / f"parquet/{level}.parquet")
+        total = margins[margins["query"] == "total"]
+        by_geounit = counts.groupby(COLUMNS[level])["COUNT"].sum() if COLUMNS[level] else counts["COUNT"].sum()
+        assert total["released"].sum() == np.sum(by_geounit)
+        if level in ("nation", "region"):  # their totals are declared
+            assert total["standard_error"].tolist() == [0] * len(total)
+            assert total["estimate"].tolist() == total["released"].tolist()
+        else:
+            assert (total["standard_error"] > 0).any()  # but of an only child
+        cells = margins[margins["query"] == "detailed"].groupby(COLUMNS[level] or ["query"])
+        assert cells["part"].unique().map(len).tolist() == [20] * len(cells)  # 4 of 24 are zeros
+    program = estimate_again(tmp_path / "program", staged, None, "topdown")
+    assert not (program / "margins").exists()
+    assert (program / "zone.csv").read_bytes() != (staged / "zone.csv").read_bytes()
+
+
+def test_without_noise_estimates_over_the_tree_are_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QueryNoise, "draw", lambda _self, rows, width=1: np.zeros((len(rows), width), np.int64))
+    _, staged = run_at(tmp_path, *write(tmp_path), "gls")
+    for level, columns in COLUMNS.items():
+        assert released(staged, level) == truth_of(persons(), columns)
+        margins = pd.read_parquet(staged / f"margins/{level}.parquet")
+        np.testing.assert_allclose(margins["estimate"], margins["released"], atol=1e-3)
+
+
+def limits_that_cross(raw: dict[str, Any]) -> None:
+    counts = [{"partition": "sex", "columns": ["homes", "homes"], "most": [8, 8]}]
+    raw.update(totals=[], counts=[*raw["counts"], *counts])
+
+
+def passes_after_a_rounding(raw: dict[str, Any]) -> None:
+    later = {"least_squares": [["dwelling*young"], ["rest"]], "round": ["dwelling*young"]}
+    raw["queries"] |= {"total": "1/8", "dwelling": "1/8"}
+    raw["passes"] = [{"levels": [*COLUMNS], "round": ["dwelling"], "then": [later]}]
+
+
+def recodes_of_unequal_parts(raw: dict[str, Any]) -> None:
+    raw["recodes"] = {"young": {"axis": "age", "starts": [0, 2]}, "age3": {"axis": "age", "starts": [0, 2, 5]}}
+    raw["queries"] = {"dwelling*young": "1/4", "sex*age3": "1/4", "total": "1/4", "detailed": "1/4"}
+
+
+def other_queries_by_level(raw: dict[str, Any]) -> None:
+    raw["queries"]["zone"] = {"sex*young": "1/3", "detailed": "2/3"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        limits_that_cross,
+        passes_after_a_rounding,
+        recodes_of_unequal_parts,
+        other_queries_by_level,
+    ],
+)
+def test_estimates_over_the_tree_meet_figures_of_every_class(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(change)), "gls")
+    manifest = read_manifest(staged)
+    found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
+    assert [each for each in found if each.faults] == []
+    assert manifest["failed"] == []
+
+
+def test_recodes_that_cross_are_refused_by_name_before_anything_is_spent(tmp_path: Path) -> None:
+    def cross(raw: dict[str, Any]) -> None:
+        raw["recodes"]["odd"] = {"axis": "age", "from": [["0", "2", "4"], ["1", "3", "5-9"]]}
+        raw["queries"] = {"total": "1/4", "young": "1/4", "sex*odd": "1/4", "detailed": "1/4"}
+
+    declaration, data = write(tmp_path, changed(cross))
+    assert explain(read_declared(declaration)[1]).gls == "not possible, for the recodes young and odd of age cross"
+    assert explain(read_declared(write(tmp_path / "b")[0])[1]).gls == "possible"
+    settings = DeclaredSettings(
+        data=data, declaration=declaration, out=str(tmp_path / "out"), estimator="gls", state=str(tmp_path / "state")
+    ).model_copy(update={"run_id": "run"})
+    with pytest.raises(Refused, match=r"the recodes young and odd of age cross; --estimator topdown takes any"):
+        check(settings)
+    _, staged = run_at(tmp_path, declaration, data)
+    with pytest.raises(Refused, match="the recodes young and odd of age cross"):
+        estimate_again(tmp_path / "estimate", staged, None, "gls")
+
+
+def test_errors_of_both_estimators_are_of_the_same_noise(tmp_path: Path) -> None:
+    declaration, data = write(tmp_path)
+    run = DeclaredRun(tmp_path / "runs/r1")
+    run.create()
+    tabulate(run, HERE, data, read_declared(declaration)[0])
+    errors, _ = measure_errors(run, HERE, [4], ["topdown", "gls"])
+    both = errors[(errors["size"] == "all") & (errors["level"] == "zone")].set_index(["estimator", "quantity"])
+    alone = measure_errors(run, HERE, [4])[0]
+    alone = alone[(alone["size"] == "all") & (alone["level"] == "zone")].set_index("quantity")
+    assert both["mae"]["topdown"].to_dict() == alone["mae"].to_dict()
+    assert both["mae"]["gls", "detailed"] != both["mae"]["topdown", "detailed"]
+    assert both["ratio"]["gls", "detailed"] == both["mae"]["gls", "detailed"] / both["mae"]["topdown", "detailed"]
 
 
 def without_an_answer(table: pa.Table) -> pa.Table:
@@ -624,9 +736,12 @@ def declarations(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, list[str]],
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(declarations(), st.booleans())
+@given(declarations(), st.booleans(), st.sampled_from(ESTIMATORS))
 def test_random_declarations_keep_their_figures_and_without_noise_are_the_truth(
-    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[dict[str, Any], dict[str, list[str]], list[Row]], noise: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    drawn: tuple[dict[str, Any], dict[str, list[str]], list[Row]],
+    noise: bool,
+    estimator: Estimator,
 ) -> None:
     raw, columns, rows = drawn
     folder = tmp_path_factory.mktemp("random")
@@ -644,7 +759,7 @@ def test_random_declarations_keep_their_figures_and_without_noise_are_the_truth(
     with pytest.MonkeyPatch.context() as patch:
         if not noise:
             patch.setattr(QueryNoise, "draw", lambda _self, rows, width=1: np.zeros((len(rows), width), np.int64))
-        _, staged = run_at(folder, str(folder / "d.json"), str(folder / "records.csv"))
+        _, staged = run_at(folder, str(folder / "d.json"), str(folder / "records.csv"), estimator)
     levels, last = [level["name"] for level in raw["levels"]], raw["levels"][-1]["name"]
     lowest = pd.read_parquet(staged / f"parquet/{last}.parquet")
     assert [each for each in checks(staged, read_manifest(staged)) if each.faults] == []
@@ -725,7 +840,8 @@ def test_synthetic_records_follow_a_table_of_shares(tmp_path: Path) -> None:
         synthesize_records(declaration, tmp_path / "made", shares=tmp_path / "shares.csv")
 
 
-def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Path) -> None:
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Path, estimator: Estimator) -> None:
     raw = changed(
         lambda raw: raw.update(
             records="housing unit",
@@ -747,7 +863,7 @@ def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Pat
     explained = explain(read_declared(declaration)[1])
     assert explained.levels[-1].solver == "closed form"
     assert "the number of housing units of every zone (homes)" in explained.unchanged
-    _, staged = run_at(tmp_path, declaration, data)
+    _, staged = run_at(tmp_path, declaration, data, estimator)
     zones = pd.read_parquet(staged / "parquet/zone.parquet").groupby(["region", "district", "zcode"])["COUNT"].sum()
     homes = {
         tuple(LEAVES[name][at] for name in COLUMNS["zone"]): int(number) for at, number in enumerate(LEAVES["homes"])
@@ -757,7 +873,10 @@ def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Pat
     assert relations["replaced_within"].startswith("a housing unit replaced by another of its zone")
 
 
-def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_truth(tmp_path: Path) -> None:
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_truth(
+    tmp_path: Path, estimator: Estimator
+) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir(mode=0o700)
     _, staged = run_at(tmp_path / "a", *write(tmp_path / "a"))
@@ -765,7 +884,7 @@ def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_t
     shutil.copytree(staged, first)
     raw = changed(lambda raw: raw.update(counts=[], totals=[], equal=[{"partition": "dwelling", "release": "first"}]))
     declaration, data = write(tmp_path / "b", raw | {"name": "second"})
-    _, again = run_at(tmp_path / "b", declaration, data)
+    _, again = run_at(tmp_path / "b", declaration, data, estimator)
     names = ["region", "district", "zcode", "dwelling"]
     counts = [pd.read_parquet(each / "parquet/zone.parquet").groupby(names)["COUNT"].sum() for each in (staged, again)]
     assert counts[0].equals(counts[1])

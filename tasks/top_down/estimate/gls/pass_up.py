@@ -32,48 +32,59 @@ if TYPE_CHECKING:
     from spine.top_down import Plan
 
 
-def pass_up(source: Source, workers: Workers, *, groups: bool = False) -> None:
+def pass_up(source: Source, workers: Workers, *, groups: bool = False, areas: bool = True) -> None:
     """Pass the measurements of every product and state up to the state's parts.
 
-    groups: whether to keep the block groups' information, which an estimate needs.
+    groups: whether to keep the block groups' information, which an estimate needs. areas: whether to keep what sums of
+    blocks follow from.
     """
-    batches = [(*batch, groups) for batch in all_batches(source, source.descents[-1])]
+    batches = [(*batch, groups, areas) for batch in all_batches(source, source.descents[-1])]
     workers.map("pass up", source, up_to_tracts, batches)
-    workers.map("pass up states", source, up_to_parts, source.product_states)
+    workers.map("pass up states", source, up_to_parts, [(*pair, areas) for pair in source.product_states])
 
 
-def up_to_tracts(source: Source, product: ProductName, state: str, first: int, last: int, groups: bool) -> None:
-    """Save the information of the tracts first ... last - 1, and keep what is below them."""
+def up_to_tracts(
+    source: Source, product: ProductName, state: str, first: int, last: int, groups: bool, areas: bool
+) -> None:
+    """Save the information of the tracts first ... last - 1, and keep what is below them.
+
+    Tracts are the level from which the last stage of an estimate begins.
+    """
 
     def make() -> None:
         from spine.gls import upward  # imports numba
 
         answers = source.answers(product, state)
-        plan, keep = answers.plan, _keeper(source, product, state, answers.plan)
-        passed = upward.pass_up(plan, answers, plan.spine.levels.index("Tract"), first, last, keep)
+        plan = answers.plan
+        keep = {"seen": _keeper(source, product, state, plan)} if areas else {}
+        passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, **keep)
         for information in reversed(passed[: 1 + groups]):
             save_information(source, product, state, plan, information)
 
-    unless_done(information_folder(source, product, state, "Tract") / f"{first:07d}", make)
+    tract = source.descents[-1].level
+    unless_done(information_folder(source, product, state, tract) / f"{first:07d}", make)
 
 
-def up_to_parts(source: Source, product: ProductName, state: str) -> None:
+def up_to_parts(source: Source, product: ProductName, state: str, areas: bool) -> None:
     """Save the information of a state's counties and parts, and keep what is above the tracts."""
 
     def make() -> None:
         from spine.gls import upward  # imports numba
 
         answers = source.answers(product, state)
-        plan, keep = answers.plan, _keeper(source, product, state, answers.plan)
-        tract = plan.spine.levels.index("Tract")
-        tracts = load_information(source, product, state, "Tract", 0, len(plan.spine.starts[tract]))
-        passed = upward.pass_up_above(plan, answers, tracts, keep)
-        keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
-        keep_whole(tree_folder(source, state) / product, plan, passed[0])
+        plan, name = answers.plan, source.descents[-1].level
+        tract = levels.index(name)
+        tracts = load_information(source, product, state, name, 0, len(plan.spine.starts[tract]))
+        keep = _keeper(source, product, state, plan) if areas else None
+        passed = upward.pass_up_above(plan, answers, tracts, *([] if keep is None else [keep]))
+        if keep is not None:
+            keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
+            keep_whole(tree_folder(source, state) / product, plan, passed[0])
         for information in reversed(passed[:tract]):
             save_information(source, product, state, plan, information)
 
-    unless_done(information_folder(source, product, state, "State") / "0000000", make)
+    levels = source.spine(product, state).levels
+    unless_done(information_folder(source, product, state, levels[0]) / "0000000", make)
 
 
 def _keeper(source: Source, product: ProductName, state: str, plan: Plan) -> Seen:
