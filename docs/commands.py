@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import pwd
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,7 @@ PAGES = [CLI, TUTORIAL, ELSEWHERE, PUBLISHED]
 
 FENCE = re.compile(r"^```(console(?: noisy)?|python \S+\.py)\n(.*?)^```$", re.M | re.S)
 BAR = re.compile(r"━.*\d:\d\d:\d\d *$|^(Run|Truth|Validating|Accuracy|Estimate|Areas)( of)?( [\w-]+)? *$")  # progress
+USER = f"{pwd.getpwuid(os.getuid()).pw_name}@{socket.gethostname()}"  # as `das ledger show` has it
 # A name of a run that was given none: when it began, and four digits.
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
@@ -110,6 +113,7 @@ def _output(line: str, folder: str) -> str:
     text = "\n".join(printed).strip("\n")
     text = re.sub(rf"{re.escape(folder)}/([^\s│]* *)(?=│)", lambda cell: cell[1] + " " * (len(folder) + 1), text)
     text = text.replace(f"{folder}/", "").replace(folder, ".")
+    text = text.replace(USER, f"{'das@census':<{len(USER)}}")
     return RUN_ID.sub("20261121-090000-1a2b", text) + "\n" if text else ""
 
 

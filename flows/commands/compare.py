@@ -34,8 +34,9 @@ def compare(
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """SafeTab[Geometric] and SafeTab[Discrete Gaussian] at the same margins of error, and what each guarantees.
+    """Two mechanisms (not two releases or configurations): geometric and discrete Gaussian noise at the same margins.
 
+    SafeTab[Geometric] and SafeTab[Discrete Gaussian], and what each guarantees; two configurations: das tune --against.
     From margin targets: the budgets that meet them, as printed (where a paper does), by the paper's recipe, and the
     least that is proved to. From a configuration or a release: its margins, and what the other mechanism needs for
     them. Then (epsilon, delta) by every analysis. Without anything: the comparison paper's own tables.

@@ -233,7 +233,9 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
     from privacy.accounting.ledger import on_other_data
 
     data = list(dict.fromkeys(row.input_digest for row in rows))
-    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in book.acts() if act["act"] == "approved"}
+    acts = book.acts()
+    approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in acts if act["act"] == "approved"}
+    charged = {act["run"]: act for act in acts if act["act"] == "reserved"}
     for row in rows:
         yield {
             "run": row.run,
@@ -242,6 +244,7 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
             "states": row.states,
             "state": row.status,
             "at": row.reserved,
+            "by": {name: charged[row.run].get(name, "?") for name in ("user", "host")},
             "data": data.index(row.input_digest) + 1,
             "approved": approved.get(row.run),
             "other_data": on_other_data(row, rows),
@@ -297,14 +300,18 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
             tables += ["Runs on synthetic or public data, not charged", table]
             continue
         unit = UNITS[account["definition"]]
-        table = Table("run", unit, "states", "data", "status", "reserved")
+        table = Table("run", unit, "states", "data", "status", "by", "charged at (UTC)")
         for run in account["runs"]:
             states = run["states"]
             names = listed(states)
             if len(states) >= 6 and names != "everywhere":
                 names = f"{len(states)} states"
             data = f"{run['data']}{' changed' * bool(run['other_data'])}"
-            table.add_row(run["run"], format_amount(run["amount"]), names, data, run["state"], run["at"])
+            by = "{user}@{host}".format_map(run["by"])
+            if run["approved"]:
+                by = f"{run['approved']['by']}, as {by}"
+            at = run["at"].removesuffix("+00:00").replace("T", " ")
+            table.add_row(run["run"], format_amount(run["amount"]), names, data, run["state"], by, at)
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]

@@ -10,7 +10,7 @@ import typer
 
 from flows.commands.resume import given, refuse
 from flows.reports.formats import Format, FormatOption, report
-from flows.reports.terminal import Json, err, show
+from flows.reports.terminal import Json, err, out
 from tasks.lifecycle.errors import Refused
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ def tune(
         bool, typer.Option("--households", help="Of the Detailed DHC-B, by SOURCE or of production (NMFv5).")
     ] = False,
     jurisdiction: Annotated[str | None, typer.Option(help="`us` or `pr`, of a configuration with both.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="A second SOURCE: print the levels that differ, as `first → second`.")
+    ] = None,
     solve: Annotated[
         str | None,
         typer.Option(metavar="QUESTION", help="Print the least budget of a level that gives a statistic its margin."),
@@ -55,7 +58,7 @@ def tune(
     form: FormatOption = Format.table,
     as_json: Json = False,
 ) -> None:
-    """SafeTEx: what a choice of parameters of SafeTab-P gives, from public numbers alone.
+    """What a choice of parameters of SafeTab-P gives, from public numbers alone: the SafeTEx tool of its paper.
 
     Population sizes from which total, age4, age9 and age23 meet a target error; margins of error; suppression of small
     groups and its bias; privacy loss as levels are switched on and off; margins over budgets. Without a source or
@@ -65,9 +68,10 @@ def tune(
     spends, at the sum --total (of a domain 1); with --margin the least budget of each query. --households: the same for
     SafeTab-H, whose unit of privacy is a household.
 
-    --solve answers with one number, and says what else it moves: "count of 500 within 10%", "total of a county within
-    20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are "TotalOnly total", "step
-    1 total" and "count of step 2", which a count or total by itself is. Without a level each has this budget.
+    --solve has the least budget for a margin, and what else it moves: "count of 500 within 10%", "total of a county,
+    detailed within 20", or `das tune --solve "County, Detailed: total of 23 ages <= 20"`. Other statistics are
+    "TotalOnly total", "step 1 total" and "count of step 2", which a count or total by itself is. Without a level it
+    answers for each: whether its budget meets the margin already, and the release with this level alone changed.
 
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
@@ -90,17 +94,26 @@ def tune(
     if source is not None and is_domain(source):
         _refuse_others(context, "a domain of das bottom-up takes --total, its epsilon, ", {"total"})
         return _queries(queries.bottom_up(source, scale or Fraction(1)), margin, delta, form, as_json=as_json)
-    plan = targeted(first_plan(source, level, definition, jurisdiction), margin, relative_error)
-    plan = replace(plan, delta=delta_of(delta))
-    if gamma is not None:
-        plan = replace(plan, gamma=share(gamma, "gamma"))
-    if chance is not None:
-        plan = replace(plan, chance=chance_of_zeros(chance))
-    if race_codes is not None:
-        plan = plan.of_multiplicity(race_codes)
-    plan = plan.without(exclude_level or [])
-    if scale is not None:
-        plan = plan.scaled(scale)
+
+    def changed(plan: BudgetPlan) -> BudgetPlan:
+        plan = replace(targeted(plan, margin, relative_error), delta=delta_of(delta))
+        if gamma is not None:
+            plan = replace(plan, gamma=share(gamma, "gamma"))
+        if chance is not None:
+            plan = replace(plan, chance=chance_of_zeros(chance))
+        if race_codes is not None:
+            plan = plan.of_multiplicity(race_codes)
+        plan = plan.without(exclude_level or [])
+        return plan if scale is None else plan.scaled(scale)
+
+    plan = changed(first_plan(source, level, definition, jurisdiction))
+    if against is not None:
+        from flows.reports.tuning.against import differences
+
+        refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
+        table = differences(answers(plan), answers(changed(first_plan(against, None, None, jurisdiction))))
+        data = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        return report(data, [table], form, as_json=as_json)
     if html is not None:
         from flows.reports.tuning.page import page
 
@@ -111,7 +124,7 @@ def tune(
 
         _write(xlsx, workbook(plan, answered, tables(answered)))
     if solve is not None:
-        return _solve(plan, solve, as_json=as_json)
+        return _solve(plan, solve, form, as_json=as_json)
     report(answered, tables(answered), form, as_json=as_json)
 
 
@@ -129,14 +142,15 @@ def _queries(design: Design, margin: int | None, delta: str, form: Format, *, as
     report(answered, tables(answered), form, as_json=as_json)
 
 
-def _solve(plan: BudgetPlan, text: str, *, as_json: bool) -> None:
-    """Print a number, and what it means to the side."""
-    from flows.reports.tuning.solve import read_question, sentence, solve
+def _solve(plan: BudgetPlan, text: str, form: Format, *, as_json: bool) -> None:
+    """Print what was understood, the least budget, and for each level what it means."""
+    from flows.reports.tuning.question import read_question
+    from flows.reports.tuning.solve import result, sentence, solve, table
 
-    solved = solve(plan, read_question(text, plan.jurisdiction))
-    show(solved, lambda: solved["budget"], as_json=as_json)
-    if not as_json:
-        err.print(sentence(solved))
+    solved = solve(plan, read_question(text, plan))
+    if form is Format.table and not as_json:
+        out.print(f"{solved['asked']}\n{result(solved)}\n{sentence(solved)}\n")
+    report(solved, [table(solved)], form, as_json=as_json)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Decimal, Inexact, localcontext
 from fractions import Fraction
 from math import ceil
 from typing import Any, Literal, get_args
@@ -22,6 +22,7 @@ DELTA = 1e-10  # at which a spend in rho is shown as epsilon
 UnitOfPrivacy = Literal["person", "household"]
 UNITS_OF_PRIVACY: tuple[UnitOfPrivacy, ...] = get_args(UnitOfPrivacy)
 NOT_COVERED = "not covered"
+LONGEST_EXACT = 10  # significant digits of a figure that is shown exactly
 LONGEST_TEXT = 300  # of a relation's key or sentence
 
 
@@ -112,9 +113,13 @@ class SpendRow:
 
 
 def rounded_up(figure: Fraction, digits: int = 6) -> str:
-    """Return a figure of rho or epsilon in decimals, rounded up where it has more significant digits than these."""
-    with localcontext(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN):
-        rounded = (Decimal(figure.numerator) / figure.denominator).normalize()
+    """Return a figure of rho or epsilon in decimals: exact where these are few, else rounded up to so many digits."""
+    for precision in (LONGEST_EXACT, digits):
+        with localcontext(prec=precision, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
+            context.clear_flags()
+            rounded = (Decimal(figure.numerator) / figure.denominator).normalize()
+            if not context.flags[Inexact]:
+                break
     return f"{rounded:f}" if 1e-6 < rounded < 1e16 else f"{rounded:g}"
 
 

@@ -127,7 +127,12 @@ def test_the_form_of_an_approval_and_the_ledger_name_no_other(
     ledger.reserve(Request("run", "census", ("44",), known, "1" * 64, "2" * 64, 1, ()), lambda: "3" * 64)
     _, shown, _ = das("ledger", "show", "--ledger", ledger.path, "--json")
     assert json.loads(shown)[0]["runs"][0]["spend"] == known.as_json()
+    user, host = (act := ledger.acts()[-1])["user"], act["host"]
     printed = das("ledger", "show", "--ledger", ledger.path)[1]
+    assert f" {user}@{host} " in printed
+    assert "charged at (UTC)" in printed
+    ledger.note_approval("run", by="A. Curator", why="as the board decided")
+    assert f" A. Curator, as {user}@{host} " in das("ledger", "show", "--ledger", ledger.path)[1]
     assert [row.cells[0] in printed for row in known.rows()] == [True] * len(known.relations)
 
 

@@ -15,6 +15,7 @@ from dhca_inputs import BUDGETS, Inputs, configuration, write_config
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.tuning import level_laws
 from privacy.noise.margins import margin_of_error
+from tasks.population_groups.levels import named_level
 
 
 @pytest.fixture
@@ -96,12 +97,13 @@ def test_own_levels_multiplicity_total_and_switches(das):
 def test_solve_answers_with_the_least_budget(das, question, stage, cells, definition):
     """One less in the sixth digit misses the margin, and the table has the same margin at that budget."""
     options = ("--definition", definition, "--gamma", "1/5")
-    code, out, err = das("--solve", question, *options)
+    code, out, _ = das("--solve", question, *options)
     solved = json.loads(das("--solve", question, *options, "--json")[1])
-    assert (code, out.strip()) == (0, solved["budget"])
-    assert "the least" in err
-    budget, target = Fraction(out.strip()), int(question.split()[-1])
-    one_less = budget - Fraction(10) ** -len(out.strip().partition(".")[2])
+    (answer,) = (row["budget"] for row in solved["levels"])
+    unit = {"zcdp": "rho", "puredp": "epsilon"}[definition]
+    assert (code, out.splitlines()[:2]) == (0, [solved["asked"], f"{unit} {answer}"])
+    budget, target = Fraction(answer), int(question.split()[-1])
+    one_less = budget - Fraction(10) ** -len(answer.partition(".")[2])
     for at, met in ((budget, True), (one_less, False)):
         laws = level_laws(definition, LevelBudget(at, 9), Fraction(1, 5))
         assert (margin_of_error(laws[stage], cells) <= target) is met
@@ -110,27 +112,59 @@ def test_solve_answers_with_the_least_budget(das, question, stage, cells, defini
 @pytest.mark.parametrize(
     ("words", "question"),
     [
-        ("total of a county within 20", "County, Detailed: count of step 2 <= 20"),
-        ("count of 500 in a town within 5%", "Place, Detailed: count of step 2 <= 25"),
+        ("total of a county, detailed, within 1,020", "County, Detailed: count of step 2 <= 1020"),
+        ("total in a tribal area within 20 persons", "AIANNH, Detailed: count of step 2 <= 20"),
+        ("a group of 500 in a town, regional within 10 %", "Place, Regional: count of 500 within 10 per cent"),
         ("total of 23 ages in a county, regional ± 40", "County, Regional: total of 23 ages <= 40"),
+        ("500 within 10 %", "count of 500 within 10 percent"),
     ],
 )
 def test_a_question_in_words_is_the_same_question(das, words, question):
-    assert das("--solve", words, "--json") == das("--solve", question, "--json")
+    answer = das("--solve", words, "--json")
+    assert answer[0] == 0
+    assert answer == das("--solve", question, "--json")
 
 
-def test_the_answer_says_what_else_the_budget_moves(das):
-    """Of every level, as none is named; the least size that is published is held against the exact law."""
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("count of 500 within 10 percent", "Every level: a count of 500 persons, margin at most 50 (10%)"),
+        ("count of 500 within 10", "Every level: a count of 500 persons, margin at most 10 (2%)"),
+        ("county-1: total of 23 ages within 12.5", "County, Regional: a total of 23 ages, margin at most 12"),
+    ],
+)
+def test_the_first_line_has_what_was_understood(das, question, asked):
+    assert das("--solve", question)[1].splitlines()[0] == asked
+
+
+def test_the_answer_for_every_level_keeps_the_others(das):
+    """A row for each level, the release with this level alone changed; the least size is held against the exact law."""
     solved = json.loads(das("--solve", "count of 500 within 10%", "--json")[1])
-    assert (solved["target"], solved["margin"], solved["level"]) == (50, 50, "each level")
-    assert Fraction(solved["release"]["then"]["budget"]) == 11 * Fraction(solved["budget"])
-    assert Fraction(solved["release"]["now"]["budget"]) == Fraction("4.944")
-    noise = level_laws("zcdp", LevelBudget(Fraction(solved["budget"]), 9), Fraction(1, 10))["stage_2"]
-    threshold, size = solved["suppressed_up_to"], solved["published_from"]
+    assert (solved["target"], len(solved["levels"]), solved["release_now"]["budget"]) == (50, 11, "618/125")
+    for row in solved["levels"]:
+        others = Fraction("4.944") - Fraction(row["now"]["budget"])
+        assert Fraction(row["release"]["budget"]) == others + Fraction(row["budget"])
+        assert (row["margin"], row["now"]["met"]) == (50, True)
+    county = level(solved, "County, Detailed")
+    noise = level_laws("zcdp", LevelBudget(Fraction(county["budget"]), 9), Fraction(1, 10))["stage_2"]
+    threshold, size = county["suppressed_up_to"], county["published_from"]
     assert float(noise.cdf(threshold)) >= 0.9999 > float(noise.cdf(threshold - 1))
     assert float(noise.cdf(threshold - size)) <= 0.05 < float(noise.cdf(threshold - size + 1))
-    _, _, said = das("--solve", "count of 500 within 10%")
-    assert f"from {size} persons on it is published in 19 of 20 cases" in " ".join(said.split())
+    said = das("--solve", "count of 500 within 10%")[1]
+    assert "meet it at every level already (margins 3 to 49)" in said
+    assert "meet it at 6 of 11 levels already (margins 3 to 49)" in das("--solve", "count of 500 within 5%")[1]
+
+
+def test_a_configuration_has_the_totals_from_which_a_group_gets_more_ages(das, tmp_path):
+    own = {str(named_level("county-2")): [200, float("inf"), float("inf")]}
+    path = write_config(tmp_path, thresholds_p=configuration()["thresholds_p"] | own)
+    county = level(json_of(das, path), "County, Detailed")
+    assert county["ages_from"][0] == 200
+    rows = [row for row in csv.reader(io.StringIO(das(path, "--format", "csv")[1])) if row]
+    starts = [number for number, row in enumerate(rows) if row[1:] == ["4 ages from", "9 ages from", "23 ages from"]]
+    assert ["County, Detailed", "200", "never", "never"] in rows[starts[0] :]
+    solved = level(json_of(das, path, "--solve", "county-2: count <= 9"), "County, Detailed")
+    assert solved["ages_from"] == county["ages_from"]
 
 
 def test_a_target_in_counts_and_the_budget_that_meets_it(das):
@@ -215,6 +249,16 @@ def test_it_writes_a_page_and_a_workbook(das, tmp_path):
         (("--solve", "Village, Detailed: total of 4 ages <= 3"), "unknown population group level"),
         (("--solve", "count within 10%"), "a share needs the size that it is of"),
         (("--solve", "total of a village within 10"), "unknown population group level"),
+        (
+            ("--solve", "total of a county within 20"),
+            "write 'County, Regional: total within 20' or ",
+        ),
+        (
+            ("--solve", "count of 500 within 10 percentage"),
+            "I do not understand 'percentage' in ",
+        ),
+        (("--solve", "count of 500 within 10% in a county"), "I do not understand '% in a county' in"),
+        (("--solve", "count of 500 within 10,5"), "I do not understand ',5' in"),
         (("--solve", "usa-1: step 1 total <= 0"), "from 1 to 1,000,000 counts, not 0"),
         (("--solve", "usa-1: step 1 total <= 999999"), "takes a budget near 10^"),
     ],
@@ -244,3 +288,25 @@ def test_households_have_the_budgets_of_production_and_no_option_that_would_be_p
     (tmp_path / "manifest.json").write_text("{}")
     code, out, err = das("--households", tmp_path)
     assert (code, out, "is a release: give its configuration" in " ".join(err.split())) == (1, "", True)
+
+
+def test_two_configurations_have_the_levels_that_differ(das, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    own = {str(named_level("county-2")): [200, float("inf"), float("inf")]}
+    for folder in (first, second):
+        folder.mkdir()
+    files = [
+        write_config(first),
+        write_config(second, privacy_budget_p_level_2_usa=0.5, thresholds_p=configuration()["thresholds_p"] | own),
+    ]
+    rows = {row["level"]: row for row in json_of(das, files[0], "--against", files[1])}
+    assert list(rows) == ["Nation, Detailed", "County, Detailed"]
+    assert (rows["Nation, Detailed"]["rho"], rows["Nation, Detailed"]["margin of a count"]) == ("1 → 0.5", "5 → 7")
+    assert (rows["County, Detailed"]["rho"], rows["County, Detailed"]["9 ages from"]) == ("1", "8 → never")
+    assert json_of(das, files[0], "--against", files[0]) == []
+
+
+def test_an_option_that_a_comparison_passes_over_is_refused(das, tmp_path):
+    code, out, err = das("--against", write_config(tmp_path), "--solve", "count within 10")
+    assert (code, out) == (2, "")
+    assert "--solve: --against compares two sets of parameters" in " ".join(err.split())

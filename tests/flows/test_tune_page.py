@@ -10,7 +10,8 @@ import pytest
 
 from flows.reports.tuning.page import page
 from flows.reports.tuning.plan import BudgetPlan, first_plan
-from flows.reports.tuning.solve import read_question, solve
+from flows.reports.tuning.question import read_question
+from flows.reports.tuning.solve import solve
 from flows.reports.tuning.tuning import answers
 from privacy.accounting.attacker import detection
 from privacy.accounting.composition import LevelBudget
@@ -196,15 +197,21 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
 @pytest.mark.parametrize(
     ("cells", "within", "kind", "question"),
     [
-        ("1", "10", "share", "count of 500 in a county within 10%"),
+        ("1", "10", "share", "count of 500 in a county, detailed within 10%"),
         ("46", "20", "counts", "County, Detailed: total of 23 ages <= 20"),
     ],
 )
 def test_a_question_has_the_answer_of_the_command(fresh, cells, within, kind, question):
     for name, value in (("asked", cells), ("within", within), ("within-kind", kind), ("asked-level", "county-2")):
         slide(fresh, by_id(fresh, name), value)
-    solved = solve(first_plan(None, None, None, None), read_question(question))
-    assert f"rho {solved['budget'].rstrip('0')} for a margin of {solved['target']};" in by_id(fresh, "answer").text
+    plan = first_plan(None, None, None, None)
+    target, (solved,) = (found := solve(plan, read_question(question, plan)))["target"], found["levels"]
+    meets = "meets" if solved["now"]["met"] else "does not meet"
+    said = by_id(fresh, "answer").text
+    assert f"rho {solved['budget'].rstrip('0')} for a margin of {target}; " in said
+    assert f"the level has {solved['now']['margin']} now, which {meets} it." in said
+    spent = float(Fraction(solved["release"]["budget"]))
+    assert f"With this level alone changed the release spends rho {spent:.7g}, epsilon" in said
     by_id(fresh, "take").click()
     row = fresh.find_element("css selector", 'tr[data-level="county-2"] input[type=number]')
     assert row.get_attribute("value") == solved["budget"].rstrip("0")

@@ -56,6 +56,11 @@ def test_a_figure_is_rounded_up_and_by_less_than_its_last_digit(figure: Fraction
     assert rounded_up(shown) == rounded_up(figure)
 
 
+def test_a_figure_of_few_digits_is_exact() -> None:
+    assert rounded_up(Fraction("8.895302")) == "8.895302"
+    assert rounded_up(Fraction("8.8953020001")) == "8.89531"
+
+
 def test_a_bound_that_hides_nothing_is_called_so_and_marked_data_is_not_charged() -> None:
     said = spent_in_short(spend("zcdp", [Fraction("4.944")], "household"), {"SYNTHETIC": "…"})
     assert said[1].startswith("No account was charged: the data is synthetic and describes nobody.")

@@ -6,7 +6,10 @@ const state = structuredClone(START);
 const whole = (x) => (x === null ? "never" : x === 0 ? "any" : x.toLocaleString("en-US"));
 const figure = (x, places = 4) => String(+x.toPrecision(places));
 const upTo3 = (x) => (Math.ceil(x * 1000 - 1e-6) / 1000).toFixed(3); // a guarantee is rounded up
-const rightOf100 = (figure) => (Math.ceil(1000 * detection(state.definition, figure) - 1e-6) / 10).toFixed(1);
+const rightOf100 = (figure) => {
+  const bound = 100 * detection(state.definition, figure);
+  return bound > 99.9 ? "over 99.9" : (Math.ceil(10 * bound - 1e-6) / 10).toFixed(1);
+};
 const unit = () => (state.definition === "zcdp" ? "rho" : "epsilon");
 const budgetOf = (level) => level.budgets[state.definition];
 const plan = () => ({ ...state, levels: undefined });
@@ -112,8 +115,10 @@ function answer() {
   const others = state.levels.filter((other) => other.on && other !== level).map(budgetOf);
   const spent = loss(plan(), [...others, budget]);
   const { threshold } = levelAnswers(plan(), { budget, stability });
-  $("answer").textContent = `${unit()} ${budget} for a margin of ${wanted.toLocaleString("en-US")}; the release then spends `
-    + `${unit()} ${figure(spent.budget, 7)}, epsilon ${upTo3(spent.epsilon)}`
+  const now = marginOfError(law(state.definition, budgetOf(level) * (1 - state.gamma), stability), cells);
+  const has = !level.on ? "is not measured now" : `has ${now.toLocaleString("en-US")} now, which ${now <= wanted ? "meets" : "does not meet"} it`;
+  $("answer").textContent = `${unit()} ${budget} for a margin of ${wanted.toLocaleString("en-US")}; the level ${has}. `
+    + `With this level alone changed the release spends ${unit()} ${figure(spent.budget, 7)}, epsilon ${upTo3(spent.epsilon)}`
     + (level.suppressible ? `, and totals up to ${threshold.toLocaleString("en-US")} are suppressed` : "");
   return [level, budget];
 }

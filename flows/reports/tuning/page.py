@@ -10,6 +10,7 @@ from typing import Any
 from flows.reports.figures import digits
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
+from flows.reports.tuning.tuning import COUNTS_MET, SHARE_MET
 from privacy.accounting.composition import spend
 from privacy.analyses.margin_budgets import least_budget
 from privacy.analyses.tuning import level_laws, margins
@@ -27,7 +28,7 @@ def page(plan: BudgetPlan) -> str:
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")
     relations = spend(plan.definition, [Fraction(1)]).relations  # their figures are multiples of the sum of budgets
-    facts = {"source": plan.source, "ages": AGES_NAMES, "relations": relations}
+    facts = {"source": plan.source, "ages": AGES_NAMES, "relations": relations, "target": f"{SHARE_MET} {COUNTS_MET}"}
     return render("flows.reports.tuning", "page.html", start=start, **facts, **scripts)
 
 

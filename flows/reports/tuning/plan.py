@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -32,6 +32,7 @@ class BudgetPlan:
     chance: Fraction; the probability that a group of size 0 is suppressed, at least 1/2.
     levels, off: dict, frozenset; budgets by level; levels in `off` are not measured.
     stabilities: dict; the stability of levels that do not follow the multiplicity.
+    thresholds: the noisy totals of step 1 from which a group has 4, 9 and 23 ages, of levels of a file.
     """
 
     source: str
@@ -46,6 +47,7 @@ class BudgetPlan:
     delta: Fraction = Fraction(1, 10**10)
     off: frozenset[Level] = frozenset()
     stabilities: dict[Level, int] | None = None
+    thresholds: Mapping[Level, tuple[int, int, int]] = field(default_factory=dict)
 
     def stability(self, level: Level) -> int:
         """Return the stability of a level."""
@@ -133,6 +135,7 @@ def _of_file(path: Path, jurisdiction: str | None) -> BudgetPlan:
         race_codes=setting.race_codes,
         chance=setting.chance if setting.chance and setting.chance >= Fraction(1, 2) else CHANCE,
         stabilities={level: budget.stability for level, budget in setting.levels.items() if budget.stability != usual},
+        thresholds=setting.thresholds,
     )
 
 

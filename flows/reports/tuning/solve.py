@@ -2,132 +2,105 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from math import log10
 from typing import Any
 
-from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, up
+from flows.reports.figures import BUDGETS, digits, near, up
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
-from flows.reports.tuning.tuning import MARGINS
+from flows.reports.tuning.question import Question
+from flows.reports.tuning.tuning import AGES_FROM, MARGINS, ages_from
 from privacy.accounting.composition import LevelBudget, rounded_up
 from privacy.analyses.margin_budgets import least
-from privacy.analyses.tuning import CELLS, level_laws, loss, multiplicity_stability
+from privacy.analyses.tuning import CELLS, level_laws, loss
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
-from spine.settings import Jurisdiction
 from tasks.lifecycle.errors import Refused
-from tasks.population_groups.levels import Level, named_level
+from tasks.pages.text_table import TextTable
+from tasks.population_groups.levels import Level
 
-LARGEST_MARGIN = 10**6
-
-
-QUESTIONS = "'County, Detailed: total of 23 ages <= 20', 'count of 500 within 10%' or 'total of a county within 20'"
-REGIONS = {"town": "Place", "city": "Place", "tribal area": "AIANNH", "counties": "County", "country": "Nation"}
-STATISTICS = {"count": "count", "total": "count", "group": "count"}  # in the asker's words: one count of step 2
 PUBLISHED = Fraction(19, 20)  # the chance with which a group of the size in the answer is published
 
 
-@dataclass(frozen=True)
-class Question:
-    """Which budget gives a statistic, a key of MARGINS, a margin of at most so many counts.
-
-    level: None for every level that is measured.
-    """
-
-    level: Level | None
-    statistic: str
-    margin: int
-
-
-def read_question(text: str, jurisdiction: Jurisdiction = "us") -> Question:
-    """Return the question of `LEVEL: STATISTIC <= COUNTS`, or of words as in QUESTIONS. Raises Refused."""
-    parts = re.fullmatch(r"(?:(.+):)?(.+?)(?:<=|≤|\bwithin\b|±)\s*([0-9.]+)\s*(%?)[a-z ]*", text.strip(), re.I)
-    if parts is None:
-        raise Refused(f"a question is {QUESTIONS}, not {text[:LONGEST_SHOWN]!r}")
-    words, size = " ".join(parts[2].split()), None
-    level = named_level(parts[1]) if parts[1] else None
-    if level is None and (
-        place := re.fullmatch(r"(.+?) (?:of|in) (?:an?|the) ([a-z ]+?)(, regional|, detailed)?", words, re.I)
-    ):
-        words, region = place[1], REGIONS.get(place[2].casefold(), place[2])
-        level = named_level(f"{'PR-' * (jurisdiction == 'pr')}{region}{place[3] or ', Detailed'}")
-    if sized := re.fullmatch(r"(\w+) of ([0-9,]+)(?: persons)?", words):
-        words, size = sized[1], int(sized[2].replace(",", ""))
-    if parts[4] and size is None:
-        raise Refused("a share needs the size that it is of: 'count of 500 within 10%'")
-    with refusing():
-        margin = int(Fraction(parts[3]) * Fraction(size or 0, 100) if parts[4] else Fraction(parts[3]))
-    if not 1 <= margin <= LARGEST_MARGIN:
-        raise Refused(f"a margin to solve for is from 1 to {LARGEST_MARGIN:,} counts, not {margin}")
-    return Question(level, STATISTICS.get(words.casefold()) or _statistic(words), margin)
-
-
-def _statistic(text: str) -> str:
-    """Return the key of a statistic by its name in the tables, by its key, or by `T1 at age23`. Raises Refused."""
-    names = {words.casefold(): name for name, words in MARGINS.items()} | {name: name for name in MARGINS}
-    name = " ".join(text.casefold().split())
-    name = names.get(re.sub("^(t1|total) (at|of) age", "total_at_age", name), "")
-    if not name:
-        raise Refused(f"unknown statistic {text.strip()[:LONGEST_SHOWN]!r}: one of {'; '.join(MARGINS.values())}")
-    return name
-
-
 def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
-    """Return the least budget that answers a question, to six digits and proved, and what else it moves.
+    """Return for the level of a question, or for each that is measured, the least budget that answers it.
 
-    Without a level: of each level, by the largest of their stabilities.
+    It has six digits and is proved. With it come the level's margin now, and what the release spends where this level
+    alone is changed. Raises Refused.
     """
-    (stage, cells), on = _query(question.statistic), [level for level in plan.levels if level not in plan.off]
-    levels = [question.level] if question.level else on
+    on = [level for level in plan.levels if level not in plan.off]
+    budget_of = cache(lambda stability: _least(plan, question, stability))
     with refusing():
-        usual = multiplicity_stability(plan.race_codes)
-        stability = max(plan.stability(level) if level in plan.levels else usual for level in levels)
+        rows = [
+            _row(plan, question, level, budget_of(plan.stability(level)))
+            for level in ([question.level] if question.level else on)
+        ]
+    return {
+        "asked": f"{question.level.name if question.level else 'Every level'}: {question.asked}",
+        "source": plan.source,
+        "statistic": MARGINS[question.statistic],
+        "size": question.size,
+        "target": question.margin,
+        "unit": UNITS[plan.definition],
+        "delta": float(plan.delta),
+        "gamma": str(plan.gamma),
+        "release_now": _loss(plan, {level: plan.levels[level] for level in on}),
+        "levels": rows,
+    }
 
-    def laws(budget: Fraction) -> dict[str, Law]:
-        return level_laws(plan.definition, LevelBudget(budget, stability), plan.gamma)
+
+def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
+    """Return the least budget of a level with this stability, to six digits. Raises Refused."""
+    stage, cells = _query(question.statistic)
 
     def meets(budget: Fraction) -> bool:
-        return budget > 0 and margin_of_error(laws(budget)[stage], cells) <= question.margin
+        return budget > 0 and _margin(plan, question, LevelBudget(budget, stability)) <= question.margin
 
     variance = Fraction(question.margin) ** 2 / (4 * cells)
-    one = laws(Fraction(1))[stage].variance()  # falls as the budget for rho, as its square for epsilon
+    one = level_laws(plan.definition, LevelBudget(Fraction(1), stability), plan.gamma)[stage].variance()
+    # It falls as the budget for rho, as its square for epsilon.
     guess = Fraction(one) / variance if plan.definition == "zcdp" else Fraction((one / float(variance)) ** 0.5)
     if not BUDGETS[0] <= guess <= BUDGETS[1]:
         raise Refused(f"a margin of {question.margin:,} takes a budget near 10^{round(log10(guess))}: choose another")
-    with refusing():
-        budget = least(meets, guess)
-        found = laws(Fraction(digits(budget)))
-        margin = margin_of_error(laws(budget)[stage], cells)
-    then = {level: plan.levels[level] for level in on} | dict.fromkeys(levels, Fraction(digits(budget)))
-    sums = [
-        loss(plan.definition, [*budgets], plan.delta)
-        for budgets in ((plan.levels[level] for level in on), then.values())
-    ]
-    below = any(not level.nation_or_state for level in levels)
+    return Fraction(digits(least(meets, guess)))
+
+
+def _margin(plan: BudgetPlan, question: Question, level: LevelBudget) -> int:
+    """Return the margin of a question's statistic at a level's budget, in counts."""
+    stage, cells = _query(question.statistic)
+    return margin_of_error(level_laws(plan.definition, level, plan.gamma)[stage], cells)
+
+
+def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -> dict[str, Any]:
+    """Return what the least budget of a level means, next to the budget that it has now, if any."""
+    others = {other: spent for other, spent in plan.levels.items() if other not in plan.off and other != level}
+    changed = LevelBudget(budget, plan.stability(level))
+    noise = level_laws(plan.definition, changed, plan.gamma)["stage_2"]
+    now = None
+    if level in plan.levels and level not in plan.off:
+        margin = _margin(plan, question, plan.level_budget(level))
+        now = {"budget": str(plan.levels[level]), "margin": margin, "met": margin <= question.margin}
     return {
-        "level": question.level.name if question.level else "each level",
-        "statistic": MARGINS[question.statistic],
-        "target": question.margin,
-        "unit": UNITS[plan.definition],
+        "level": level.name,
+        "stability": changed.stability,
         "budget": digits(budget),
-        "epsilon": loss(plan.definition, [Fraction(digits(budget))], plan.delta)[1],
-        "delta": float(plan.delta),
-        "margin": margin,
-        "stability": stability,
-        "gamma": str(plan.gamma),
-        "release": {
-            when: {"budget": str(total), "epsilon": epsilon}
-            for when, (total, epsilon) in zip(("now", "then"), sums, strict=True)
-        },
-        "margins": {
-            "count": margin_of_error(found["stage_2"]),
-            "total_at_age23": margin_of_error(found["stage_2"], 46),
-        },
-        **(_published(found["stage_2"], plan.chance) if below else {}),
+        "epsilon": loss(plan.definition, [budget], plan.delta)[1],
+        "margin": _margin(plan, question, changed),
+        "now": now,
+        "release": _loss(plan, others | {level: budget}),
+        "margins": {"count": margin_of_error(noise), "total_at_age23": margin_of_error(noise, CELLS["age23"])},
+        **({} if level.nation_or_state else _published(noise, plan.chance)),
+        **({"ages_from": plan.thresholds[level]} if level in plan.thresholds else {}),
     }
+
+
+def _loss(plan: BudgetPlan, budgets: Mapping[Level, Fraction]) -> dict[str, Any]:
+    """Return what a release with these budgets spends."""
+    total, epsilon = loss(plan.definition, [*budgets.values()], plan.delta)
+    return {"budget": str(total), "epsilon": epsilon}
 
 
 def _published(noise: Law, chance: Fraction) -> dict[str, int]:
@@ -143,25 +116,61 @@ def _query(statistic: str) -> tuple[str, int]:
     return {"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[statistic], 1
 
 
-def sentence(solved: dict[str, Any]) -> str:
-    """Return what the number means, and what else it moves, for a person."""
-    unit, release = solved["unit"], solved["release"]
-    of_release = [f"{unit} {rounded_up(Fraction(each['budget']))}" for each in release.values()]
+def result(solved: Mapping[str, Any]) -> str:
+    """Return the answer in short: `rho 0.00753059`, or the least and the most where levels differ in stability."""
+    budgets = sorted({row["budget"] for row in solved["levels"]}, key=Fraction)
+    return f"{solved['unit']} {' to '.join(dict.fromkeys((budgets[0], budgets[-1])))}"
+
+
+def sentence(solved: Mapping[str, Any]) -> str:
+    """Return what the answer means for the budgets that the levels have now."""
+    rows = solved["levels"]
+    who = rows[0]["level"] if len(rows) == 1 else "a level"
+    needs = f"For {solved['asked'].partition(': ')[2]}, {who} needs {result(solved)} at least."
+    met = [row["now"]["met"] for row in rows if row["now"]]
+    margins = sorted({row["now"]["margin"] for row in rows if row["now"]})
+    if not met:
+        return f"{needs} It is not measured now."
+    span = f"margin{'s' * (len(margins) > 1)} {' to '.join(f'{margin:,}' for margin in margins[:1] + margins[1:][-1:])}"
+    if len(rows) == 1:
+        return f"{needs} Its budget now {'meets it already' if met[0] else 'does not meet it'} ({span})."
+    where = (
+        "every level already" if all(met) else f"{sum(met)} of {len(met)} levels already" if any(met) else "no level"
+    )
+    return f"{needs} The budgets of {solved['source']} meet it at {where} ({span})."
+
+
+def table(solved: Mapping[str, Any]) -> TextTable:
+    """Return the answer for each level: the least budget, the margin now, and what changing this level alone moves."""
+    unit, rows = solved["unit"], solved["levels"]
+    columns = {
+        "level": [row["level"] for row in rows],
+        f"least {unit}": [row["budget"] for row in rows],
+        f"{unit} now": [near(Fraction(row["now"]["budget"])) if row["now"] else "–" for row in rows],
+        "margin now": [f"{row['now']['margin']:,}" if row["now"] else "–" for row in rows],
+        "met now": [("yes" if row["now"]["met"] else "no") if row["now"] else "–" for row in rows],
+        "suppressed up to": [f"{row['suppressed_up_to']:,}" if "suppressed_up_to" in row else "–" for row in rows],
+        "published from": [f"{row['published_from']:,}" if "published_from" in row else "any" for row in rows],
+    }
+    if any("ages_from" in row for row in rows):
+        columns |= ages_from([row.get("ages_from") for row in rows])
+    columns[f"release's {unit} then"] = [rounded_up(Fraction(row["release"]["budget"])) for row in rows]
     if unit == "rho":
-        of_release = [
-            f"{text}, epsilon {up(each['epsilon'])}" for text, each in zip(of_release, release.values(), strict=True)
-        ]
-    said = [
-        f"the least {unit} of {solved['level']} that gives its {solved['statistic']} a margin of error of at most "
-        f"{solved['target']:,} at 95% (stability {solved['stability']}, gamma {solved['gamma']})"
-        + (f"; by itself epsilon {up(solved['epsilon'])} at delta {solved['delta']:g}" if unit == "rho" else ""),
-        f"the release then spends {of_release[1]}; now {of_release[0]}",
-        f"with it a count is within ±{solved['margins']['count']:,}, a total of 23 ages within "
-        f"±{solved['margins']['total_at_age23']:,}",
+        columns["release's epsilon then"] = [up(row["release"]["epsilon"]) for row in rows]
+    now = solved["release_now"]
+    spent = f"{unit} {rounded_up(Fraction(now['budget']))}"
+    spent += f", epsilon {up(now['epsilon'])} at delta {solved['delta']:g}" if unit == "rho" else ""
+    notes = [
+        f"then: with the least {unit} of this level, and every other level as it is. Now the release spends {spent}.",
+        "published from: with the least budget a group below the state of this size is published in 19 of 20 cases; a "
+        "noisy total up to T alone is suppressed.",
+        *([AGES_FROM] if any("ages_from" in row for row in rows) else []),
+        *dict.fromkeys(
+            f"With {unit} {row['budget']} (stability {row['stability']}, gamma {solved['gamma']}) a count is within "
+            f"±{row['margins']['count']:,}, a total of 23 ages within ±{row['margins']['total_at_age23']:,}"
+            + (f"; by itself it is epsilon {up(row['epsilon'])}." if unit == "rho" else ".")
+            for row in rows
+        ),
     ]
-    if "published_from" in solved:
-        said.append(
-            f"below the state a group is left out up to a noisy total of {solved['suppressed_up_to']:,}; from "
-            f"{solved['published_from']:,} persons on it is published in 19 of 20 cases at least"
-        )
-    return "\n".join(said)
+    title = "The least budget, and what it moves where one level alone is changed"
+    return TextTable(title, list(columns), [list(row) for row in zip(*columns.values(), strict=True)], notes)

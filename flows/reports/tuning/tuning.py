@@ -5,7 +5,7 @@ The page computes its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +31,7 @@ from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
 from tasks.detailed_dhca.details import AGES_NAMES, DETAILS, TABLE_NAMES, WIDTHS
 from tasks.pages.text_table import TextTable
+from tasks.population_groups.configuration import NEVER
 from tasks.population_groups.levels import Level
 
 MARGINS = {
@@ -41,6 +42,15 @@ MARGINS = {
 }
 if {name: cells for name, cells in zip(DETAILS, WIDTHS.tolist(), strict=True) if name in TABLE_NAMES} != CELLS:
     raise ValueError(f"privacy.analyses.tuning has the cells {CELLS}, and not those of tasks/detailed_dhca/details.py")
+SHARE_MET = (
+    "A target that is a share of the count is met by a table of sex by age if the margin of its cells is at most this "
+    "share of its average cell, which is the group divided by 8, 18 or 46."
+)
+COUNTS_MET = (
+    "A target in counts does not depend on the size of a group: all counts of a level have the same noise, so groups "
+    "of any size (0 and more) meet it, or none ever does."
+)
+AGES_FROM = "4, 9 and 23 ages from: the noisy total of step 1 from which a group has them (thresholds of config.json)."
 AT = ("0", "T/2", "T", "3T/2", "2T")
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
@@ -64,6 +74,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
                     "on": level in on,
                     "budget": str(budget),
                     **_level(plan, level, plan.level_budget(level)),
+                    **({"ages_from": plan.thresholds[level]} if level in plan.thresholds else {}),
                     "with_it": {"budget": str(with_it), "epsilon": epsilon_with},
                     "without_it": {"budget": str(without_it), "epsilon": epsilon_without},
                 }
@@ -143,7 +154,7 @@ def tables(answers: Mapping[str, Any]) -> list[TextTable]:
     """Return the tables of a plan's answers."""
     measured = [level for level in answers["levels"] if level["on"]]
     shown = [make(answers, measured) for make in (_margins_table, _estimates, _sizes)]
-    shown = [*shown, *_suppression(measured), _loss(answers)]
+    shown = [*shown, *_detail(measured), *_suppression(measured), _loss(answers)]
     return [*shown, *(_curve(answers, stability) for stability in answers["trade_off"])]
 
 
@@ -188,14 +199,29 @@ def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
         rows.append([level["level"], *("never" if size is None else f"{size:,}" for size in sizes), *need])
     if relative:
         title = f"Population from which the margin of error is at most {float(target):.4g} of the count"
-        notes = ["In persons. A sex-by-age statistic counts as met when its average cell is (8, 18 or 46 cells)."]
+        notes = [f"In persons. {SHARE_MET}"]
     else:
         title = f"Population from which the margin of error is at most {target} counts"
-        notes = [
-            "All counts of a level have the same noise, so they meet the target at any size (0) or never. "
-            "The last column is the least budget that meets it."
-        ]
+        notes = [f"{COUNTS_MET} The last column is the least budget that meets it."]
     return TextTable(title, columns, rows, notes)
+
+
+def ages_from(levels: Iterable[Sequence[int] | None]) -> dict[str, list[str]]:
+    """Return for levels the columns of the totals from which a group has 4, 9 and 23 ages; None where unknown."""
+    texts = [["–"] * 3 if one is None else ["never" if at >= NEVER else f"{at:,}" for at in one] for one in levels]
+    names = [f"{AGES_NAMES[name]} from" for name in ("age4", "age9", "age23")]
+    return {name: [row[number] for row in texts] for number, name in enumerate(names)}
+
+
+def _detail(measured: Iterable[Mapping[str, Any]]) -> list[TextTable]:
+    """Return the table of the totals at which a group gets more ages, where a file has them."""
+    known = [level for level in measured if "ages_from" in level]
+    if not known:
+        return []
+    columns = ages_from(level["ages_from"] for level in known)
+    cells = zip(*columns.values(), strict=True)
+    rows = [[level["level"], *texts] for level, texts in zip(known, cells, strict=True)]
+    return [TextTable("Total from which a group is published by sex and age", ["level", *columns], rows, [AGES_FROM])]
 
 
 def _suppression(measured: Iterable[Mapping[str, Any]]) -> list[TextTable]:

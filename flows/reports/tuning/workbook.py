@@ -45,7 +45,7 @@ def _budgets(book: Any, plan: BudgetPlan, answered: Mapping[str, Any], formats: 
     sheet, unit = book.add_worksheet("Budgets"), UNITS[plan.definition]
     sheet.set_column(0, 0, 30)
     sheet.set_column(1, 7, 14)
-    sheet.write(0, 0, f"SafeTEx: tuning SafeTab-P, {plan.source}", formats["title"])
+    sheet.write(0, 0, f"Tuning SafeTab-P, {plan.source}", formats["title"])
     for row, note in enumerate(NOTES, 1):
         sheet.write(row, 0, note)
     sheet.write(3, 0, "gamma, the share of step 1")
