@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Group, RenderableType
 
-from flows.commands.options import LedgerFile
+from flows.commands.fields import with_options
+from flows.commands.options import LedgerOptions
 from flows.reports.terminal import Json, refusing, show
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tasks.lifecycle.check import Check
 
 
+@with_options
 def open_account(
     name: Annotated[str, typer.Argument(help="The account's name: one confidential dataset.")],
     definition: Annotated[str, typer.Option(help="zcdp (rho) or puredp (epsilon).")],
@@ -35,8 +37,9 @@ def open_account(
             help="Sign with the publisher's private key (Ed25519, PEM), and take no run without it.",
         ),
     ] = None,
-    ledger: LedgerFile = None,
     as_json: Json = False,
+    *,
+    options: LedgerOptions,
 ) -> None:
     """Open an account. Neither its total nor its unit of privacy can ever be changed.
 
@@ -46,9 +49,12 @@ def open_account(
     from privacy.noise.exact import exact_number
     from privacy.noise.laws import UNITS
     from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.private_folder import check_private
     from tasks.lifecycle.process import code_names
     from tasks.lifecycle.signature import signer
 
+    if options.ledger is None:
+        check_private(options.home, may_be_link=True)  # as every run does
     try:
         amount = exact_number(total)
     except ValueError as error:
@@ -58,7 +64,7 @@ def open_account(
     publisher = signer(sign) if sign else None
     with refusing():
         account = Account(name, definition, amount, unit, publisher and publisher.publisher)  # type: ignore[arg-type]
-        book = _ledger(ledger, code_names(), publisher)
+        book = _ledger(options, code_names(), publisher)
         book.open_account(account)
     facts = {name: getattr(account, name) for name in ("definition", "total", "unit", "publisher")}
     demand = ", and takes no run without its publisher's signature" if publisher else ""
@@ -66,14 +72,14 @@ def open_account(
     show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}", as_json=as_json)
 
 
-def _ledger(file: Path | None, *code: Any) -> Ledger:
-    """Return the ledger in a file, by default that of the state folder; code: who writes in it."""
+def _ledger(options: LedgerOptions, *code: Any) -> Ledger:
+    """Return the ledger that the options name; code: who writes in it."""
     from privacy.accounting.ledger import Ledger
-    from tasks.lifecycle.run_directory import state_home
 
-    return Ledger(file or state_home() / "ledger.sqlite", *code)
+    return Ledger(options.ledger_file, *code)
 
 
+@with_options
 def show_ledger(
     together: Annotated[
         list[str] | None,
@@ -82,8 +88,9 @@ def show_ledger(
     household_size: Annotated[
         int, typer.Option(min=1, max=99, help="Persons of a household that is added or removed whole.")
     ] = 4,
-    ledger: LedgerFile = None,
     as_json: Json = False,
+    *,
+    options: LedgerOptions,
 ) -> None:
     """Show every account, what its states have left, and every run that was charged to it.
 
@@ -95,9 +102,9 @@ def show_ledger(
     `das ledger show --together census-2020 --together households-2020 --household-size 4`
     """
     if together:
-        return _show_together(together, household_size, ledger, as_json=as_json)
+        return _show_together(together, household_size, options, as_json=as_json)
     with refusing():
-        book = _ledger(ledger)
+        book = _ledger(options)
         books = book.books()
         facts = [
             {
@@ -117,13 +124,15 @@ def show_ledger(
     show(facts, lambda: _tables(facts), as_json=as_json)
 
 
+@with_options
 def check_ledger(
     releases: Annotated[list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Folders of releases.")] = None,
     publisher: Annotated[
         Path | None, typer.Option(help="Check signatures of acts by this public key of the publisher (Ed25519, PEM).")
     ] = None,
-    ledger: LedgerFile = None,
     as_json: Json = False,
+    *,
+    options: LedgerOptions,
 ) -> None:
     """Check that the ledger and its journal add up, and that every RELEASE has its row; exit with 1 where not.
 
@@ -136,7 +145,7 @@ def check_ledger(
     """
     from tasks.lifecycle.errors import Refused
 
-    book = _ledger(ledger)
+    book = _ledger(options)
     with refusing():
         examined = book.examine()
         done = list(_checks(examined, releases or [], publisher))
@@ -188,10 +197,12 @@ def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
     return Check("signatures", f"{signed} of {len(lines)} acts are signed", tuple(faults))
 
 
+@with_options
 def backup_ledger(
     file: Annotated[Path, typer.Argument(help="A new file; the journal goes to FILE.journal.")],
-    ledger: LedgerFile = None,
     as_json: Json = False,
+    *,
+    options: LedgerOptions,
 ) -> None:
     """Copy the ledger and its journal to a new file, while runs go on.
 
@@ -200,13 +211,14 @@ def backup_ledger(
 
     **Example:** `das ledger backup /backup/ledger-2026-11-22.sqlite`
     """
-    book = _ledger(ledger)
+    book = _ledger(options)
     with refusing():
         book.backup(file)
     show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
 
 
-def restore_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
+@with_options
+def restore_ledger(as_json: Json = False, *, options: LedgerOptions) -> None:
     """Enter in an older or a new ledger the acts that only its journal has; or write a lost journal anew.
 
     What the acts charged counts again, whatever became of the ledger. Digests are not in the journal: a run that is
@@ -217,7 +229,7 @@ def restore_ledger(ledger: LedgerFile = None, as_json: Json = False) -> None:
     """
     from tasks.lifecycle.process import code_names
 
-    book = _ledger(ledger, code_names())
+    book = _ledger(options, code_names())
     with refusing():
         entered, runs = book.restore()
     facts = {"ledger": book.path, "journal": book.journal, "entered": entered, "runs_without_digests": runs}
@@ -251,7 +263,7 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
         }
 
 
-def _show_together(names: Sequence[str], size: int, ledger: Path | None, *, as_json: bool) -> None:
+def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, as_json: bool) -> None:
     """Show what accounts of persons and of households lose together: states with equal charges share a table."""
     from rich.table import Table
 
@@ -265,7 +277,7 @@ def _show_together(names: Sequence[str], size: int, ledger: Path | None, *, as_j
     from privacy.noise.laws import UNITS
 
     with refusing():
-        by_state = charged_together(_ledger(ledger), names)
+        by_state = charged_together(_ledger(options), names)
     facts, tables = [], list[RenderableType]()
     for charged, states in _alike(by_state).items():
         rows, title = [], f"States: {listed(states)}"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tasks.lifecycle.workers import Workers
 
 Command = TypeVar("Command", bound=Callable[..., None])
-LedgerFile = Annotated[Path | None, option_of(RunSettings, "ledger")]
 Curator = Annotated[bool, typer.Option("--i-am-the-curator", help="Allow data that is not marked synthetic.")]
 
 
@@ -66,7 +65,7 @@ class StateOptions:
 class LedgerOptions(StateOptions):
     """Where run directories and the ledger are."""
 
-    ledger: LedgerFile = None
+    ledger: Annotated[Path | None, option_of(RunSettings, "ledger")] = None
 
     @property
     def ledger_file(self) -> Path:

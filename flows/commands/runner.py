@@ -42,8 +42,11 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
         todo = [again]
     else:
         return
+    sibling = _sibling(todo[0]) if options.resume else None  # a released run has no directory that names it
     outcomes = _outcomes(todo, as_json=options.as_json)
     _report(outcomes, as_json=options.as_json)
+    if sibling and (waits := waiting(sibling)):
+        _warn(waits)
     for warning in filter(None, (outcome.warning for outcome in outcomes)):
         _warn(warning)
     if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
@@ -72,8 +75,9 @@ def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> S
     todo = [under_policy(settings, settings.SYSTEM) for settings in runs]
     for settings in todo:
         settings.check_out()
-    err.print(spend_table({name: spend for settings in todo for name, spend in settings.spends().items()}))
-    _check_accounts(todo)
+    spends = {name: spend for settings in todo for name, spend in settings.spends().items()}
+    _check_input(todo)
+    err.print(spend_table(spends))
     _keep(todo, options, kind.siblings(todo))
     return todo
 
@@ -204,15 +208,20 @@ def _say_left_behind(options: RunOptions) -> None:
         err.print(f"Confidential directories of earlier runs in {options.home / 'runs'}: {ids} (see das runs list)")
 
 
-def _check_accounts(todo: Sequence[RunSettings]) -> None:
-    """Refuse runs on unmarked data whose account is not named or not open, before a server and workers are there."""
+def _check_input(todo: Sequence[RunSettings]) -> None:
+    """Refuse runs before a server and workers are there, or a directory.
+
+    Their data is not there; or it has no mark, and the account is not named or not open.
+    """
     from tasks.inputs.files import exists
     from tasks.inputs.marks import read_mark
     from tasks.lifecycle.reservation import check_open
 
     for settings in todo:
-        there = all(exists(place) for name in settings.DATA if (place := getattr(settings, name)))
-        if there and read_mark(settings.marks) is None:  # validation names what is not there
+        missing = [place for name in settings.DATA if (place := getattr(settings, name)) and not exists(place)]
+        if local := [place for place in missing if "://" not in place]:
+            raise Refused(f"there is no file or folder {local[0]}")
+        if not missing and read_mark(settings.marks) is None:  # of a URL, validation names what is not there
             with suppress(Failed):  # a ledger that cannot be read now: the run itself says so, and can be resumed
                 check_open(settings.charging)
 
@@ -261,6 +270,24 @@ def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: b
         return Outcome(settings, problem=before.problem, findings=findings)
     waiting = f"run {settings.run_id} did not begin, and {charge_of(settings)}; after that one, continue with: "
     return Outcome(settings, problem=Failed(waiting + settings.resume))
+
+
+def _sibling(settings: RunSettings) -> RunSettings | None:
+    """Return the settings of a run's sibling; None too where its directory keeps another run, which the flow judges."""
+    with suppress(Refused):
+        return settings.sibling
+    return None
+
+
+def waiting(sibling: RunSettings) -> str:
+    """Return that the sibling of a resumed run waits for a resume of its own, empty where it does not."""
+    from flows.execution.standing import charge_of, standing
+
+    with suppress(Refused):  # others may have its directory by now
+        if standing(sibling.directory, Path(sibling.ledger)).state == "stopped":
+            name = sibling.folder.upper()
+            return f"{name}, begun with this run, is not released yet, and {charge_of(sibling)}: {sibling.resume}"
+    return ""
 
 
 def _go_on(settings: RunSettings) -> str:

@@ -174,6 +174,11 @@ class RunSettings(BaseModel, ABC):
         return SYSTEMS[self.SYSTEM]
 
     @property
+    def sibling(self) -> RunSettings | None:
+        """The settings of the run that the same command began; None where there is none, or where it is over."""
+        return None
+
+    @property
     def all_or_none(self) -> bool:
         """Whether no run of its command is charged where one is refused."""
         return False

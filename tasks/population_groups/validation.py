@@ -69,7 +69,7 @@ class _Opened:
 def all_or_none(attempts: Mapping[Jurisdiction, Callable[[], T]]) -> dict[Jurisdiction, T]:
     """Make every attempt and return what each returned.
 
-    Raises Refused where any was refused; of two the message says which, why, and which is not released therefore.
+    Raises Refused where any was refused; of two the message says which, why, and then which is not released for it.
     """
     if len(attempts) == 1:
         return {jurisdiction: attempt() for jurisdiction, attempt in attempts.items()}
@@ -83,9 +83,8 @@ def all_or_none(attempts: Mapping[Jurisdiction, Callable[[], T]]) -> dict[Jurisd
     if len(set(refusals.values())) < len(refusals):
         raise Refused(f"{' and '.join(NAMES[each] for each in refusals)} were refused: {next(iter(refusals.values()))}")
     if refusals:
-        spared = "".join(f"{NAMES[each]} not released: " for each in results)
-        reasons = (f"{NAMES[jurisdiction]} was refused: {reason}" for jurisdiction, reason in refusals.items())
-        raise Refused(spared + "; ".join(reasons))
+        reasons = [f"{NAMES[jurisdiction]} was refused: {reason}" for jurisdiction, reason in refusals.items()]
+        raise Refused("; ".join([*reasons, *(f"so {NAMES[each]} is not released" for each in results)]))
     return results
 
 

@@ -10,12 +10,13 @@ import pytest
 from e2e_runs import settings_for
 from prefect.exceptions import ParameterTypeError
 
+from flows.commands.runner import waiting
 from flows.dry_run import dry_run
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from flows.execution.settings import keep_settings, load_settings, sibling_run
 from flows.prefect_flows import detailed_dhca
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.run_directory import SETTINGS
+from tasks.lifecycle.run_directory import SETTINGS, locked
 
 
 def kept(settings: DetailedDhcaSettings, sibling: str | None = None) -> DetailedDhcaSettings:
@@ -98,6 +99,10 @@ def test_a_run_keeps_its_sibling_until_it_begins_with_other_settings(us: Detaile
 def test_a_sibling_that_is_over_is_waited_for_no_longer(us: DetailedDhcaSettings, tmp_path: Path) -> None:
     pr = us.sibling
     assert pr is not None
+    with locked(pr.directory):
+        assert waiting(pr) == ""  # another process is at it
+    assert waiting(pr) == ("PR, begun with this run, is not released yet, and nothing was charged: " + pr.resume)
     (pr.directory / SETTINGS).unlink()
     pr.directory.path.rename(tmp_path / "gone")
     assert us.sibling is None
+    assert waiting(pr) == ""

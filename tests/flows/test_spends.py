@@ -171,6 +171,18 @@ def test_an_account_is_opened_for_a_unit_and_shown_with_it(das: Das, tmp_path: P
         Ledger(file).precheck(Request("r", "b", ("44",), spend("zcdp", [Fraction(1)]), "", "", 1, ()))
 
 
+def test_an_account_is_opened_in_a_state_folder_of_one_s_own(das: Das, refused: Refuse, tmp_path: Path) -> None:
+    """As a run demands it; --state alone finds the ledger again."""
+    state = tmp_path / "state"
+    words = ("ledger", "open", "a", "--definition", "zcdp", "--total", "9", "--state", state)
+    state.mkdir(mode=0o755)
+    refused(f"{state} is open to other users (mode 0755)", *words)
+    assert list(state.iterdir()) == []
+    state.chmod(0o700)
+    assert das(*words)[0] == 0
+    assert "Account a: " in das("ledger", "show", "--state", state)[1]
+
+
 def test_signatures_that_were_taken_off_are_found(
     das: Das, refused: Refuse, tmp_path: Path, keys: dict[str, Path]
 ) -> None:
