@@ -12,6 +12,7 @@ from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
 from flows.execution.settings import RunSettings
+from flows.execution.states import add_tags, best_effort
 from privacy.accounting.composition import Spend
 from privacy.accounting.ledger import LONGEST_REASON, format_amount
 from privacy.accounting.states import listed
@@ -41,6 +42,7 @@ def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Se
     Raises Refused where the charge cannot be met, is not approved, or the run was resumed without an answer; Failed
     where the ledger cannot be read or written now.
     """
+    best_effort(add_tags)(f"asks {charge(settings, given, spend, states)}")  # Suspended takes no message of ours
     form = Approval.with_initial_data(description=question(settings, given, spend, states), approve=False)
     try:
         answer = suspend_flow_run(
@@ -52,6 +54,13 @@ def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Se
         raise Refused(f"the charge was not approved by {answer.name}: {answer.reason}")
     with ledger_errors("approval"):
         settings.charging.book.note_approval(str(settings.run_id), answer.name, answer.reason)
+
+
+def charge(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:
+    """Return the charge that is asked for and its account. Raises Refused, Failed as `precheck` does."""
+    amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
+    account = next(each for each in settings.charging.book.accounts() if each.name == settings.account)
+    return f"{UNITS[account.definition]} {format_amount(amount)} of account {account.name}"
 
 
 def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ A message of a state is public. It has what an operator must know: the charge, a
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -60,6 +61,16 @@ def run_name() -> str:
     settings = runtime.flow_run.parameters["settings"]
     folder = settings["folder"] if isinstance(settings, dict) else settings.folder
     return f"{folder.upper()} {runtime.flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}"
+
+
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Have the record of a refusal be its sentence: a filter of the logger with which Prefect ends a run's process."""
+    if record.exc_info and isinstance(error := record.exc_info[1], Refused):
+        record.msg, record.args, record.exc_info = f"refused: {error}", (), None
+    return True
+
+
+logging.getLogger("prefect.engine").addFilter(without_traceback)
 
 
 def refused(error: Refused) -> State[Any]:

@@ -610,6 +610,7 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
     ):
         assert words in asked
     assert found(counts(), asked) == []
+    assert f"asks rho 2 of account {ACCOUNT}" in office.get(f"flow_runs/{run}")["tags"]
     assert answered(office, run, **ANSWER | {"approve": False, "reason": "another day"}) == "ACCEPT"
     wait_for(lambda: state_of(office, run) == "Refused", "the answer")
     last = office.get(f"flow_runs/{run}")["state"]["message"]

@@ -9,11 +9,13 @@ import pytest
 from e2e_runs import settings_for
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
+from prefect.engine import handle_engine_signals
 from prefect.states import Crashed, Running, Scheduled
 
 from flows.execution import states
 from flows.execution.run import stage
 from flows.prefect_flows import detailed_dhca
+from tasks.lifecycle.errors import Refused
 
 
 def enter(client: SyncPrefectClient, run: UUID, state: State[None]) -> State[None]:
@@ -29,6 +31,16 @@ def begun(client: SyncPrefectClient, run: FlowRun) -> TaskRun:
 
 
 @pytest.mark.usefixtures("prefect_server")
+def test_a_refused_run_s_process_ends_its_log_with_the_sentence(caplog: pytest.LogCaptureFixture) -> None:
+    """As Prefect's engine ends it; any other error keeps its traceback."""
+    for error in (Refused("account a is not open"), KeyError("x")):
+        with pytest.raises(SystemExit, match="1"), handle_engine_signals(UUID(int=1)):
+            raise error
+    first, second = caplog.records
+    assert (first.getMessage(), first.exc_info) == ("refused: account a is not open", None)
+    assert second.exc_info is not None
+
+
 def test_a_hook_acts_only_on_the_crash_that_it_was_called_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefect's worker calls it seconds later: a Retry may be at work then, which goes on, charges and releases."""
     monkeypatch.setattr(states, "SERVER_LAG_SECONDS", 0)
