@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from decimal import Decimal
 from fractions import Fraction
+from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from privacy.noise.exact import Exact, exact
+from privacy.noise.exact import Exact, exact, whole
 from privacy.noise.laws import UNITS, Definition, Law, law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.measure import measure, whole_counts
@@ -18,6 +20,9 @@ from privacy.noise.sampler import check_law
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST_GROUPS = 1 << 24  # of one call: their index and counts take a GB
 
 
 class BudgetSpent(ValueError):
@@ -39,12 +44,12 @@ class Budget:
     (['count', 'low', 'high'], ['north', 'south'], Fraction(1, 2))
     >>> budget.charge("0.6")
     Traceback (most recent call last):
-    flows.budget.BudgetSpent: rho 3/5 was asked for; 1/2 of 1 is left
+    flows.budget.BudgetSpent: rho 0.6 was asked for; 0.5 of 1 is left
     """
 
-    def __init__(self, *, zcdp: Exact | None = None, puredp: Exact | None = None) -> None:
+    def __init__(self, *unnamed: object, zcdp: Exact | None = None, puredp: Exact | None = None) -> None:
         given = {name: value for name, value in (("zcdp", zcdp), ("puredp", puredp)) if value is not None}
-        if len(given) != 1:
+        if unnamed or len(given) != 1:
             raise ValueError('a budget has one definition: Budget(zcdp="1") in rho, or Budget(puredp="1") in epsilon')
         ((name, value),) = given.items()
         self.definition = cast(Definition, name)
@@ -55,7 +60,8 @@ class Budget:
         self._lock, self._process = Lock(), os.getpid()
 
     def __repr__(self) -> str:
-        return f"Budget({self.definition}: {self.left} of {UNITS[self.definition]} {self.total} is left)"
+        left, total = _decimal(self.left), _decimal(self.total)
+        return f"Budget({self.definition}: {left} of {UNITS[self.definition]} {total} is left)"
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
         raise TypeError("a Budget cannot be copied or pickled: each copy could spend it")
@@ -79,8 +85,9 @@ class Budget:
             raise RuntimeError("this Budget belongs to the process that made it: a forked one could spend it again")
         with self._lock:
             if asked > self.left:
+                left, total = _decimal(self.left), _decimal(self.total)
                 unit = UNITS[self.definition]
-                raise BudgetSpent(f"{unit} {asked} was asked for; {self.left} of {self.total} is left")
+                raise BudgetSpent(f"{unit} {_decimal(asked)} was asked for; {left} of {total} is left")
             self._charges.append(asked)
 
     def law_within(
@@ -92,6 +99,8 @@ class Budget:
         """
         from privacy.analyses.margin_budgets import least_budget
 
+        margin = whole(margin, "the margin in counts")
+        law(self.definition, 1, stability)  # refuses what is no stability
         amount = least_budget(self.definition, margin, stability, 1 - _confidence(confidence), cells)
         return law(self.definition, amount, stability), amount
 
@@ -102,29 +111,31 @@ class Budget:
         *,
         stability: int,
         margin: int | None = None,
-        by: Mapping[str, Sequence[Any]] | None = None,
+        by: Mapping[str, Collection[Any]] | None = None,
         confidence: Exact = "0.95",
     ) -> pd.DataFrame:
         """Charge an amount, then return noisy counts: a frame of `count`, `low` and `high`, the index kept.
 
         The noise is new in every call, and each call is charged. A count may be negative: it is noise. The index is
-        returned as it is: make it of what is public. That of `value_counts()` is not: it has only values that somebody
-        has, and sorts them by their counts.
+        returned as it is: make it of what is public. The index of value_counts(), groupby(…).size() and crosstab has
+        only groups that somebody is in: `measure` cannot see that, and refuses the first alone, by its name. Use `by`,
+        or .reindex(declared, fill_value=0).
 
         Parameters
         ----------
         counts
-            confidential: a series of whole numbers; or, with `by`, a frame of records, a row each.
+            confidential: a series of whole numbers, none negative; or, with `by`, a frame of records, a row each.
         amount
             what the call spends, in rho or epsilon: the noise is that of `law(definition, amount, stability)`.
         stability
-            the most counts of this call that one record's change moves, by one each: 1 where a record that is added or
-            removed is in one count, 2 where it is replaced.
+            how many counts of this call one record can change, by one each. Adding or removing a record that is in one
+            count: 1. Replacing it: 2.
         margin
             in place of the amount: the margin of error that a count may have; `law_within` says what it costs.
         by
             columns of the frame, each with the values that it can have. They are declared, not looked up: groups
-            without a record are counted too, and a record with another value is in none.
+            without a record are counted too, and a record with another value is in none. A missing value is another,
+            unless None is declared.
         confidence
             of the interval from low to high around one count: `count` minus and plus the exact margin.
 
@@ -133,8 +144,8 @@ class Budget:
         BudgetSpent
             where less is left; nothing is drawn.
         ValueError
-            for counts that are no whole numbers, a float as amount, columns or values that cannot be counted by: those
-            declared must be of the column's type.
+            for counts that are no whole numbers or negative, a float as amount, columns or values that cannot be
+            counted by: those declared must be of the column's type.
         """
         import pandas as pd
 
@@ -148,17 +159,19 @@ class Budget:
         else:
             noise = law(self.definition, cast(Exact, amount), stability)
         series = _counted(counts, by)
-        whole = whole_counts(series.to_numpy())  # what cannot be measured is refused before it is paid
+        exact_counts = whole_counts(series.to_numpy())  # what cannot be measured is refused before it is paid
+        if not len(exact_counts) or exact_counts.min() < 0:
+            raise ValueError("counts are of at least one group, and none is negative")
         check_law(noise)
         wide = margin_of_error(noise, alpha=1 - exactly)
         self.charge(cast(Exact, amount))
-        noisy = measure(whole, noise).counts
+        noisy = measure(exact_counts, noise).counts
         found = pd.DataFrame({"count": noisy, "low": noisy - wide, "high": noisy + wide}, index=series.index)
         found.attrs["noise"] = f"{noise.name}, {noise.parameter_name} {noise.parameter}"
         return found
 
 
-def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Sequence[Any]] | None) -> pd.Series[int]:
+def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Collection[Any]] | None) -> pd.Series[int]:
     """Return the counts to measure: those given, or the records of each declared group."""
     import pandas as pd
 
@@ -171,16 +184,16 @@ def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Sequence[An
                 "order: count with measure(frame, …, by={column: values}), or rename a series whose index is public"
             )
         return counts
-    if not isinstance(counts, pd.DataFrame) or not by:
+    _check_groups(by)
+    if not isinstance(counts, pd.DataFrame):
         raise ValueError("groups are of a frame of records: measure(frame, …, by={column: values})")
-    if wrong := [name for name in by if list(counts.columns).count(name) != 1]:
-        raise ValueError(
-            f"the frame must have one column {wrong[0]!r:.80}; it has {list(counts.columns).count(wrong[0])}"
-        )
-    declared = [pd.Index(values, name=name) for name, values in by.items()]
-    bad = [each.name for each in declared if not len(each) or each.has_duplicates]
-    if bad:
-        raise ValueError(f"the values declared of {bad[0]} are none, or one of them is there twice")
+    columns = list(counts.columns)
+    if wrong := [name for name in by if columns.count(name) != 1]:
+        there = f"{columns.count(wrong[0])} columns" if wrong[0] in columns else "no column"
+        raise ValueError(f"the frame has {there} {wrong[0]!r:.80}; it has {', '.join(map(str, columns)):.200}")
+    declared = [pd.Index(list(values), name=name) for name, values in by.items()]
+    if twice := [each.name for each in declared if each.has_duplicates]:
+        raise ValueError(f"of the values declared of {twice[0]!r:.80} one is there twice")
     groups = pd.MultiIndex.from_product(declared) if len(declared) > 1 else declared[0]
     number, inside = np.zeros(len(counts), np.int64), np.ones(len(counts), bool)
     for each in declared:
@@ -188,6 +201,18 @@ def _counted(counts: pd.Series[int] | pd.DataFrame, by: Mapping[str, Sequence[An
         own = each.get_indexer(pd.Index(counts[each.name]))
         number, inside = number * len(each) + own, inside & (own >= 0)
     return pd.Series(np.bincount(number[inside], minlength=len(groups)), groups)
+
+
+def _check_groups(by: Mapping[str, Collection[Any]]) -> None:
+    """Raise ValueError where groups are not declared as columns with their values, or too many."""
+    example = 'by={"sex": ["f", "m"]}'
+    if not isinstance(by, Mapping) or not by:
+        raise ValueError(f"by is a dict of columns, each with the values that it can have: {example}")
+    for name, values in by.items():
+        if not isinstance(values, Collection) or isinstance(values, str) or not len(values):
+            raise ValueError(f"by has no list of the values that {name!r:.80} can have: {example}")
+    if (groups := prod(map(len, by.values()))) > MOST_GROUPS:
+        raise ValueError(f"by declares {groups:,} groups; at most {MOST_GROUPS:,}")
 
 
 def _check_type(declared: pd.Index[Any], column: pd.Series[Any]) -> None:
@@ -206,6 +231,12 @@ def _check_type(declared: pd.Index[Any], column: pd.Series[Any]) -> None:
         raise ValueError(
             f"the values declared of {declared.name!r:.80} are {kinds[0]}, its column's type is {kinds[1]}: convert one"
         )
+
+
+def _decimal(amount: Fraction) -> str:
+    """Return an amount as the decimal that it is; as a fraction where it is none of 28 digits."""
+    decimal = Decimal(amount.numerator) / amount.denominator
+    return f"{decimal.normalize():f}" if Fraction(decimal) == amount else str(amount)
 
 
 def _confidence(given: Exact) -> Fraction:

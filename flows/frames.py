@@ -34,6 +34,8 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
         margin (missing where it would not be the release's), estimate, standard_error. Without blocks.
     Bottom-up
         the histogram: a column a factor, count, margin.
+    A declaration of one's own
+        level, the columns of the levels, a column an axis, count; cells without a record are left out.
     Any other system
         the tables that its datapackage.json calls counts, under the names that it gives (docs/spec/files.md).
 
@@ -44,8 +46,8 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     release
         the folder with manifest.json.
     levels
-        which to read, all if none: `County, Detailed`; of the TopDown Algorithm `County`, `place`. All levels of a
-        nation take gigabytes.
+        which to read, all if none: `County, Detailed`; of the TopDown Algorithm `County`, `place`; of a declaration
+        its own. All levels of a nation take gigabytes.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from math import inf, log, log1p, nextafter
 from flint import arb
 
 from privacy.noise.balls import FIRST_PRECISION, ball, working_precision
-from privacy.noise.exact import exact
+from privacy.noise.exact import Exact, exact
 
 
 def pure_to_rho(epsilon: Fraction) -> Fraction:
@@ -26,9 +26,10 @@ def pure_to_rho(epsilon: Fraction) -> Fraction:
     return bound * bound / 2
 
 
-def epsilon(rho: Fraction, delta: Fraction | float) -> float:
+def epsilon(rho: Exact, delta: Exact | float) -> float:
     """Return the least epsilon for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded up."""
-    logarithm, rho = _log(delta), exact(rho, "rho")
+    delta, rho = _number(delta, "delta"), exact(rho, "rho")
+    logarithm = _log(delta)
     if rho < 0:
         raise ValueError(f"rho must not be negative; it is {rho}")
     if rho == 0:
@@ -40,8 +41,9 @@ def epsilon(rho: Fraction, delta: Fraction | float) -> float:
         return max(0.0, _rounded(alpha * ball(rho) + _offset(alpha, delta), up=True))
 
 
-def rho(epsilon: Fraction | float, delta: Fraction | float) -> float:
+def rho(epsilon: Exact | float, delta: Exact | float) -> float:
     """Return the largest rho for which rho-zCDP gives (epsilon, delta)-DP by the optimal conversion; rounded down."""
+    epsilon, delta = _number(epsilon, "epsilon"), _number(delta, "delta")
     logarithm = _log(delta)
     if epsilon < 0:
         raise ValueError(f"epsilon must not be negative; it is {epsilon}")
@@ -50,6 +52,11 @@ def rho(epsilon: Fraction | float, delta: Fraction | float) -> float:
     with working_precision(FIRST_PRECISION):
         alpha = 1 + ball(Fraction(excess))
         return max(0.0, _rounded((ball(Fraction(epsilon)) - _offset(alpha, delta)) / alpha, up=False))
+
+
+def _number(value: Exact | float, name: str) -> Fraction | float:
+    """Return a number that may be a float: it is the argument of a bound, and no budget. Raises ValueError."""
+    return value if isinstance(value, float) else exact(value, name)
 
 
 def _log(delta: Fraction | float) -> float:

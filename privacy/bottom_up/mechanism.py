@@ -19,7 +19,7 @@ from fractions import Fraction
 from math import ceil, exp, expm1, log, log1p
 from typing import NamedTuple
 
-from privacy.accounting.composition import Spend, spend
+from privacy.accounting.composition import Spend, UnitOfPrivacy, spend
 from privacy.noise.exact import exact
 from privacy.noise.laws import TwoSidedGeometric
 
@@ -32,13 +32,15 @@ class BottomUp:
 
     Unweighted: most = grid = 1. Weighted totals are counted in whole steps of `grid`, each record's weight rounded to
     its nearest step, so that a record changes one cell by at most ceil(most / grid) steps: global sensitivity, which
-    weights raise. `most` is public or fixed beforehand. record: what a record is, in words.
+    weights raise. `most` is public or fixed beforehand. record: what a record is, in words. unit: of the accounts that
+    its spend may be charged to: whether a record is a person's or a household's.
     """
 
     epsilon: Fraction
     most: Fraction = Fraction(1)
     grid: Fraction = Fraction(1)
     record: str = "person"
+    unit: UnitOfPrivacy = "person"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
@@ -60,7 +62,7 @@ class BottomUp:
     @property
     def spend(self) -> Spend:
         """Epsilon where a record is added or removed, 2 epsilon where one is replaced."""
-        return spend("puredp", [self.epsilon], record=self.record)
+        return spend("puredp", [self.epsilon], self.unit, self.record)
 
 
 def sampled_epsilon(epsilon: float, share: float) -> float:

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
+from numbers import Integral, Number, Rational
 from typing import TypeAlias
 
-Exact: TypeAlias = Fraction | int | str  # as text `0.159`, `1e-3`, `618/125`
+Exact: TypeAlias = Fraction | Decimal | int | str  # as text `0.159`, `1e-3`, `618/125`
 EXACT = re.compile("(0|[1-9][0-9]{0,999})(/[1-9][0-9]{0,999})?")
 MAX_DIGITS, MAX_EXPONENT = 100, 100  # exact arithmetic on longer numbers takes memory and time
 
 
 def exact(value: object, name: str) -> Fraction:
-    """Return a whole number, a fraction, or a number as text, as a Fraction.
+    """Return a whole number, a fraction, a Decimal, or a number as text, as a Fraction.
 
     Raises ValueError for a float, which is not the decimal that was typed, and for anything else.
     """
     if isinstance(value, Rational) and not isinstance(value, bool):
         return Fraction(int(value.numerator), int(value.denominator))  # numpy's integers would overflow
-    if isinstance(value, str):
+    if isinstance(value, str | Decimal):
+        text = str(value)
         try:
-            return exact_number(value)
+            return exact_number(text)
         except ValueError as error:
-            raise ValueError(f"{name}: {value[:MAX_DIGITS]!r} {error}") from None
+            raise ValueError(f"{name}: {text[:MAX_DIGITS]!r} {error}") from None
     example = f'"{value}"' if isinstance(value, float) else '"0.159"'
-    raise ValueError(f"{name} must be an exact number, not the {type(value).__name__} {value!r:.40}: write {example}")
+    raise ValueError(f"{name} must be an exact number, not the {_shown(value)}: write {example}")
+
+
+def whole(value: object, name: str) -> int:
+    """Return a whole number. Raises ValueError for anything else, also for True, 1.0 and text."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    raise ValueError(f"{name} is a whole number, as 1, not the {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """Return the type of a value, and one number or text itself: an array may be confidential."""
+    return f"{type(value).__name__} {value!r:.40}" if isinstance(value, Number | str) else type(value).__name__
 
 
 def exact_number(text: str) -> Fraction:

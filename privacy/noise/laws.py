@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, TypeAlias
 from flint import acb, arb, ctx
 
 from privacy.noise.balls import FIRST_PRECISION, at_least, ball, decide, working_precision
-from privacy.noise.exact import Exact, exact
+from privacy.noise.exact import Exact, exact, whole
 
 Definition: TypeAlias = Literal["puredp", "zcdp"]
 UNITS: dict[str, str] = {"puredp": "epsilon", "zcdp": "rho"}  # of budgets and of privacy loss
@@ -275,11 +275,11 @@ def law(definition: Definition, budget: Exact, stability: int) -> Law:
     zcdp: budget is rho and sigma^2 = stability / (2 rho) (L2 sensitivity sqrt(stability)).
     puredp: budget is epsilon and scale = stability / epsilon (L1 sensitivity stability). SafeTab-P, Algorithm 1.
     """
-    budget, reach = exact(budget, "the budget of a noise law"), exact(stability, "the stability of a noise law")
+    budget, reach = exact(budget, "the budget of a noise law"), whole(stability, "the stability of a noise law")
     if budget <= 0:
         raise ValueError(f"the budget of a noise law must be positive, not {budget}")
-    if stability <= 0:
-        raise ValueError(f"the stability of a noise law must be positive, not {stability}")
+    if reach <= 0:
+        raise ValueError(f"the stability of a noise law must be positive, not {reach}")
     if definition == "zcdp":
         return DiscreteGaussian(reach / (2 * budget))
     if definition == "puredp":

@@ -95,7 +95,8 @@ def _unit(form: Form) -> Iterator[Fault]:
     if form.unit is None and form.records not in ("person", "household"):
         yield Fault(
             "unit",
-            f'accounts are of persons or of households: say which of them a {form.records} is, as unit = "person"',
+            f'accounts are of persons or of households: unit = "person" where each {form.records} is the record of one '
+            f'person, unit = "household" where each is that of one household',
         )
     if form.unit is not None and form.records in ("person", "household") and form.unit != form.records:
         yield Fault("unit", f"a record is a {form.records}, and the account is of a {form.unit}: leave unit out")

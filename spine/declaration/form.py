@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -18,6 +19,14 @@ RANGE = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 NUMBER = re.compile("[+-]?[0-9.]+(-[0-9.]+)?")  # or a range: a code of a cell
 MOST_VALUES = 1 << 20  # of an axis
 TYPE = re.compile(r"str|constrained-\w+|.*[\[(].*")  # of a value in the place of a fault, which is no key of the file
+
+
+NAME, SMALL, RECORDS = r"^[A-Za-z][A-Za-z0-9_]{0,63}$", r"^[a-z0-9][a-z0-9-]{0,39}$", r"^[a-z][a-z -]{0,39}$"
+PATTERNS = {  # in words
+    NAME: "letters a to z, digits and _, a letter first, 64 at most",
+    SMALL: "small letters a to z, digits and dashes, 40 at most",
+    RECORDS: "small letters a to z, spaces and dashes, 40 at most",
+}
 
 
 class Fault(NamedTuple):
@@ -42,7 +51,7 @@ def _listed(value: object) -> object:
 
 
 Exact = Annotated[Fraction, BeforeValidator(_exact)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 Factor = Annotated[int, Field(ge=0, le=1 << 20)]  # records for each counted: products with counts are exact
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Values = Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(_listed)]
@@ -179,8 +188,8 @@ class PassForm(_Part):
 class Form(_Part):
     """What the file of a declaration holds (docs/declarations.md)."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-    records: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z -]{0,39}$")]
+    name: Annotated[str, StringConstraints(pattern=SMALL)]
+    records: Annotated[str, StringConstraints(pattern=RECORDS)]
     unit: Literal["person", "household"] | None = None
     mechanism: Literal["zcdp", "pure"] = "zcdp"
     budget: Exact
@@ -253,10 +262,16 @@ def read_form(raw: Mapping[str, Any]) -> tuple[Form | None, list[Fault]]:
 
 
 def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
+    known = {field.alias or name for part in _Part.__subclasses__() for name, field in part.model_fields.items()}
     for error in errors:
         place = [str(part) for part in error["loc"] if not TYPE.fullmatch(str(part))]
         own = error["type"] in ("missing", "value_error")  # of which the sentence says all
         text = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden":
+            near = get_close_matches(place[-1], known, 1, 0.75) if place[-1] not in known else []
+            text, own = f"no such key: {place[-1]:.50}" + (f"; did you mean {near[0]}?" if near else ""), True
+        elif error["type"] == "string_pattern_mismatch":
+            text = f"write it in {PATTERNS[error['ctx']['pattern']]}"
         yield Fault(".".join(place), text if own else f"{error['input']!r:.50}: {text}")
 
 

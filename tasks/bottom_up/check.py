@@ -29,8 +29,9 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     law, step = TwoSidedGeometric(parse_exact(noise["scale"])), parse_exact(noise["step"])
     check_law(law)
     epsilon = parse_exact(str(noise["sensitivity"])) / law.scale
-    record = str(manifest["histogram"].get("records", "person"))
-    yield check_spend(spend("puredp", [epsilon], record=record), manifest["spent"])
+    facts = manifest["histogram"]
+    spent = spend("puredp", [epsilon], facts.get("unit", "person"), str(facts.get("records", "person")))
+    yield check_spend(spent, manifest["spent"])
     yield check_same("variance of the noise", f"scale {noise['scale']}", law.variance(), noise["variance"])
     histogram = pd.read_parquet(release / "parquet/histogram.parquet")
     factors = [name for name in histogram.columns if name not in NUMBERS]

@@ -24,8 +24,6 @@ def domain_of(path: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     if declaration is None:
         raise ValueError(f"{faults[0].key}: {faults[0].text}")
     form, product = declaration.form, declaration.product
-    if (form.unit or form.records) == "household":
-        raise ValueError("unit: accounts of das bottom-up are of persons, and a record is a household's")
     key = form.record_key
     if len(key) > 1:
         raise ValueError(f"records_file.key: das bottom-up reads the leaf from one column, not from {', '.join(key)}")
@@ -36,18 +34,22 @@ def domain_of(path: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     leaves, findings = read_columns(beside(path, form.leaves.file), columns, form.delimiter)
     if leaves is None:
         raise ValueError(f"leaves.file: {findings[0].rule}")
-    factors: dict[str, Sequence[str]] = {key[0]: leaf_keys(form, leaves)}
-    factors |= {form.axes[name].column: tuple(value for (value,) in cells) for name, cells in values.items()}
-    groups = {name: {"of": key[0], "codes": codes} for name, codes in _levels(form, leaves)}
+    leaf = form.leaves.key[0]
+    if leaf in form.axes:  # one of them would be lost
+        raise ValueError(f"axes.{leaf}: it has the name of leaves.key: choose another")
+    factors: dict[str, Sequence[str]] = {leaf: leaf_keys(form, leaves)}
+    factors |= {name: tuple(value for (value,) in cells) for name, cells in values.items()}
+    groups = {name: {"of": leaf, "codes": codes} for name, codes in _levels(form, leaves)}
     for recode in product.recodes:
-        column = form.axes[recode.axis].column
-        codes = {level: recode.labels[part] for level, part in zip(factors[column], recode.part, strict=True)}
-        groups[recode.name] = {"of": column, "codes": codes}
+        codes = {level: recode.labels[part] for level, part in zip(factors[recode.axis], recode.part, strict=True)}
+        groups[recode.name] = {"of": recode.axis, "codes": codes}
     return {
         "factors": factors,
+        "read_from": {leaf: key[0]} | {name: axis.column for name, axis in form.axes.items()},
         "records": form.records,
+        "unit": form.unit or form.records,
         "groups": groups,
-        "structural_zeros": [*_zeros(form, product)],
+        "structural_zeros": [*_zeros(product)],
         "delimiter": form.delimiter,
     }
 
@@ -66,10 +68,9 @@ def _levels(form: Form, leaves: Mapping[str, tuple[str, ...]]) -> Iterator[tuple
             yield name, dict(zip(leaf_keys(form, leaves), leaves[name] if alone else paths, strict=True))
 
 
-def _zeros(form: Form, product: Product) -> Iterator[dict[str, str]]:
-    """Yield the structural zeros by column, one value each."""
+def _zeros(product: Product) -> Iterator[dict[str, str]]:
+    """Yield the structural zeros by axis, one value each."""
     axes = {axis.name: axis for axis in product.axes}
     for where in product.zeros:
-        columns = [axes[name].column for name in where]
         for codes in pairs(*([axes[name].codes[at] for at in sorted(cells)] for name, cells in where.items())):
-            yield dict(zip(columns, codes, strict=True))
+            yield dict(zip(where, codes, strict=True))

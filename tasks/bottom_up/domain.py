@@ -11,12 +11,13 @@ A domain is a JSON document:
  "delimiter": ","}
 ```
 
-`states` are charged in the ledger: two-digit FIPS codes of all the states that the table covers. A factor or group
-named STATE has no other levels, and so has one whose levels look like codes of places, by the states they begin with;
-`not_places` lists factors that only look so, as AGE with levels 01 and 02. Without `states` a run is charged
-everywhere, and levels may be any codes: of another country, or of no place. `records` names what a record is, by
-default a person, in all that is said of the spend. All but `factors` may be left out. A group
-is the leading characters of a factor's levels, or the code that `codes` gives to each. Everything here is public.
+A factor is a column of the table, or has its column in `read_from`. `states` are charged in the ledger: two-digit FIPS
+codes of all the states that the table covers. A factor or group named STATE has no other levels, and so has one whose
+levels look like codes of places, by the states they begin with; `not_places` lists factors that only look so, as AGE
+with levels 01 and 02. Without `states` a run is charged everywhere, and levels may be any codes: of another country, or
+of no place. `records` names what a record is, by default a person, in all that is said of the spend, and `unit` whether
+its accounts are of persons or of households. All but `factors` may be left out. A group is the leading characters of a
+factor's levels, or the code that `codes` gives to each. Everything here is public.
 
 A declaration of the TopDown Algorithm is a domain, too (declared_domain.py): one file for a table of one's own.
 
@@ -41,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from privacy.accounting.composition import UNITS_OF_PRIVACY, UnitOfPrivacy
 from privacy.accounting.states import EVERYWHERE, check_states, states_of
 from privacy.bottom_up.histogram import Factor, Histogram
 from privacy.bottom_up.mechanism import BottomUp
@@ -50,10 +52,11 @@ from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import read_text, why
 from tasks.inputs.region_files import DIGITS, is_region
 from tasks.inputs.regions import Region
+from tasks.lifecycle.datapackage import slug
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.received import LARGEST_READ
 
-NAME = "[A-Za-z][A-Za-z0-9_]{0,63}"
+NAME = r"[^\W\d_]\w{0,63}"
 TAKEN = ("count", "moe", "total", "case")  # columns of a release, of published totals and of the list of cases
 LONGEST_MARGINAL = 200  # characters of its names: they name a file
 MOST_STEPS = 1 << 31  # of a record: counts of 2^32 such records fit int64
@@ -105,6 +108,8 @@ class Domain(BaseModel):
 
     factors: dict[str, tuple[str, ...]]
     records: str = Field(default="person", pattern=r"^[a-z][a-z -]{0,39}$")
+    unit: UnitOfPrivacy = "person"
+    read_from: dict[str, str] = {}
     states: tuple[str, ...] = Field(default=(), min_length=1)
     groups: dict[str, Group] = {}
     structural_zeros: tuple[dict[str, str], ...] = ()
@@ -126,7 +131,11 @@ class Domain(BaseModel):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the table must have; it may have more."""
-        return (*self.factors, *((self.weight.column,) if self.weight else ()))
+        return (*map(self.column, self.factors), *((self.weight.column,) if self.weight else ()))
+
+    def column(self, factor: str) -> str:
+        """Return the column of the table that a factor is read from."""
+        return self.read_from.get(factor, factor)
 
     @property
     def grid(self) -> Fraction:
@@ -136,13 +145,14 @@ class Domain(BaseModel):
     def mechanism(self, epsilon: Fraction) -> BottomUp:
         """Return the mechanism at a budget, with the sensitivity that the weights give it."""
         most, grid = (self.weight.most, self.weight.grid) if self.weight else (Fraction(1), Fraction(1))
-        return BottomUp(epsilon, most, grid, self.records)
+        return BottomUp(epsilon, most, grid, self.records, self.unit)
 
     def digest(self) -> str:
         """SHA-256 of the declaration."""
         content = self.model_dump(mode="json")
-        if self.records == "person":
-            del content["records"]
+        for name, usual in (("records", "person"), ("unit", "person"), ("read_from", {})):
+            if content[name] == usual:
+                del content[name]
         content["groups"] = {
             name: {key: value for key, value in group.items() if value} for name, group in content["groups"].items()
         }
@@ -174,6 +184,9 @@ class Domain(BaseModel):
         histogram = histogram or self.histogram
         levels, numbers = [], []
         for name in names:
+            if name not in self.factors and name not in self.groups:
+                choices = ", ".join((*self.factors, *self.groups))
+                raise ValueError(f"there is no factor or group {name!r}: choose from {choices}")
             group = self.groups.get(name)
             factor = histogram.factor(self.factor_of(name))
             texts = [group.code(level) if group else level for level in factor.levels]
@@ -255,8 +268,8 @@ def read_domain(path: Path) -> Domain:
                 raise ValueError(f"{name!r} is a factor and a group")
             domain.grouping((name,))
         _check_writable(domain)
-        if domain.records == "household":
-            raise ValueError("records: accounts of das bottom-up are of persons, and a record is a household")
+        if domain.records in UNITS_OF_PRIVACY and domain.records != domain.unit:
+            raise ValueError(f'unit: a record is a {domain.records}: say unit = "{domain.records}"')
         check_states(domain.states)
         _check_covered(domain)
         _check_weight(domain.weight)
@@ -274,15 +287,16 @@ def read_domain(path: Path) -> Domain:
 def _check_writable(domain: Domain) -> None:
     """Refuse names that a release's tables and files could not have, or not apart, and levels that no text can hold."""
     names = (*domain.factors, *domain.groups)
-    if wrong := [name for name in names if not re.fullmatch(NAME, name)]:
+    if wrong := [name for name in names if not re.fullmatch(NAME, name) or not slug(name)]:
         raise ValueError(
-            f"{wrong[0][:40]!r} is not a valid name for a factor: use up to 64 letters, digits and _, a letter first"
+            f"{wrong[0][:40]!r} is not a valid name for a factor: use up to 64 letters, of them one of a to z, digits "
+            "and _, a letter first"
         )
-    folded = [name.casefold() for name in names]
-    if taken := [name for name in names if name.casefold() in TAKEN or folded.count(name.casefold()) > 1]:
+    folded = [slug(name) for name in names]  # as the tables of a release are named
+    if taken := [name for name in names if name.casefold() in TAKEN or folded.count(slug(name)) > 1]:
         raise ValueError(
-            f"{taken[0]!r} cannot be a factor or group: names are distinct, also in small letters, and none is "
-            f"{', '.join(TAKEN)}"
+            f"{taken[0]!r} cannot be a factor or group: names are distinct, also in small letters and without accents, "
+            f"and none is {', '.join(TAKEN)}"
         )
     for name, levels in domain.factors.items():
         for level in levels:

@@ -147,8 +147,9 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     domain, checks = source.domain, RowChecks(source, table)
     levels = []
     for factor in domain.histogram.factors:
-        number = checks.columns[factor.name].where(partial(_number, factor.numbers), np.int64)
-        checks.fault("levels that are not declared", factor.name, number < 0)
+        column = domain.column(factor.name)
+        number = checks.columns[column].where(partial(_number, factor.numbers), np.int64)
+        checks.unknown("levels that are not declared", column, number < 0, factor.levels)
         levels.append(np.maximum(number, 0))
     cell = domain.histogram.cell(levels)
     if domain.structural_zeros:

@@ -44,7 +44,7 @@ def read_columns(
     """Return columns of a public table, text or Parquet, as text."""
     file = path.rsplit("/", 1)[-1]
     if not path.endswith(".parquet"):
-        table, findings = read_table(path, file, list(names), more=more, delimiter=delimiter)
+        table, findings = read_table(path, file, list(names), more=more, own=True, delimiter=delimiter)
         if table is None or findings:
             return None, findings
         return {name: tuple(table[name].to_pylist()) for name in table.column_names if name != LINE}, []
@@ -55,5 +55,5 @@ def read_columns(
         reason = why(error) if isinstance(error, OSError) else "it is no Parquet file"
         return None, [Finding(file, f"the file cannot be read: {reason}")]
     if missing := [name for name in names if name not in read.column_names]:
-        return None, [Finding(file, f"Missing columns: {missing}")]
+        return None, [Finding(file, f"no column {', '.join(missing)}; the file has {', '.join(read.column_names)}")]
     return {name: tuple("" if value is None else str(value) for value in read[name].to_pylist()) for name in names}, []

@@ -68,11 +68,17 @@ class RecordFile:
 
 
 def open_records(
-    path: str, columns: Sequence[str], *, more: bool = False, delimiter: str = DELIMITER, plain: tuple[str, ...] = ()
+    path: str,
+    columns: Sequence[str],
+    *,
+    more: bool = False,
+    own: bool = False,
+    delimiter: str = DELIMITER,
+    plain: tuple[str, ...] = (),
 ) -> tuple[RecordFile | None, list[Finding]]:
     """Open a table by path or URL; return it with the findings in its header, or None where there are any.
 
-    `more` says whether the table may have other columns as well. `plain`: as in RecordFile.
+    `more` says whether the table may have other columns as well. own: as in `check_header`. plain: as in RecordFile.
     """
     name = path.rsplit("/", 1)[-1]
     try:
@@ -83,7 +89,7 @@ def open_records(
         return None, [Finding(name, f"the file cannot be read: {why(error)}")]
     except ValueError as error:
         return None, [Finding(name, str(error))]
-    findings = check_header(name, header, columns, more=more, show=False) if header else [empty(name)]
+    findings = check_header(name, header, columns, more=more, show=False, own=own) if header else [empty(name)]
     file = RecordFile(path, tuple(header), tuple(columns), delimiter, plain)
     return (None if findings else file), findings
 
@@ -199,6 +205,14 @@ class RowChecks:
             lines = tuple(self.rows[np.flatnonzero(bad)[:KEPT_LINES]].tolist())
             self.findings.append(Finding(self._file, rule, name, int(bad.sum()), lines, values))
             np.logical_and(self.good, ~bad, out=self.good)
+
+    def unknown(self, rule: str, name: str, bad: NDArray[np.bool_], known: Iterable[str]) -> None:
+        """Find the rows whose code is none of those known; apart those that lost the zeros before it, as numbers do."""
+        if bad.any():
+            bare = {code.lstrip("0") or "0" for code in known if code.startswith("0")}
+            lost = bad & self.columns[name].where(bare.__contains__)
+            self.fault(f"{rule}; with leading zeros they would match: read codes as text", name, lost)
+            self.fault(rule, name, bad & ~lost)
 
 
 def is_checked(states: Collection[str], state: str) -> bool:

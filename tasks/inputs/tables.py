@@ -5,6 +5,7 @@ Columns are matched by the names in the header, in any order. Every fault is a f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import islice
@@ -35,18 +36,31 @@ def split_header(line: bytes, delimiter: str = DELIMITER) -> list[str]:
 
 
 def check_header(
-    file: str, header: Sequence[str], columns: Sequence[str], *, more: bool = False, show: bool = True
+    file: str,
+    header: Sequence[str],
+    columns: Sequence[str],
+    *,
+    more: bool = False,
+    show: bool = True,
+    own: bool = False,
 ) -> list[Finding]:
     """Find missing and doubled columns, and unknown ones unless `more` columns are allowed.
 
-    `show` says whether the rule may hold the names found: in a person file without a header they are a person.
+    `show` says whether the rule may hold the names found: in a person file without a header they are a person. `own`:
+    the columns and the delimiter are of a declaration, and not the Bureau's.
     """
     if any("\r" in name for name in header):
         return [Finding(file, STRAY_RETURN, lines=(1,))]
     if sum(len(name) + 1 for name in header) > HEADER_BYTES:
         return [Finding(file, LONG_HEADER, lines=(1,))]
     findings = []
-    if missing := [name for name in columns if name not in header]:
+    if own and (missing := [name for name in columns if name not in header]):
+        other = next((each for each in ",;|\t" if len(header) == 1 and each in header[0]), None)
+        there = f"; the file has {', '.join(header[:10])}{', …' * (len(header) > 10)}" if show else ""
+        if other:
+            there = f"; it has one column only: should it be delimiter = {json.dumps(other)}?"
+        findings.append(Finding(file, f"no column {', '.join(missing)}{there}", values=kept(header)))
+    elif missing := [name for name in columns if name not in header]:
         findings.append(Finding(file, f"Missing columns. Expected columns: {list(columns)}. Missing: {missing}."))
     doubled = sorted({name for name in header if list(header).count(name) > 1})
     unknown = [] if more else [name for name in header if name not in columns]
@@ -207,6 +221,7 @@ def read_table(
     columns: Sequence[str],
     *,
     more: bool = False,
+    own: bool = False,
     dictionary: bool = False,
     delimiter: str = DELIMITER,
 ) -> tuple[pa.Table | None, list[Finding]]:
@@ -220,7 +235,7 @@ def read_table(
     except OSError as error:
         return None, [Finding(file, f"the file cannot be read: {why(error)}")]
     header = split_header(start[:begin], delimiter)
-    if start and (findings := check_header(file, header, columns, more=more)):
+    if start and (findings := check_header(file, header, columns, more=more, own=own)):
         return None, findings
     if not body[:HEADER_BYTES].strip() and not body.strip():
         return None, [empty(file)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +28,7 @@ PACKAGE_FILE, DICTIONARY_FILE = "datapackage.json", "dictionary.csv"
 DICTIONARY_COLUMNS = ("FILES", "COLUMN", "UNIT", "CODE", "MEANING")
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 UNQUOTED = {"quoteChar": "\x1f"}  # a character that no text has: the standard has no word for text without quotes
+ACCENTS = re.compile("[\u0300-\u036f]")  # of a text in the form NFKD
 OWN = "das:"
 OWN_OF_COLUMN = ("unit", "role", "of", "frame", "labels", "region", "digits", "names", "total", "overlap")
 OWN_OF_TABLE = ("level", "where", "parts", "counts", "of", "sums", "dependent", "noise", "twin")
@@ -177,7 +179,8 @@ def _name_of(table: Table, pattern: str, where: Mapping[str, str]) -> str:
 
 def slug(text: str) -> str:
     """Return a text as a name in a Data Package: `block-group` of `Block_Group`, `ph3` of `PH3/PH3`."""
-    once = "-".join(dict.fromkeys(text.casefold().split("/")))
+    plain = ACCENTS.sub("", normalize("NFKD", text.casefold()))
+    once = "-".join(dict.fromkeys(plain.split("/")))
     return re.sub(r"[^a-z0-9]+", "-", once).strip("-")
 
 

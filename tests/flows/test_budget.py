@@ -8,6 +8,7 @@ import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +21,7 @@ import das_flows as das
 from flows import budget as module
 
 SERIES = pd.Series({"north": 412, "south": 398})
+NOT_WHOLE = (1.5, "1.5", True, 1.0)
 
 
 def test_examples() -> None:
@@ -95,7 +97,16 @@ def test_groups_are_the_declared_ones_and_the_index_is_kept() -> None:
     pd.testing.assert_series_equal(found["count"], pd.Series([0, 2, 0, 1, 0, 0], expected, name="count"))
     one = wide.measure(records, 10**4, stability=1, by={"age": [2, 1]})["count"]
     pd.testing.assert_series_equal(one, pd.Series([2, 3], pd.Index([2, 1], name="age"), name="count"))
-    assert wide.measure(SERIES, 10**4, stability=1)["count"].to_dict() == {"north": 412, "south": 398}
+    assert wide.measure(SERIES, Decimal("1e4"), stability=1)["count"].to_dict() == {"north": 412, "south": 398}
+
+
+def test_a_missing_value_counts_where_none_is_declared() -> None:
+    records = pd.DataFrame({"sex": ["f", None, None], "age": [1, np.nan, 2]})
+    wide = das.Budget(zcdp=10**6)  # its noise is 0 but once in e^-5000
+    for column, value in (("sex", "f"), ("age", 1)):
+        assert wide.measure(records, 10**4, stability=1, by={column: [value]})["count"].tolist() == [1]
+    assert wide.measure(records, 10**4, stability=1, by={"sex": ["f", None]})["count"].tolist() == [1, 2]
+    assert wide.measure(records, 10**4, stability=1, by={"age": [1, 2, None]})["count"].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -116,10 +127,10 @@ def test_groups_are_the_declared_ones_and_the_index_is_kept() -> None:
         ),
         (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1), "name the groups"),
         (lambda b: b.measure(SERIES, "1", stability=1, by={"n": [1]}), "groups are of a frame of records"),
-        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"m": [1]}), "one column 'm'; it has 0"),
+        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"m": [1]}), "no column 'm'; it has n"),
         (
             lambda b: b.measure(pd.concat([SERIES.to_frame("n")] * 2, axis=1), "1", stability=1, by={"n": [1]}),
-            "one column 'n'; it has 2",
+            "2 columns 'n'; it has n, n",
         ),
         (
             lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": ["412"]}),
@@ -133,10 +144,35 @@ def test_groups_are_the_declared_ones_and_the_index_is_kept() -> None:
             lambda b: b.measure(pd.Series(["a", "b"]).value_counts(), "1", stability=1),
             "index says which values somebody has",
         ),
-        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": [1, 1]}), "one of them is there twice"),
+        (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": [1, 1]}), "one is there twice"),
         (lambda b: b.measure(SERIES, "1e-20", stability=1), "too wide for the sampler"),
         (lambda b: b.charge(0), "must be positive"),
+        *(
+            (lambda b, by=by: b.measure(SERIES.to_frame("n"), "1", stability=1, by=by), "a dict of")
+            for by in ("n", ["n"], {})
+        ),
+        *(
+            (lambda b, own=own: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": own}), "no list")
+            for own in ("fm", 1, [])
+        ),
+        (
+            lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1, by={"n": range(10**5), "m": range(10**5)}),
+            "by declares 10,000,000,000 groups; at most 16,777,216",
+        ),
+        *(
+            (lambda b, own=own: b.measure(SERIES, "1", stability=own), "stability .* is a whole number, as 1")
+            for own in NOT_WHOLE
+        ),
+        *(
+            (lambda b, own=own: b.measure(SERIES, margin=own, stability=1), "margin .* is a whole number")
+            for own in NOT_WHOLE
+        ),
+        (lambda b: b.measure(SERIES, margin=SERIES, stability=1), "not the Series$"),
+        (lambda b: b.measure(-SERIES, "1", stability=1), "none is negative"),
+        (lambda b: b.measure(SERIES[:0], "1", stability=1), "at least one group"),
+        (lambda b: b.measure(SERIES, "1.1", stability=1), r"rho 1\.1 was asked for; 1 of 1 is left"),
         (lambda b: das.Budget(zcdp=1, puredp=1), "one definition"),
+        (lambda b: das.Budget("1"), r'one definition: Budget\(zcdp="1"\)'),
         (lambda b: das.Budget(), "one definition"),
         (lambda b: das.Budget(zcdp=0), "must be positive"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from e2e_runs import ACCOUNT, digest, open_account
 
 from flows.execution.top_down_settings import DeclaredSettings
+from flows.frames import read_release
 from privacy.accounting.ledger import Ledger
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
@@ -56,6 +58,9 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     counts = totals.assign(COUNT=totals["COUNT"].astype(int)).groupby(["region", "provincia", "comuna"])["COUNT"].sum()
     declared = pd.read_csv(Path("tasks/top_down/declared/declarations/example-comunas.csv"), dtype=str)
     assert counts.to_dict() == {tuple(row[:3]): int(row[3]) for row in declared.itertuples(index=False)}
+    every, one = read_release(release), read_release(release, "comuna")
+    assert list(every.level.unique()) == [*LEVELS]
+    assert (set(one.level), one["count"].sum()) == ({"comuna"}, every[every.level == "comuna"]["count"].sum())
     assert das("tda", "estimate", release, tmp_path / "again", "--workers", 1)[0] == 0
     assert (tmp_path / "again/declared/zona.csv").read_bytes() == (release / "zona.csv").read_bytes()
     assert das("check", tmp_path / "again/declared")[0] == 0
@@ -64,7 +69,7 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert das("check", tmp_path / "tree/declared")[0] == 0
     refused("das tda estimate alone reads them", "tda", "import", release, tmp_path / "more")
     page = (release / "report.html").read_text()
-    for words in ("comuna", "ocupacion", "dwellings", "epsilon 10"):
+    for words in ("comuna", "ocupacion", "dwellings", "epsilon 10", "exact: declared"):
         assert words in page
     assert "persons" not in page.replace("What is true\nof many persons", "")
 
@@ -128,6 +133,14 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
     second = settings.model_copy(update={"run_id": "more", "out": str(tmp_path / "more")})
     with pytest.raises(Refused, match="too little budget left"):
         declared(second)
+
+
+def test_explain_rounds_an_upper_bound_up(das: Das, tmp_path: Path) -> None:
+    text = Path("tasks/top_down/declared/declarations/example-districts.toml").read_text()
+    for table in Path("tasks/top_down/declared/declarations").glob("*.csv"):
+        shutil.copy(table, tmp_path)
+    (tmp_path / "own.toml").write_text(text.replace('budget = "2"', 'budget = "1"'))
+    assert "rho 1, epsilon 10.035 at delta 1e-10" in das("tda", "explain", tmp_path / "own.toml")[1]  # 10.03434
 
 
 def test_options_of_the_redistricting_data_and_records_of_another_table_are_refused(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from tasks.top_down.choices import Estimator
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from privacy.accounting.composition import SpendRow
     from tasks.top_down.declared.explain import Explanation
 
 StateOption = Annotated[list[int] | None, option_of(TopDownSettings, "states")]
@@ -39,6 +40,7 @@ def explain(
     from tasks.lifecycle.errors import Refused
     from tasks.top_down.declared.explain import explain as explained
     from tasks.top_down.declared.public_tables import Faulty, read_declared
+    from tasks.top_down.spend import declared_spend
 
     try:
         _, declared = read_declared(declaration)
@@ -46,10 +48,11 @@ def explain(
         show_findings(faults.args, as_json=as_json)
         raise Refused("the declaration does not pass") from None
     found = explained(declared)
-    show(asdict(found), lambda: _explanation(found), as_json=as_json)
+    relations = declared_spend(declared.declaration).rows()
+    show(asdict(found), lambda: _explanation(found, relations), as_json=as_json)
 
 
-def _explanation(found: Explanation) -> RenderableType:
+def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
 
@@ -62,7 +65,8 @@ def _explanation(found: Explanation) -> RenderableType:
     queries = list(dict.fromkeys(query for each in found.levels for query in each.margins))
     margins = Table("query", *(each.level for each in found.levels), title="Margin at 95% of one noisy answer")
     for query in queries:
-        margins.add_row(query, *(f"{each.margins[query]:,}" if query in each.margins else "" for each in found.levels))
+        of_levels = [each.margins.get(query, "") for each in found.levels]
+        margins.add_row(query, *(each if isinstance(each, str) else f"{each:,}" for each in of_levels))
     fewest, most = found.seconds
     seconds = f"{fewest:,.0f} to {most:,.0f} seconds" if most >= 1 else "less than a second"
     return Group(
@@ -71,7 +75,7 @@ def _explanation(found: Explanation) -> RenderableType:
         "Declared, published unchanged and not protected:",
         *(f"  - {text}" for text in found.unchanged),
         "Protected:",
-        *(f"  - {each['sentence']}: {_figure(each)}" for each in found.relations),
+        *(f"  - {each.sentence}: {each.words}" for each in relations),
         f"Constraints: class {found.kind}, {found.why}; whole numbers are {found.feasibility}",
         f"Records that non-negativity adds: {found.excess}",
         f"Least squares over the tree (--estimator gls): {found.gls}",
@@ -80,12 +84,6 @@ def _explanation(found: Explanation) -> RenderableType:
         margins,
         *(f"Note: {remark}" for remark in found.remarks),
     )
-
-
-def _figure(relation: Mapping[str, Any]) -> str:
-    if relation.get("covered") is False:
-        return "not covered"
-    return f"{relation['exact']}, epsilon {relation['epsilon_at_delta']:.3f}"
 
 
 def refuse_others(context: typer.Context, *more: str) -> None:

@@ -61,16 +61,17 @@ def description(manifest: Mapping[str, Any]) -> Description:
             Table(
                 f"{records.capitalize()} by {level}",
                 (*geounit, *axes, count),
-                text=f"{level}.csv",
-                parquet=f"parquet/{level}.parquet",
+                text=f"{{level={level}}}.csv",
+                parquet=f"parquet/{{level={level}}}.parquet",
                 key=tuple(column.name for column in (*geounit, *axes)),
                 counts=True,
                 dependent=True,
             )
         )
+    levels = [f"parquet/{level}.parquet" for level in released_levels(declaration)]
     if manifest.get("estimator") == "gls":
         tables += [_margins(declaration, each.name) for each in declaration.levels]
-    required = tuple(table.parquet for table in tables)
+    required = (*levels, *(table.parquet for table in tables[len(levels) :]))
     if manifest["measurements"]:
         tables += [_measurements(declaration, each.name) for each in declaration.levels]
         tables.append(

@@ -13,10 +13,11 @@ import numpy as np
 
 from privacy.noise.margins import margin_of_error
 from spine.declaration.classes import FLOW, GENERAL, OWN, classify
-from spine.declaration.declaration import Declaration
+from spine.declaration.declaration import Declaration, refines
 from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
 from spine.gls.grid import hindrance
+from spine.top_down.queries import TOTAL
 from tasks.top_down.declared.public_tables import Declared, file_name, published_names
 from tasks.top_down.run_plan import law
 from tasks.top_down.spend import declared_spend
@@ -28,7 +29,10 @@ BYTES = 200  # of memory per unknown of a parent: several arrays of 8 bytes
 
 @dataclass(frozen=True)
 class LevelFacts:
-    """A level: its geounits, the largest family below one, how it is estimated, the share, and margins by query."""
+    """A level: its geounits, the largest family below one, how it is estimated, and its share.
+
+    margins: by query group that of one noisy answer, or in words that the counts are declared and have no error.
+    """
 
     level: str
     geounits: int
@@ -37,7 +41,7 @@ class LevelFacts:
     passes: str
     solver: str
     share: str
-    margins: dict[str, int]
+    margins: dict[str, int | str]
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def _level(declared: Declared, number: int) -> LevelFacts:
     share, known = declaration.allocation.levels[name], plan.bounds.totals[number]
     first = "declared" if known is not None else "first" if name in plan.passes.total_first else "with the others"
     margins = {
-        query: margin_of_error(law(declaration.allocation, share, alpha))
+        query: _declared_counts(declared, number, query) or margin_of_error(law(declaration.allocation, share, alpha))
         for query, alpha in declaration.allocation.queries[name].items()
     }
     return LevelFacts(
@@ -161,6 +165,18 @@ def _level(declared: Declared, number: int) -> LevelFacts:
         share=str(share),
         margins=margins,
     )
+
+
+def _declared_counts(declared: Declared, level: int, query: str) -> str:
+    """Return in words that the counts of a query group are declared in every geounit of a level; empty elsewhere."""
+    form, product, known = declared.declaration.form, declared.declaration.product, declared.plan.bounds.totals[level]
+    whole = known is not None and len(known.values) == len(declared.plan.spine.starts[level])
+    fixed = [
+        count.partition for count in form.counts if all(count.columns) and count.least and count.least == count.most
+    ]
+    if (whole and query == TOTAL) or any(refines(product, partition, query) for partition in fixed):
+        return "exact: declared"
+    return "as published" if any(refines(product, each.partition, query) for each in form.equal) else ""
 
 
 def _solver(declared: Declared, level: str) -> str:
@@ -214,14 +230,12 @@ def _feasibility(declared: Declared) -> str:
 
 def _remarks(declared: Declared, answers: int) -> Iterator[str]:
     """Yield what a person may want to change."""
-    declaration, plan = declared.declaration, declared.plan
+    declaration = declared.declaration
     for number, level in enumerate(declaration.levels):
-        known = plan.bounds.totals[number]
-        if (
-            known is not None
-            and len(known.values) == len(plan.spine.starts[number])
-            and "total" in declaration.queries(level.name)
-        ):
-            yield f"queries: the totals of {level.name} are declared, so the share of total buys nothing there"
+        if useless := [query for query in declaration.queries(level.name) if _declared_counts(declared, number, query)]:
+            yield (
+                f"queries: the counts of {', '.join(useless)} are declared in {level.name}, so their share buys "
+                f"nothing there: give {level.name} shares of its own without them, as [queries.{level.name}]"
+            )
     if declaration.product.cells > 1 << 16 or answers > 10**9:
         yield f"axes: {answers:,} answers are measured and released; merge values, or ask detailed with a smaller share"

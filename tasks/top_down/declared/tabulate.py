@@ -96,7 +96,8 @@ def record_columns(declared: Declared) -> list[str]:
 
 def open_data(data: str, declared: Declared) -> tuple[RecordFile | None, list[Finding]]:
     """Open the records with the columns of a declaration."""
-    return open_records(data, record_columns(declared), more=True, delimiter=declared.declaration.form.delimiter)
+    delimiter = declared.declaration.form.delimiter
+    return open_records(data, record_columns(declared), more=True, own=True, delimiter=delimiter)
 
 
 def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
@@ -131,12 +132,13 @@ def encode(declared: Declared, checks: RowChecks) -> IntArray:
     for axis in product.axes:
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
         own = checks.columns[axis.column].where(partial(_number, number), np.int64)
-        checks.fault(f"values that the axis {axis.name} does not have", axis.column, own < 0)
+        checks.unknown(f"values that the axis {axis.name} does not have", axis.column, own < 0, number)
         at.append(np.maximum(own, 0))
     cell = np.ravel_multi_index(tuple(at), product.shape)
     checks.fault("records in a cell that is declared a zero", "", ~product.possible[cell])
     leaf = _leaf_of_records(declared, checks)
-    checks.fault("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0)
+    last = {key.rpartition(JOIN)[2] for key in declared.hierarchy.by_key}
+    checks.unknown("leaves that are not in the table of leaves", form.record_key[-1], leaf < 0, last)
     keys: IntArray = (leaf * product.cells + cell)[checks.good]
     return keys
 

@@ -1,3 +1,4 @@
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
@@ -82,6 +83,16 @@ def test_extremes():
 
 def test_delta_as_a_float_is_taken_as_it_stands():
     assert conversions.epsilon(Fraction(1), 1e-10) == conversions.epsilon(Fraction(1), Fraction(1e-10))
+
+
+def test_text_and_decimals_are_exact():
+    assert conversions.epsilon("1", "1e-10") == conversions.epsilon(Decimal(1), Decimal("1e-10"))
+    assert conversions.epsilon("1", "1e-10") == conversions.epsilon(Fraction(1), DELTA)
+    assert conversions.rho("10", "1e-10") == conversions.rho(Fraction(10), DELTA)
+    with pytest.raises(ValueError, match="delta: 'x' is not a number"):
+        conversions.epsilon("1", "x")
+    with pytest.raises(ValueError, match="is not a number"):
+        conversions.epsilon(Decimal("nan"), DELTA)
 
 
 def test_pure_to_rho_is_exact():

@@ -473,3 +473,25 @@ def test_totals_of_parts_together_are_of_the_level_of_the_parts_which_must_ask_t
     raw["passes"] = [{"levels": ["region"], "least_squares": [["rest"]]}]
     hierarchy = hierarchy_of(raw, leaves)
     assert keys(read_bounds(hierarchy, figures_of(hierarchy, leaves))[1]) == {"totals.0.of"}
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "text"),
+    [
+        (lambda raw: raw.update(budgget="2"), "budgget", "no such key: budgget; did you mean budget?"),
+        (lambda raw: raw["axes"]["sex"].update(share="1"), "axes.sex.share", "no such key: share"),
+        (
+            lambda raw: raw["levels"][1].update(name="regi\u00f3n"),
+            "levels.1.name",
+            "'regi\u00f3n': write it in letters a to z, digits and _, a letter first, 64 at most",
+        ),
+        (
+            lambda raw: raw.update(records="dwelling"),
+            "unit",
+            'accounts are of persons or of households: unit = "person" where each dwelling is the record of one '
+            'person, unit = "household" where each is that of one household',
+        ),
+    ],
+)
+def test_findings_are_in_words(change: Change, key: str, text: str) -> None:
+    assert read_declaration(changed(change))[1][0] == (key, text)

@@ -28,6 +28,7 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.bottom_up import measure as bottom_up_measure
 from tasks.bottom_up.check import checks
+from tasks.bottom_up.description import description
 from tasks.bottom_up.domain import Domain, check_marginals, read_domain, read_totals
 from tasks.bottom_up.example import make_example
 from tasks.bottom_up.measure import CASES, CHOICES, FINAL, QUERY, Design, calibrate_counts, exact_counts, measure
@@ -37,6 +38,7 @@ from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.findings import load_findings
 from tasks.inputs.marks import MARK_FILE, Mark
 from tasks.lifecycle.authorization import SECRET, read_authorization
+from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import load_object, save_object
@@ -125,7 +127,8 @@ def wanted(domain: Domain, rows=ROWS) -> list[int]:
         ({"delimiter": "and"}, "delimiter"),
         ({"factors": {"A/B": ["x"]}}, "'A/B' is not a valid name"),
         ({"factors": {"A" * 300: ["x"]}}, "is not a valid name"),
-        ({"factors": {"\u00d1": ["x"]}}, "is not a valid name"),
+        ({"factors": {"\u0416": ["x"]}}, "is not a valid name"),
+        ({"factors": {"a\u00f1o": ["x"], "ano": ["x"]}}, "distinct, also in small letters and without accents"),
         ({"factors": {"a": ["x"], "A": ["x"]}}, "distinct, also in small letters"),
         ({"factors": {"COUNT": ["x"]}}, "'COUNT' cannot be"),
         ({"factors": {"Moe": ["x"]}}, "'Moe' cannot be"),
@@ -194,7 +197,7 @@ def test_domains_that_cannot_be_read_are_refused(tmp_path):
     ("text", "message"),
     [
         ("STATE\n44\n", "column TOTAL"),
-        ("TOWN,TOTAL\nx,1\n", "no factor 'TOWN'"),
+        ("TOWN,TOTAL\nx,1\n", "no factor or group 'TOWN'"),
         ("STATE,TOTAL\n47,1\n", "no level '47'"),
         ("STATE,TOTAL\n44,1\n44,2\n", "repeats a group"),
         ("STATE,TOTAL\n44,-1\n", "not negative"),
@@ -666,16 +669,20 @@ def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(t
     domain = read_domain(path)
     assert domain.factors == {
         "zone": tuple(LEAVES["zone"]),
-        "DW": ("1", "2"),
-        "SEX": ("1", "2"),
-        "AGE": tuple(map(str, range(10))),
+        "dwelling": ("1", "2"),
+        "sex": ("1", "2"),
+        "age": tuple(map(str, range(10))),
     }
+    assert domain.columns == ("zone", "DW", "SEX", "AGE")
     assert domain.grouping(("region",)).levels == (("1", "2"),)
     assert domain.grouping(("district",)).levels == (("1/10", "1/9", "2/9"),)  # 9 names two districts
     assert domain.grouping(("young",)).levels == (("0 to 2", "3 to 9"),)
-    assert domain.structural_zeros == ({"DW": "2", "AGE": "0"}, {"DW": "2", "AGE": "1"})
+    assert domain.structural_zeros == ({"dwelling": "2", "age": "0"}, {"dwelling": "2", "age": "1"})
+    with pytest.raises(
+        ValueError, match="no factor or group 'SEX': choose from zone, dwelling, sex, age, region, district, young"
+    ):
+        domain.grouping(("SEX",))
     for words, change in {
-        "unit: accounts": {"records": "household"},
         "age: 5 shares a cell": {"axes": BASE["axes"]},
         "budget: Field required": {"budget": None},
         "leaves.file": {"leaves": {"file": "nowhere.csv", "key": "zone"}},
@@ -689,7 +696,8 @@ def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(t
 def test_a_domain_without_codes_has_the_digest_that_it_had() -> None:
     domain = Domain.model_validate({"factors": {"A": ["11", "12"]}, "groups": {"S": {"of": "A", "first": 1}}})
     content = domain.model_dump(mode="json") | {"groups": {"S": {"of": "A", "first": 1}}}
-    del content["records"]  # a person's
+    for name in ("records", "unit", "read_from"):  # a person's, of columns with the factors' names
+        del content[name]
     assert domain.digest() == sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -707,12 +715,41 @@ def test_a_declaration_of_dwellings_says_so_wherever_its_spend_is(
     assert "a dwelling added or removed" in page
     assert "a person added" not in page
     assert [each for each in checks(tmp_path / "staged", manifest) if each.faults] == []
-    declared = BASE | {"records": "dwelling", "unit": "person", "axes": {"sex": BASE["axes"]["sex"]}}
+    declared = BASE | {"records": "dwelling", "unit": "household", "axes": {"sex": BASE["axes"]["sex"]}}
     declared |= {"recodes": {}, "zeros": [], "counts": [], "queries": {"detailed": "1/2", "total": "1/2"}}
     with open(tmp_path / "zones.csv", "w") as file:
         csv.writer(file, lineterminator="\n").writerows([[*LEAVES], *zip(*LEAVES.values(), strict=True)])
     path.write_text(json.dumps(declared))
-    assert read_domain(path).mechanism(Fraction(1)).spend.relations[0].sentence == sentences[0]
+    spend = read_domain(path).mechanism(Fraction(1)).spend
+    assert (spend.unit, spend.relations[0].sentence) == ("household", sentences[0])
     assert read_domain(path).digest() != read_domain(write_domain(tmp_path)).digest()
-    with pytest.raises(Refused, match="records: accounts of das bottom-up are of persons"):
+    with pytest.raises(Refused, match='a record is a household: say unit = "household"'):
         read_domain(write_domain(tmp_path, records="household"))
+
+
+def test_an_account_of_households_pays_for_households(tmp_path: Path, run: RunDirectory, account: Charging) -> None:
+    own = read_domain(write_domain(tmp_path, records="dwelling", unit="household"))
+    design = replace(planned(tmp_path, run), domain=own)
+    save_object(run / CHOICES, design)
+    with pytest.raises(Refused, match="household"):
+        reserve_budget(run, account)
+    Ledger(tmp_path / "ledger.sqlite").open_account(Account("homes", "puredp", Fraction(1), unit="household"))
+    manifest, _ = released(tmp_path, run, replace(account, account="homes"), design)
+    assert manifest["spent"]["unit_of_privacy"] == manifest["histogram"]["unit"] == "household"
+    assert [each for each in checks(tmp_path / "staged", manifest) if each.faults] == []
+
+
+def test_a_factor_may_have_accents_and_a_column_of_another_name(
+    tmp_path: Path, run: RunDirectory, account: Charging
+) -> None:
+    domain = {"factors": {"región": ["norte", "sur"]}, "read_from": {"región": "REG"}}
+    own = read_domain(write_domain(tmp_path, groups={}, structural_zeros=[], states=["44"], **domain))
+    (tmp_path / "table.csv").write_text("REG\n" + "norte\n" * 300 + "sur\n" * 200)
+    design = Design(own, Fraction(1), marginals=(("región",),))
+    save_object(run / CHOICES, design)
+    tabulate(run, HERE, str(tmp_path / "table.csv"), own)
+    manifest, tables = released(tmp_path, run, account, design)
+    counts = dict(zip(*(tables["by-región"][name].to_pylist() for name in ("región", "COUNT")), strict=True))
+    assert abs(counts["norte"] - 300) + abs(counts["sur"] - 200) < 80  # the noise passes 40 once in e^40
+    checked = [*check_tables(tmp_path / "staged", manifest, description(manifest))]
+    assert [each for each in checked if each.faults] == []

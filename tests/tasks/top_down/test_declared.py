@@ -55,7 +55,7 @@ from tasks.top_down.declared.public_tables import Faulty, file_name, read_declar
 from tasks.top_down.declared.release import stage_release, write_estimate
 from tasks.top_down.declared.shipped import SHIPPED
 from tasks.top_down.declared.synth import synthesize_records
-from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.declared.tabulate import open_data, tabulate
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.spend import declared_spend
 
@@ -457,7 +457,20 @@ def test_explain_needs_no_records_and_shows_none(tmp_path: Path) -> None:
     ]
     measured = 1 + 2 + 2 + 4  # region 2 and district 10 have one child each, which is not measured
     assert before.answers == (1 + 4 + 24) * measured
-    assert any("buys nothing" in remark for remark in before.remarks)
+    assert [each.margins["total"] == "exact: declared" for each in before.levels] == [True, True, False, False]
+    assert all(isinstance(each.margins["detailed"], int) for each in before.levels)
+    assert [remark.split(",")[0] for remark in before.remarks] == [
+        "queries: the counts of total are declared in nation",
+        "queries: the counts of total are declared in region",
+    ]
+
+
+def test_counts_that_say_every_number_of_records_have_no_margin(tmp_path: Path) -> None:
+    """Of each part of a partition, and so of what it refines: `total`, not `dwelling*young`."""
+    raw = changed(lambda raw: raw.update(counts=[exactly("dwelling", 2)], totals=[]))
+    margins = explain(read_declared(write(tmp_path, raw)[0])[1]).levels[2].margins
+    assert margins["total"] == "exact: declared"
+    assert isinstance(margins["dwelling*young"], int)
 
 
 def test_a_run_is_foreseen_by_the_cells_that_its_records_can_be_in(tmp_path: Path) -> None:
@@ -1025,3 +1038,26 @@ def test_synthetic_records_meet_counts_that_cross(tmp_path: Path) -> None:
     run = DeclaredRun(tmp_path / "runs/r2")
     run.create()
     tabulate(run, HERE, str(tmp_path / "made/records.csv"), read_declared(declaration)[0])  # refuses what contradicts
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "rule"),
+    [
+        (
+            "zones.csv",
+            "homes",
+            "Homes",
+            "no column homes; the file has zone, region, district, zcode, Homes, institutions",
+        ),
+        ("zones.csv", ",", ";", 'it has one column only: should it be delimiter = ";"?'),
+        ("records.csv", "SEX", "Sexo", "no column SEX"),  # a first line without names would be a person
+        ("records.csv", ",", "\t", r'it has one column only: should it be delimiter = "\t"?'),
+    ],
+)
+def test_a_column_that_is_not_there_is_named(tmp_path: Path, file: str, old: str, new: str, rule: str) -> None:
+    declaration, data = write(tmp_path)
+    _, declared = read_declared(declaration)
+    (tmp_path / file).write_text((tmp_path / file).read_text().replace(old, new))
+    (found,) = open_data(data, declared)[1] if file == "records.csv" else find_faults(declaration)
+    assert found.rule.endswith(rule)
+    assert "b1" not in found.rule

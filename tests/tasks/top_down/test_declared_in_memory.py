@@ -81,3 +81,24 @@ def test_records_that_do_not_fit_are_refused_without_their_values(
     with pytest.raises(das.Refused, match=message) as refused:
         das.top_down(change(records), declaration)
     assert "z9" not in str(refused.value)
+
+
+def test_codes_that_lost_their_leading_zeros_are_named(records: pd.DataFrame, declaration: Path) -> None:
+    """As pandas reads codes by default: numbers."""
+    own = json.loads(declaration.read_text())
+    own["axes"]["sex"]["values"] = ["01", "02"]
+    declaration.write_text(json.dumps(own))
+    codes = {zone: f"0{at}" for at, zone in enumerate(LEAVES["zone"])}
+    pd.DataFrame(LEAVES | {"zone": [*codes.values()]}).to_csv(declaration.parent / "zones.csv", index=False)
+    numbers = records.assign(zone=records.zone.map(codes).astype(int), SEX=records.SEX.astype(int))
+    zeros = "; with leading zeros they would match: read codes as text"
+    for change, rules in (
+        (
+            numbers,
+            [f"values that the axis sex does not have{zeros}", f"leaves that are not in the table of leaves{zeros}"],
+        ),
+        (numbers.assign(zone="00", SEX="9"), ["values that the axis sex does not have"]),
+    ):
+        with pytest.raises(das.Refused) as refused:
+            das.top_down(change, declaration)
+        assert str(refused.value) == "the records do not fit the declaration: " + "; ".join(rules)
