@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from flows.reports.show.application import Check
     from flows.reports.show.release_pages import ReleasePages
     from flows.reports.show.scope import Scope
+    from flows.reports.show.search import Several
 
 PORT = 8418
 
@@ -63,6 +65,7 @@ def show(
     from flows.reports.show.application import Check
     from flows.reports.show.confidence import at_confidence
     from flows.reports.show.scope import Scope
+    from flows.reports.show.search import Several
     from flows.reports.show.view import NotThere
 
     shown = open_release(release, Scope.named(scope) if scope else None, boundaries or ())
@@ -76,8 +79,18 @@ def show(
                 _print(shown, check, (region, iteration, table), form, as_json=as_json)
             else:
                 _serve(shown, check, port, browser=browser)
+    except Several as error:
+        given = {"--region": region, "--iteration": iteration}
+        raise Refused(f"{error}, as {' or '.join(_commands(release, given, error))}") from None
     except NotThere as error:
         raise Refused(str(error)) from None
+
+
+def _commands(release: Path, given: Mapping[str, str | None], error: Several) -> Iterator[str]:
+    """Yield the command for each of several regions or iterations of a name."""
+    for key, _ in error.found:
+        words = [word for name, text in given.items() if text for word in (name, key if text == error.asked else text)]
+        yield f"`{shlex.join(['das', 'show', str(release), *words])}`"
 
 
 def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:

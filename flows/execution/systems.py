@@ -75,6 +75,7 @@ SYSTEMS = {
             description="tasks.detailed_dhcb.description:description",
             release_checks="tasks.detailed_dhcb.check:checks",
             data_files="tasks.detailed_dhcb.household:DATA_FILES",
+            page="flows.reports.show.detailed_dhcb:DetailedDhcbPages",
         ),
         System(
             name="top-down",

@@ -14,6 +14,7 @@ from collections import Counter
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
@@ -26,6 +27,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.commands.show import open_release
+from flows.commands.show import show as show_command
 from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import CELLS, DetailedDhcaPages
 from flows.reports.show.geography import Region
@@ -100,7 +102,8 @@ def test_margins_and_laws_are_those_of_the_published_rows(release, published):
             assert "tabulated as a total alone" in words
         else:
             more = dict(zip(names, (*release.manifest["levels"][str(level)]["thresholds"], None), strict=True))
-            said = f" ages is for groups with a noisy first total of {more[shape]} or more."
+            first = margin_of_error(read_law(release.manifest["levels"][str(level)]["queries"]["stage_1"]), 1)
+            said = f" (a separate answer, ± {first}, not published) of {more[shape]} or more."
             assert words.endswith(said) if more[shape] else not words
 
 
@@ -272,7 +275,7 @@ def test_all_regions_of_an_iteration_with_all_ages_are_taken_away_at_once(page, 
     names = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE", "AGESTART", "AGEEND", "SEX", "COUNT")
     shown = sorted(tuple(row[header.index(name)] for name in names) for row in rows)
     expected = [row for row in read_release(released, "t2") if row[0][:2] == "01" and row[1:3] == ("COUNTY", "1002")]
-    assert shown == sorted(map(tuple, expected)) != []
+    assert [row for row in shown if row[-1]] == sorted(map(tuple, expected)) != []
     with urlopen(f"{page}{address[1:]}&format=xlsx") as answer:
         content = io.BytesIO(answer.read())
     assert 'filename="table-t2-county-1.xlsx"' in answer.headers["content-disposition"]
@@ -288,6 +291,65 @@ def test_all_regions_of_an_iteration_with_all_ages_are_taken_away_at_once(page, 
     about = dict(book["about"].iter_rows(values_only=True))
     assert about["margins (MOE)"] == "at 95% confidence"
     assert about["mark 1"].startswith("SYNTHETIC")
+    assert about["view"] == "Iteration 1002: counties of Alabama"
+    assert about["table"] == "Sex by age of population groups: County, Regional"
+
+
+def test_regions_without_a_count_are_taken_away_with_the_reason(page, release, counts):
+    """Of one iteration every listed region is in the file, and a region with a total alone is not called suppressed."""
+    kinds = Counter()
+    for code, name, kind in product(ITERATIONS, ("t1", "t2"), ("STATE", "COUNTY", "TRACT")):
+        table = f"{name}-{kind.lower()}-{ITERATIONS[code][1]}"
+        rows = list(
+            csv.DictReader(get(page, f"/?view=table/{table}&by_ITERATION_CODE={code}&format=csv")[2].splitlines())
+        )
+        assert {row["REGION_ID"] for row in rows} == {one.id for one in release.regions if one.type == kind}
+        for row in rows:
+            region = Region(kind, row["REGION_ID"])
+            group = release.group(region, code)
+            alone = name == "t2" and group.shape == "total"
+            assert row["STATUS"] == ("with a total alone" if alone else group.status)
+            assert (row["COUNT"] == "") == (row["STATUS"] != "published") == bool(row["WHY"])
+            assert row["REGION_ID_NAME"] == release.names.get(region, "")
+            kinds[row["STATUS"]] += 1
+    assert kinds.keys() == {"published", "suppressed", "not tabulated", "with a total alone"}
+    code = next(code for code in ITERATIONS if release.group(TWIN, code).status == "suppressed")
+    text = get(page, f"/?view=code/ITERATION_CODE/{code}")[2]
+    assert re.search(rf"\d suppressed: [^(]*{release.name(TWIN)}[^(]* \(a noisy total of at most \d+\)", text)
+
+
+def test_totals_say_which_groups_have_ages_and_from_which_size(release, counts):
+    for region in (STATE, COUNTY):
+        view = release.view({"view": f"region/{region.key}"})
+        for table in view.tables:
+            at = [column.name for column in table.columns].index("ITERATION_CODE")
+            groups = [release.group(region, row[at]) for row in table.page.rows]
+            cells = {"total": "none", "sex by 4 ages": "4", "sex by 9 ages": "9", "sex by 23 ages": "23"}
+            assert table.ages == [cells[group.shape] for group in groups]
+            alone = table.ages.count("none")
+            assert table.about_ages.startswith(f"{alone} of {len(groups)} groups have a total alone" if alone else "")
+    columns, rows = view.table()
+    assert {row[columns.index("AGES")] for row in rows} <= {"none", "4", "9", "23"}
+
+
+def test_a_name_that_two_have_leads_to_either(page, released, tmp_path):
+    text = get(page, "/?view=compare&a=COUNTY/01001/1002&region=county&iteration=1002")[2]
+    assert "<h1>Which of these?</h1>" in text
+    assert "?view=compare&amp;a=COUNTY/01001/1002&amp;region=COUNTY/01001&amp;iteration=1002" in text
+    with pytest.raises(Refused, match=r"of one, as `das show .* --region COUNTY/01001 --iteration 1002` or `das show"):
+        show_command(released, region="county", iteration="1002")
+
+
+def test_a_comparison_answers_which_of_the_two_has_more(release, published):
+    draw = random.Random(2)
+    for a, b in zip(draw.sample(published, 60), draw.sample(published, 60), strict=True):
+        view = release.compare(a.key, b.key, "", "")
+        apart, margin = a.count - b.count, view.total.margin
+        question, chance = view.answer
+        word = "Not known:" if abs(apart) <= margin else "Yes." if apart > 0 else "No."
+        assert f"? {word} " in question
+        assert abs(apart) <= margin or f"{abs(apart) - margin:,} to {abs(apart) + margin:,} more" in question
+        assert chance.endswith("in at most 5 of 100 runs.")
 
 
 def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):
@@ -327,6 +389,7 @@ def test_a_typing_error_finds_the_nearest_name_and_says_so(release):
     assert (found.nearest, found.kinds[0].first[0].name) == ("autauga", "Autauga County")
     ((group,),) = (kind.first for kind in release.find("iteration 1002 in Albama").kinds)
     assert group.address == "group/STATE/01/1002"
+    assert release.find("iteration 1002 in Albama").nearest == "iteration 1002 alabama"  # no name has the word "in"
     assert release.find("Xyzzyx").nearest == ""
     with pytest.raises(NotThere, match=r"no region matches 'Autagua'; nearest: COUNTY/01001 Autauga County$"):
         release.index.region("Autagua")
@@ -381,9 +444,11 @@ def test_every_view_is_there_as_data_and_as_csv(page, released, counts):
     with urlopen(f"{page}?view=region/COUNTY/01001&format=csv") as answer:
         assert answer.headers["content-disposition"] == 'attachment; filename="region-COUNTY-01001.csv"'
         header, *rows = answer.read().decode().splitlines()
-    assert header.startswith("TABLE,REGION_ID,REGION_TYPE,ITERATION_CODE,COUNT,MOE")
+    assert header.startswith("TABLE,REGION_ID,REGION_ID_NAME,REGION_TYPE,REGION_TYPE_NAME,ITERATION_CODE,")
+    assert header.endswith(",COUNT,MOE,AGES")
     expected = {code: count for (kind, region, code), count in counts.items() if (kind, region) == ("COUNTY", "01001")}
-    assert {row[3]: int(row[4]) for row in csv.reader(rows)} == expected
+    rows = csv.DictReader([header, *rows])
+    assert {row["ITERATION_CODE"]: int(row["COUNT"]) for row in rows} == expected
     with urlopen(f"{page}?view=group/COUNTY/01001/1002&format=json") as answer:
         result = json.load(answer)
     assert result == json.loads(das(released, "--region", "COUNTY/01001", "--iteration", "1002", "--json"))
@@ -393,7 +458,7 @@ def test_every_view_is_there_as_data_and_as_csv(page, released, counts):
 # -- in the terminal --------------------------------------------------------------------------------------------------
 
 
-def test_the_terminal_has_the_same_views(released, counts):
+def test_the_terminal_has_the_same_views(released, release, counts):
     text = das(released, "--region", "Alabama", "--iteration", "1002")
     assert f"{counts['STATE', '01', '1002']:,}" in text
     assert "not the errors of the census itself" in text.replace("\n", " ")
@@ -402,9 +467,14 @@ def test_the_terminal_has_the_same_views(released, counts):
     assert "United States (USA/1)" in text
     for words in (["--region", "Alabama"], ["--iteration", "1002"]):
         assert len(das(released, *words).splitlines()) > 6
+    code = next(code for code in ITERATIONS if release.group(TWIN, code).status == "suppressed")
+    folded = " ".join(das(released, "--iteration", code).split())
+    assert re.search(r"\d suppressed: [^(]* \(a noisy total of at most \d+\)\.", folded)
+    assert "Suppressed:" not in folded
     header, *lines = das(released, "--region", "Alabama", "--format", "csv").splitlines()
-    assert header.startswith("TABLE,REGION_ID,REGION_TYPE,")
-    assert {line[3]: int(line[4]) for line in csv.reader(lines)} == {
+    assert header.startswith("TABLE,REGION_ID,REGION_ID_NAME,REGION_TYPE,")
+    rows = csv.DictReader([header, *lines])
+    assert {row["ITERATION_CODE"]: int(row["COUNT"]) for row in rows} == {
         code: count for (kind, region, code), count in counts.items() if (kind, region) == ("STATE", "01")
     }
 
@@ -416,7 +486,7 @@ def test_the_terminal_has_the_same_views(released, counts):
         (["--iteration", "Klingon"], "no iteration matches 'Klingon'"),
         (
             ["--region", "county", "--iteration", "1002"],
-            "several regions match 'county': COUNTY/01001.*; give the code of one$",
+            "several regions match 'county': COUNTY/01001.*; give the code of one, as",
         ),
         (["--scope", "Narnia"], "neither a state"),
     ],

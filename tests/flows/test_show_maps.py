@@ -132,8 +132,9 @@ def test_a_map_shows_each_region_by_its_count_share_or_margin(placed):
     listed = {region.id for region in placed.regions if region.type == "TRACT" and region.id[:2] == "01"}
     for by in ("count", "share", "margin"):
         view = placed.view({**address, "by": by})
-        rows, symbols = view.page.rows, view.drawing.symbols
-        assert len(symbols) == view.page.total == len(listed)
+        rows, symbols = [*view.page.rows, *view.missing], view.drawing.symbols
+        assert len(symbols) == len(rows) == len(listed)
+        assert view.title == "Iteration 1002: tracts of Alabama"
         assert [one.label for one in symbols] == [row.name for row in rows]
         assert {row.id: (row.count, row.margin) for row in rows if row.count is not None} == known
         assert {row.id for row in rows if row.count is None} == listed - set(known)
@@ -170,7 +171,7 @@ def test_a_map_is_served_without_scripts_and_its_table_is_whole(placed):
         with urlopen(f"{page}?view=group/COUNTY/01001/1002") as answer:  # a county leads to the map of its tracts
             assert f"?view={tracts}001*".replace("&", "&amp;") in answer.read().decode()
         with urlopen(f"{page}?view=region/COUNTY/01001") as answer:
-            assert "Maps of its: <a" in answer.read().decode()
+            assert "Maps: <a" in answer.read().decode()
         with urlopen(f"{page}?view={tracts}*&by=share") as answer:
             text = answer.read().decode()
         with urlopen(f"{page}?view={tracts}*&format=csv") as answer:
@@ -225,7 +226,7 @@ def test_a_topdown_map_counts_what_the_tables_count(top_down_released):
             (race, *_) = pages.region(Region("COUNTY", one.id), {}).tables
             assert one.count == race.rows[row][1][column]
             assert one.share == pytest.approx(one.count / race.rows[0][1][0])
-    assert dict(pages.region(Region("STATE", "46"), {}).around)["Maps of its"]
+    assert dict(pages.region(Region("STATE", "46"), {}).around)["Maps"]
 
 
 @pytest.fixture(scope="module")

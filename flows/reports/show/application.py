@@ -25,6 +25,7 @@ from flows.reports.show.confidence import as_data, at_confidence, confidence, ta
 from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.search import Several
 from flows.reports.show.view import NotThere, anybodys
 from flows.reports.show.workbook import workbook
 from tasks.lifecycle.check import file_fault
@@ -144,7 +145,7 @@ def _answer(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respons
         with anybodys(shown.folder), at_confidence(asked.get("confidence")):
             return _respond(shown, check, asked)
     except (NotThere, Refused) as error:
-        return _message(shown, check, str(error), asked.get("format", "html"))
+        return _message(shown, check, error, asked)
 
 
 def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Response:
@@ -165,9 +166,22 @@ def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respon
     return Response(text, media_type="text/html", headers=HEADERS)
 
 
-def _message(shown: ReleasePages, check: Check, message: str, form: str) -> Response:
-    if form != "html":
-        return PlainTextResponse(message + "\n", 404, HEADERS)
-    view = {"view": "message", "title": "Not found", "reading": "", "message": f"{capitalized(message)}."}
+def _message(shown: ReleasePages, check: Check, error: Exception, asked: Mapping[str, str]) -> Response:
+    """Return why there is no view; of a name that several have, links to the same view of each."""
+    if asked.get("format", "html") != "html":
+        return PlainTextResponse(f"{error}\n", 404, HEADERS)
+    view: dict[str, Any] = {
+        "view": "message",
+        "title": "Not found",
+        "reading": "",
+        "message": f"{capitalized(str(error))}.",
+    }
+    if isinstance(error, Several):
+        title = "Which of the two?" if len(error.found) == 2 else "Which of these?"
+        links = [
+            (name, rendering.address_of({one: key if text == error.asked else text for one, text in asked.items()}))
+            for key, name in error.found
+        ]
+        view |= {"title": title, "choices": links}
     about_it = {**about(shown, check), "csv": False}
     return Response(rendering.html(view, about_it, "?view=overview", ""), 404, HEADERS, "text/html")

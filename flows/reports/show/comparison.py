@@ -8,13 +8,14 @@ from math import hypot
 from typing import Any
 
 from flows.reports.show.age_measures import Measure, age_measures
-from flows.reports.show.confidence import caveat
+from flows.reports.show.confidence import caveat, confidence
 from flows.reports.show.group import Group
 from flows.reports.show.laws import margin_of_cells, read_law
 from flows.reports.show.view import Table, View
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.person import LAST_AGE
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
+from tasks.pages import number
 
 SAME = (
     "These are one and the same count: the two regions are made of the same blocks and share one noisy answer. Their "
@@ -69,6 +70,31 @@ class Comparison(View):
     def beyond(self) -> int:
         """How many differences of shares by sex and age, both sexes' sums left out, are beyond their margins."""
         return sum(row.shares_differ for row in self.rows if row.label != "all ages")
+
+    @property
+    def answer(self) -> tuple[str, str]:
+        """Which of the two groups has more, as a question with its answer, and what noise alone would do."""
+        a, b = self.a, self.b
+        names = (a.title, b.title)
+        if a.parts[2] == b.parts[2]:
+            names = (a.region, b.region)
+        elif a.parts[:2] == b.parts[:2]:
+            names = (a.iteration, b.iteration)
+        assert self.total is not None
+        apart, margin = abs(self.total.difference), self.total.margin
+        more = names[self.total.difference < 0]
+        chance = 100 * confidence().alpha
+        if not self.total.counts_differ:
+            said = f"Not known: {more} has {number(apart)} more in the counts, within the margin of {number(margin)}."
+        else:
+            interval = f"{number(apart - margin)} to {number(apart + margin)}"
+            word = "Yes" if self.total.difference > 0 else "No"
+            said = f"{word}. {more} has {interval} more ({number(apart)} ± {number(margin)})."
+        return (
+            f"Are there more in {names[0]} than in {names[1]}? {said}",
+            f"If both had the same number, noise would make a difference of more than {number(margin)} in at most "
+            f"{float(chance):g} of 100 runs.",
+        )
 
     @property
     def verdict(self) -> str:

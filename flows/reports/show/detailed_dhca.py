@@ -18,7 +18,7 @@ from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
 from flows.reports.show.tables.table import ReleaseTable, Selection
-from flows.reports.show.tables.views import AcrossView, as_options, is_mapped
+from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
 from flows.reports.show.view import Links, NotThere, Table, View, link
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import DETAILS, SEXES, SHAPES, TABLE_NAMES, WIDTHS
@@ -143,6 +143,11 @@ class DetailedDhcaPages(ReleasePages):
     """The views of a Detailed DHC-A release by their addresses."""
 
     first_page = "population_groups"
+    lists_missing = True
+    selected = (
+        "This holds over all runs: where small groups are suppressed, small counts that were published are too high on "
+        "average."
+    )
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
@@ -191,6 +196,34 @@ class DetailedDhcaPages(ReleasePages):
             super().code(code, asked),
             around=lists + [(f"{len(below):,} Detailed iterations in it", below)] * bool(below),
         )
+
+    def table_view(self, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
+        """Return a page of a table; of some regions' or iterations' totals with the ages of each group's table."""
+        view, by = super().table_view(table, asked, plain=plain), chosen(table, asked)
+        cells = self.tables.get(view.name.replace("t1-", "t2-"))
+        if not view.name.startswith("t1-") or cells is None or not by:
+            return view
+        selection = cells.select(by, asked.get("q", ""))
+        groups = f"SELECT REGION_ID, {ITERATION}, count(*) // 2 - 1 FROM {cells.rows_of} WHERE {selection.where}"
+        rows = cells.database.ask(f"{groups} GROUP BY ALL", selection.given)
+        ages = {(region, code): f"{of}" for region, code, of in rows}
+        names = [column.name for column in table.columns]
+        place, code = names.index("REGION_ID"), names.index(ITERATION)
+        level = next(level for level in self.levels if level.slug == view.name.removeprefix("t1-"))
+        alone, starts = view.page.total - len(ages), self.levels[level]["thresholds"][0]
+        said = f"{number(alone)} of {number(view.page.total)} groups have a total alone: ages are given from "
+        return replace(
+            view,
+            ages=[ages.get((row[place], row[code]), "none") for row in view.page.rows],
+            about_ages=f"{said}{self._first_total(level)} of {starts:,} on." if alone else "",
+        )
+
+    def _first_total(self, level: Level) -> str:
+        """Return what decides the ages of a group's table, in words."""
+        query = (self.levels[level].get("queries") or {}).get("stage_1")
+        if query is None:
+            return "a first total"
+        return f"a noisy first total (a separate answer, ± {margin_of_cells([(read_law(query), 1)]):,}, not published)"
 
     def _detailed(self, regional: Iteration) -> list[Iteration]:
         """Return the Detailed iterations within a Regional one."""
@@ -285,11 +318,16 @@ class DetailedDhcaPages(ReleasePages):
             return "not tabulated", f"This iteration is not tabulated for {kinds}."
         if facts["suppressed_up_to"] is None:
             return "not tabulated", f"Nothing is suppressed for {kinds}, so this group was not measured."
-        return "suppressed", f"Suppressed: its noisy total was at most {facts['suppressed_up_to']:,}."
+        return "suppressed", f"Suppressed: a noisy total of at most {facts['suppressed_up_to']:,}."
 
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> str:
-        """Return why a group has no count."""
-        return self._explain(Region(codes["REGION_TYPE"], codes["REGION_ID"]), codes[ITERATION])[1]
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
+        """Return why a group has no count, or has one and no ages."""
+        region, code = Region(codes["REGION_TYPE"], codes["REGION_ID"]), codes[ITERATION]
+        if not table.resource.name.endswith(f"-{Level(region.type, self.iterations[code].level).slug}"):
+            return super().why_missing(table, codes)  # of iterations of the other level
+        if table.resource.name.startswith("t1") or not next(self._rows("t1", region, code), None):
+            return self._explain(region, code)
+        return "with a total alone", self._explain_table(self.group(region, code))
 
     def _explain_table(self, group: Group) -> str:
         """Return why a published group has no more ages; "" where there are none."""
@@ -301,9 +339,9 @@ class DetailedDhcaPages(ReleasePages):
             return "For the nation and states this iteration is tabulated as a total alone."
         if more == len(SHAPES):
             return ""
-        first = "noisy first total" if group.noise else "first total"
         starts = self.levels[level]["thresholds"][more - 1]
-        return f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with a {first} of {starts:,} or more."
+        said = f"{TABLE_NAMES[SHAPES[more]].capitalize()} is for groups with"
+        return f"{said} {self._first_total(level)} of {starts:,} or more."
 
     def group_view(self, region: Region, code: str) -> GroupView:
         """Return one group: its count, its table, and the same iteration in other regions."""

@@ -80,8 +80,13 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
         if not asked["view"].startswith("group/"):  # most pages are of groups, and each has all of its rows
             view = pages.view({**asked, "format": "csv"})
         (out / f"{name}.csv").write_text(as_csv(*table_of(view)))
-    (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     (out / "static/style.css").write_text(style())
+    if about["finds"]:
+        _write_search(pages, written, out, about)
+
+
+def _write_search(pages: ReleasePages, written: Mapping[str, str], out: Path, about: Mapping[str, Any]) -> None:
+    (out / "find.html").write_text(_link_files(rendering.html(SEARCH, {**about, "csv": False}, "", ""), written))
     for name in ("search.js", "find.js"):
         (out / f"static/{name}").write_bytes((files("flows.reports.show") / f"static/{name}").read_bytes())
     index = [

@@ -15,7 +15,7 @@ from typing import Any
 
 from flows.reports.show.confidence import caveat
 from flows.reports.show.database import Database
-from flows.reports.show.geography import Region, capitalized, plain_name, title
+from flows.reports.show.geography import NATION, Region, capitalized, plain_name, title
 from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.scope import Scope
@@ -26,6 +26,7 @@ from flows.reports.show.tables.views import (
     AcrossView,
     TableItem,
     TableList,
+    TableView,
     as_options,
     is_mapped,
     table_view,
@@ -61,16 +62,26 @@ class ReleasePages:
         Where its regions are, for maps.
     first_page : str
         The template of the first page.
+    selected : str
+        How its groups were selected, and what that does to their counts; "" where none were left out.
+    lists_missing : bool
+        Whether a table of one code lists the regions without a row, with the reason.
+    across : str
+        What else to know of one region or code in several tables.
     """
 
     nation: Sequence[str] = ()
     places: Places = Places()
     first_page = "tables"
+    selected = ""
+    lists_missing = False
+    across = ""
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         self.folder, self.manifest, self.scope = folder, manifest, scope
         self.digest = release_digest(folder)
-        self.names: Names = {**names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
+        nation = {Region("USA", NATION): plain_name(Region("USA", NATION))}
+        self.names: Names = {**nation, **names_of_2020(), **NAMES.of_release(folder, manifest["files"])}
 
     @cached_property
     def nameless(self) -> str:
@@ -157,6 +168,8 @@ class ReleasePages:
                 return replace(
                     self._list(),
                     title=self.manifest.get("title", self.manifest["release"]),
+                    example=self.example,
+                    loss=spend_facts(self.manifest),
                     facts=list(self.facts()),
                     statements=list(self.manifest.get("statements", {}).items()),
                     begin=self.begin(),
@@ -167,7 +180,7 @@ class ReleasePages:
             case ["find"]:
                 return self.find(asked.get("q", ""))
             case ["table", name] if name in self.tables:
-                return table_view(self, self.tables[name], asked)
+                return self.table_view(self.tables[name], asked)
             case ["table-map", name] if name in self.tables:
                 return map_view(self, self.tables[name], asked)
             case ["region", kind, number]:
@@ -176,6 +189,10 @@ class ReleasePages:
                 return self.code(Code(column, code), asked)
         raise NotThere("this address is not a view of this release")
 
+    def table_view(self, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
+        """Return a page of a table, filtered and sorted as asked; plain: without choices and sums."""
+        return table_view(self, table, asked, plain=plain)
+
     def begin(self) -> Links:
         """Return links to begin with: the nation and the states."""
         kinds = ("USA", "STATE", "PR-STATE")
@@ -183,6 +200,17 @@ class ReleasePages:
             (one for one in self.regions if one.type in kinds), key=lambda one: (one.type != "USA", one.id)
         )
         return [(self.name(region), f"region/{region.key}") for region in largest]
+
+    @cached_property
+    def example(self) -> str:
+        """A query that the search answers: the code and the region of a large count, or a region."""
+        for table in self.tables.values():
+            named = next((one for one in table.keys if one.overlap and table.is_named(one)), None)
+            if named and table.place and "COUNTY" in table.types:
+                for row in table.rows(Selection(), "", slice(0, 1)):
+                    codes = dict(zip((one.name for one in table.columns), row, strict=True))
+                    return " ".join(table.words_of_code(one.name, codes[one.name]) for one in (named, table.place))
+        return next((self.name(region) for region in self.index.listed if region.type != "USA"), "")
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield what was spent, and the law of a count of each table that states one for all."""
@@ -197,13 +225,21 @@ class ReleasePages:
 
     def _list(self, query: str = "") -> TableList:
         """Return the tables whose titles and columns have the words of a query."""
+        by = [[one.title for one in table.keys] for table in self.tables.values() if table.count]
+        common = [one for one in by[0] if all(one in others for others in by)] if len(by) > 1 else []
         items = [
-            _item(table)
+            _item(table, common if table.count else ())
             for table in self.tables.values()
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
         reading = caveat(self.manifest, CAVEATS["tables"], clipped=bool(self.manifest.get("clipped")))
-        return TableList(title=f"Tables of {self.manifest['release']}", reading=reading, tables=items, query=query)
+        return TableList(
+            title=f"Tables of {self.manifest['release']}",
+            reading=reading,
+            tables=items,
+            query=query,
+            common=", ".join(common),
+        )
 
     def region(self, region: Region, asked: Mapping[str, str]) -> View:
         """Return the rows of a region in all tables, and the regions around it. Raises NotThere for no region."""
@@ -259,11 +295,13 @@ class ReleasePages:
         for table, codes in found:
             by = {**codes, **further}
             if len(table.keys) == fewest:
-                view = table_view(self, table, {**as_options(by), "format": asked.get("format", "")}, plain=True)
-                shown += [view] if view.page.total else []
+                view = self.table_view(table, {**as_options(by), "format": asked.get("format", "")}, plain=True)
+                shown += [view] if view.page.total or view.missing else []
             elif table.number(table.select(by)):
                 others.append((table.resource.title, link(f"table/{table.resource.name}", **as_options(by))))
-        reading = shown[0].reading if shown else ""
+        reading = f"{shown[0].reading} {self.across}".strip() if shown else ""
+        words = [found[0][0].words_of_code(name, one) for name, one in further.items()] if found else []
+        title = ", ".join([*words, title])
         return AcrossView(title=title, reading=reading, kind=kind, code=code, tables=shown, others=others)
 
     def _maps_within(self, region: Region, view: AcrossView) -> list[tuple[str, Links]]:
@@ -284,10 +322,10 @@ class ReleasePages:
                     if region.type == "USA":
                         del by[table.place.name]
                     if table.number(table.select(by)):
-                        said = "".join(f", {table.words_of_code(name, row[name])}" for name in overlap)
-                        words = f"{title(kind, several=True)}{said}"
+                        said = ", ".join(table.words_of_code(name, row[name]) for name in overlap)
+                        words = title(kind, several=True) + f" by {said}" * bool(said)
                         found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
-        return [("Maps of its", list(found.items()))] if found else []
+        return [("Maps", list(found.items()))] if found else []
 
     # -- links --------------------------------------------------------------------------------------------------------
 
@@ -304,9 +342,9 @@ class ReleasePages:
                 links[column.name] = f"code/{column.name}/{code}"
         return links
 
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> str:
-        """Return why a region that is listed has no row in a table with these codes."""
-        return "not published"
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
+        """Return the status of a group that has no row in a table, and why; no status where another may have one."""
+        return "", "Not in this table."
 
     # -- search -------------------------------------------------------------------------------------------------------
 
@@ -413,9 +451,9 @@ class ReleasePages:
         self.index.vocabulary.begins("")
 
 
-def _item(table: ReleaseTable) -> TableItem:
+def _item(table: ReleaseTable, common: Sequence[str]) -> TableItem:
     margin = name_of(table.margin.name) if table.margin else "NULL"
     ((rows, *ends),) = table.database.ask(f"SELECT count(*), min({margin}), max({margin}) FROM {table.rows_of}")
     least, most = map(table.margin_at, ends)
-    keys = ", ".join(one.title for one in table.keys)
+    keys = ", ".join(one.title for one in table.keys if one.title not in common)
     return TableItem(table.resource.name, table.resource.title, keys, rows, least, most)

@@ -25,6 +25,14 @@ Found = TypeVar("Found", "Region", "Code")
 SMALL = "how many much people persons who are is live lives living in of the a".split()  # noqa: SIM905
 
 
+class Several(NotThere):
+    """Several match: the text that was asked for, and the key and name of the first."""
+
+    def __init__(self, message: str, asked: str, found: Sequence[tuple[str, str]]) -> None:
+        super().__init__(message)
+        self.asked, self.found = asked, found
+
+
 class Code(NamedTuple):
     """A code of a column of a release's tables: `ITERATION_CODE`, `2001`."""
 
@@ -56,10 +64,12 @@ class Vocabulary:
     def corrected(self, text: str) -> str:
         """Return a query with the nearest known word for each that begins none; "" where none is wrong, or too wrong.
 
-        A word with a digit is a code, and SMALL words name nothing: both stay.
+        A word with a digit is a code, and stays; SMALL words name nothing and go.
         """
         found = [self._nearest(word) for word in words_of(text)]
-        return "" if None in found or found == words_of(text) else " ".join(filter(None, found))
+        if None in found or found == words_of(text):
+            return ""
+        return " ".join(word for word in found if word is not None and word not in SMALL)
 
     def begins(self, word: str) -> bool:
         """Return whether a word begins a known one."""
@@ -159,25 +169,26 @@ class Index:
 
     def region(self, text: str) -> Region:
         """Return the only region that a text names. Raises NotThere for none, with the nearest, or several."""
-        return self._only("region", text, self.regions_named, lambda one: f"{one.key} {self.regions.get(one, '')}")
+        return self._only("region", text, self.regions_named, lambda one: (one.key, self.regions.get(one, "")))
 
     def code(self, text: str, what: str = "code") -> Code:
         """Return the only code that a text names. Raises NotThere as `region`."""
-        return self._only(what, text, self.codes_named, lambda one: f"{one.code} {self.codes[one]}")
+        return self._only(what, text, self.codes_named, lambda one: (one.code, self.codes[one]))
 
     def _only(
-        self, what: str, text: str, search: Callable[[str], Sequence[Found]], name: Callable[[Found], str]
+        self, what: str, text: str, search: Callable[[str], Sequence[Found]], name: Callable[[Found], tuple[str, str]]
     ) -> Found:
         found = search(text)
         if len(found) == 1:
             return found[0]
         if not found:
             nearest = search(self.vocabulary.corrected(text))
-            hint = f"; nearest: {'; '.join(map(name, nearest[:FEW]))}" if nearest else ""
+            hint = f"; nearest: {'; '.join(' '.join(name(one)) for one in nearest[:FEW])}" if nearest else ""
             raise NotThere(f"no {what} matches {text!r}{hint}")
         more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-        listed = "; ".join(map(name, found[:FEW]))
-        raise NotThere(f"several {what}s match {text!r}: {listed}{more}; give the code of one")
+        named = [name(one) for one in found[:FEW]]
+        listed = "; ".join(map(" ".join, named))
+        raise Several(f"several {what}s match {text!r}: {listed}{more}; give the code of one", text, named)
 
 
 @dataclass(frozen=True)

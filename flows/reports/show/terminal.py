@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from flows.reports.show.confidence import confidence, table_of
 from flows.reports.show.detailed_dhca import GroupView
 from flows.reports.show.group import Group
-from flows.reports.show.tables.views import AcrossView
+from flows.reports.show.tables.views import AcrossView, TableView
 from flows.reports.show.top_down import GeounitView
 from flows.reports.show.view import View
 from tasks.detailed_dhca.details import SEXES
@@ -41,6 +42,9 @@ def text(value: Any) -> str:
 
 
 def _plain(title: str, view: View, notes: Sequence[str] = ()) -> TextTable:
+    if isinstance(view, TableView):  # regions without a row are in a line under it
+        notes = [*filter(None, (view.about_ages, view.without)), *notes]
+        view = replace(view, missing=None)
     columns, rows = table_of(view)
     return TextTable(title, [name.lower() for name in columns], [list(map(text, row)) for row in rows], notes)
 

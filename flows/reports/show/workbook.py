@@ -14,6 +14,7 @@ from flows.reports.show.view import NotThere, View
 MOST_ROWS = 1_048_575  # of a sheet, under its header
 CELLS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}  # a name is a name
 WIDTHS = {"REGION_NAME": 26, "ITERATION_NAME": 34, "NAME": 26, "GEOUNIT": 26, "WHY": 40}
+WIDTHS |= {"REGION_ID_NAME": 26, "ITERATION_CODE_NAME": 34}
 
 
 def workbook(view: View, about: Mapping[str, Any]) -> bytes:
@@ -54,6 +55,7 @@ def _columns(sheet: Any, described: Sequence[Sequence[str]], heading: Any) -> No
 def _describe(sheet: Any, view: View, about: Mapping[str, Any], heading: Any) -> None:
     facts = {
         "view": view.title,
+        **({"table": of} if (of := getattr(view, "of", "")) else {}),
         "release": about["title"],
         "run": about["run"],
         "digest": about["digest"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import hypot
@@ -11,7 +11,7 @@ from typing import Any
 from flows.reports.show.geography import Region
 from flows.reports.show.maps.drawing import RELATIVE_MARGINS, Classes, Drawing, MapRow, draw, quantile_classes
 from flows.reports.show.tables.table import ReleaseTable, Sum
-from flows.reports.show.tables.views import Pages, as_options, chosen, is_mapped, reading_of
+from flows.reports.show.tables.views import Pages, as_options, chosen, is_mapped, reading_of, title_of
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
 
 BY = ("count", "share", "margin")
@@ -27,13 +27,16 @@ MOST_PLACES = 20_000  # of a map
 class MapView(View):
     """A map with its table.
 
-    by: what it shows; choices: what else it can, with addresses. table_address: of the rows that it is of. whole: that
-    of which a share is; key: what the sizes or colours show. among: of what there may be another whole, `iteration`;
-    asked: the address to which the form for it adds its own; both empty where there is none.
+    of: the title of its table. page: the regions with a count; missing: those without. by: what it shows; choices: what
+    else it can, with addresses. table_address: of the rows that it is of. whole: that of which a share is; key: what
+    the sizes or colours show. among: of what there may be another whole, `iteration`; asked: the address to which the
+    form for it adds its own; both empty where there is none.
     """
 
+    of: str
     drawing: Drawing
     page: Page[MapRow]
+    missing: Sequence[MapRow]
     by: str
     choices: Links
     table_address: str
@@ -49,7 +52,7 @@ class MapView(View):
         columns = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "COUNT", "MOE", "SHARE", "SHARE_MOE", "WHY"]
         rows: list[list[Any]] = [
             [row.type, row.id, row.name, row.count, row.margin, row.share, row.share_margin, row.why]
-            for row in self.page.rows
+            for row in (*self.page.rows, *self.missing)
         ]
         return columns, rows
 
@@ -65,9 +68,7 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
     if table.count is None or not is_mapped(table, pages.places) or table.overlap(selection):
         raise NotThere(table.overlap(selection) or "this table has no regions that a map can show")
     sums = table.sums_by_region(selection)
-    listing = table.listing()
-    listed = listing.regions(listing.select(by)) if listing else []
-    regions = dict.fromkeys([*sums, *(one for one in listed if one.type in table.types)])
+    regions = [*sums, *table.without_row(selection, by)]
     if len(regions) > MOST_PLACES:
         raise NotThere(f"{len(regions):,} regions are too many for a map: filter them")
     overlap = next((column for column in table.columns if column.overlap), None)
@@ -85,7 +86,7 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
         address = pages.links_of(table, codes).get(table.count.name if table.count else "")
         about = region.type, region.id, address or link(f"table/{table.resource.name}", **as_options(codes, query))
         if one is None:
-            return MapRow(*about, pages.name(region), None, why=pages.why_missing(table, codes))
+            return MapRow(*about, pages.name(region), None, why=pages.why_missing(table, codes)[1])
         of = everything if wholes is None else wholes.get(region)
         if of is None or of.total <= 0:
             return MapRow(*about, pages.name(region), one.total, one.margin)
@@ -95,15 +96,16 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
         return MapRow(*about, pages.name(region), one.total, one.margin, share, margin)
 
     rows = sorted(map(row, regions), key=lambda one: (one.count is None, -(one.count or 0), one.id))
+    counted = [one for one in rows if one.count is not None]
     shown, there = asked.get("by") or "count", [by for by in BY if any(one.value(by) is not None for one in rows)]
     if shown not in (*there, "count"):
         raise NotThere(f"a map by {shown!r} is not possible here; it is by {' or '.join(there)}")
     classes = {"margin": Classes(RELATIVE_MARGINS), "share": quantile_classes([one.share for one in rows if one.share])}
     options = as_options(by, query)
     address = partial(link, f"table-map/{table.resource.name}", **options, of=other)
-    said = [words for name, code in by.items() if (words := table.words_of_code(name, code))]
     return MapView(
-        title=", ".join([*said, table.resource.title]),
+        title=title_of(pages, table, by, query),
+        of=table.resource.title,
         reading=reading_of(pages, table),
         drawing=draw(
             rows,
@@ -114,7 +116,8 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
             classes=classes.get(shown),
             missing=next((one.why for one in rows if one.why), ""),
         ),
-        page=page_of(len(rows), page_asked(asked), lambda part: rows[part]),
+        page=page_of(len(counted), page_asked(asked), lambda part: counted[part]),
+        missing=rows[len(counted) :],
         by=shown,
         choices=[(one, address(by=one)) for one in there],
         table_address=link(f"table/{table.resource.name}", **options),

@@ -3,7 +3,7 @@ const query = new URLSearchParams(location.search).get("q") ?? "";
 const [found, nearest] = searchOf(INDEX, GROUPS, SMALL)(query);
 document.getElementById("q").value = query;
 document.getElementById("number").textContent =
-  `${nearest ? `Nothing matches “${query}”. Nearest: “${nearest}”. ` : ""}${found.length} found${found.length > 100 ? ", the first 100" : ""}`;
+  `${nearest ? `Nothing matches “${query}”. Showing “${nearest}”. ` : ""}${found.length} found${found.length > 100 ? ", the first 100" : ""}`;
 for (const { name, detail, file } of found.slice(0, 100)) {
   const link = Object.assign(document.createElement("a"), { href: file, textContent: name });
   const note = Object.assign(document.createElement("span"), { className: "code", textContent: ` ${detail}` });

@@ -67,6 +67,6 @@ const searchOf = (INDEX, GROUPS, SMALL) => {
   return (query) => {
     const found = entriesOf(words(query));
     const near = found.length ? null : corrected(words(query));
-    return near ? [entriesOf(near), near.map((word) => word[0].toUpperCase() + word.slice(1)).join(" ")] : [found, ""];
+    return near ? [entriesOf(near), near.filter((word) => !SMALL.includes(word)).map((word) => word[0].toUpperCase() + word.slice(1)).join(" ")] : [found, ""];
   };
 };

@@ -146,10 +146,10 @@ const start = ({ title, tables }) => {
     }));
     const others = [page > 1 && link("previous", address(asked, { page: page - 1 })), ` page ${number(page)} of ${number(Math.ceil(rows.length / ROWS) || 1)} `,
       page * ROWS < rows.length && link("next", address(asked, { page: page + 1 }))].filter(Boolean);
-    const named = columns.map((column, at) => ({ ...column, at })).filter(({ words }) => Object.keys(words).length);
-    const plain = rows.map((row) => [...row, ...named.map(({ words, at }) => words[row[at]] ?? "")]);
+    const named = columns.map(({ words }) => Object.keys(words).length > 0);
+    const plain = rows.map((row) => row.flatMap((code, at) => (named[at] ? [code, columns[at].words[code] ?? ""] : [code])));
     return [make("p", reading, { className: "note" }), form(table, asked), ...pyramidOf(table, rows, () => estimatesOf(table)), tableOf(`${number(rows.length)} rows`, heads, shown),
-      within("p", others), saved(name, [...columns.map((column) => column.name), ...named.map((column) => `${column.name}_NAME`)], plain)];
+      within("p", others), saved(name, columns.flatMap((column, at) => (named[at] ? [column.name, `${column.name}_NAME`] : [column.name])), plain)];
   };
   const show = () => {
     const asked = new URLSearchParams(location.hash.slice(1));

@@ -241,6 +241,12 @@ class ReleaseTable:
                 return replace(self, resource=self.others[reference.table])
         return None
 
+    def without_row(self, selection: Selection, by: Mapping[str, str]) -> list[Region]:
+        """Return the regions of its types that are listed and have no row in a selection; none without a list."""
+        there, listing = set(self.regions(selection)), self.listing()
+        listed = listing.regions(listing.select(by)) if listing else ()
+        return [region for region in listed if region.type in self.types and region not in there]
+
     def choices(self, column: Column) -> list[str]:
         """Return the values of a column, if they are few; else none."""
         name = name_of(column.name)

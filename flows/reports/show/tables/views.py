@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from flows.reports.show.confidence import caveat
-from flows.reports.show.geography import Region
+from flows.reports.show.geography import Region, capitalized, title
 from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.search import Index
-from flows.reports.show.tables.table import ReleaseTable, Sum
+from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
 from tasks.lifecycle.description import Column
 from tasks.pages import number
 
 MOST_ROWS = 1_000_000  # of a file to take away
+FEW = 8  # regions without a row that a page names
+CONTAINERS = {2: "STATE", 5: "COUNTY", 11: "TRACT"}  # by the digits of their codes
 CAVEATS = {
-    "tables": "Tables may add up the same noisy counts: their errors are then not independent.",
-    "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin. This holds over all runs: "
-    "where small counts are suppressed, those that were published are too high on average.",
+    "tables": "Two tables may count the same persons or households with their own noise, so their figures can differ; "
+    "or they are sums of the same noisy counts, so their errors depend on each other.",
+    "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin.",
 }
 
 
@@ -28,6 +31,8 @@ class Pages(Protocol):
 
     manifest: Mapping[str, Any]
     places: Places
+    selected: str
+    lists_missing: bool
 
     @property
     def index(self) -> Index:
@@ -39,8 +44,8 @@ class Pages(Protocol):
     def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
         """Return the addresses of the pages of a row's codes, by column."""
 
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> str:
-        """Return why a region that is listed has no row in a table with these codes."""
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
+        """Return the status of a group that has no row in a table, and why in a sentence; a status of "" if unknown."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,17 @@ class TableItem:
 
 @dataclass(frozen=True, kw_only=True)
 class TableList(View):
-    """The tables of a release; as its first page, with facts and statements about it, and links to begin with."""
+    """The tables of a release; as its first page, with facts and statements about it, and links to begin with.
+
+    common: the columns, in words, by which every table of counts is. example: a query that the search answers. loss:
+    what was spent, in words.
+    """
 
     tables: Sequence[TableItem]
+    common: str = ""
     query: str = ""
+    example: str = ""
+    loss: Links = ()
     facts: Links = ()
     statements: Links = ()
     begin: Links = ()
@@ -91,16 +103,30 @@ class ColumnView:
     next_to: str | None = None
 
 
+@dataclass(frozen=True)
+class MissingRow:
+    """A region without a row: its codes by column, name and status, and why."""
+
+    codes: Mapping[str, str]
+    name: str
+    status: str
+    why: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableView(View):
     """Rows of a table, filtered and sorted.
 
+    of: the title of the table. missing: the regions that are listed and have no row of the one code that was chosen;
+    None where none was, or the release does not say why. ages: of totals the ages that each row's group has in its
+    table by sex and age, where there is one; about_ages: which groups have some.
     words: of the codes in these rows, by column. interval: the positions of count and margin, if it has both. summed:
     the sum of all rows that the filters leave, as a sentence; sum: the same as numbers. map: its address, if there is
     one. links: the addresses of codes, by column, for each row.
     """
 
     name: str
+    of: str
     columns: Sequence[ColumnView]
     words: Mapping[str, Mapping[str, str]]
     page: Page[Sequence[Any]]
@@ -110,14 +136,40 @@ class TableView(View):
     sum: Sum | None
     summed: str
     map: str
+    missing: Sequence[MissingRow] | None = None
+    ages: Sequence[str] = ()
+    about_ages: str = ""
     links: Sequence[Mapping[str, str]] = ()
     view: str = "table"
 
     def table(self) -> Table:
-        """Return the rows, with the words of codes."""
-        coded = [(at, column.name) for at, column in enumerate(self.columns) if column.name in self.words]
-        rows = [[*row, *(self.words[name].get(str(row[at]), "") for at, name in coded)] for row in self.page.rows]
-        return [*(column.name for column in self.columns), *(f"{name}_NAME" for _, name in coded)], rows
+        """Return the rows with the words of codes next to them, then those that are missing, each with its status."""
+        names = [column.name for column in self.columns]
+        status = self.missing is not None
+        more = ["AGES"] * bool(self.ages) + ["STATUS", "WHY"] * status
+        ages = [[one] for one in self.ages] or [[] for _ in self.page.rows]
+        listed = [(row, own + ["published", ""] * status) for row, own in zip(self.page.rows, ages, strict=True)]
+        for one in self.missing or ():
+            listed.append(([one.codes.get(name) for name in names], [""] * bool(self.ages) + [one.status, one.why]))
+
+        def named(name: str, value: Any) -> list[Any]:
+            return [value, self.words[name].get(str(value), "")] if name in self.words else [value]
+
+        rows = [[*chain(*map(named, names, row)), *own] for row, own in listed]
+        return [*chain(*([name, f"{name}_NAME"] if name in self.words else [name] for name in names)), *more], rows
+
+    @property
+    def without(self) -> str:
+        """How many regions have no row, by status, with the names of a few; "" for none."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for one in self.missing or ():
+            found.setdefault((one.status, one.why), []).append(one.name)
+        said = [
+            f"{number(len(names))} {status}{': ' + ', '.join(names) if len(names) <= FEW else ''} "
+            f"({why.removeprefix(f'{capitalized(status)}: ').removesuffix('.')})."
+            for (status, why), names in found.items()
+        ]
+        return "And " * bool(said and self.page.total) + " ".join(said)
 
     def described(self) -> list[tuple[str, ...]]:
         """Return name, heading, unit and meaning of each column, for a workbook."""
@@ -138,6 +190,16 @@ class AcrossView(View):
     around: Sequence[tuple[str, Links]] = ()
     view: str = "across"
 
+    @property
+    def near(self) -> Sequence[tuple[str, Links]]:
+        """What is around it with few links, which stands over the rows."""
+        return [one for one in self.around if len(one[1]) <= FEW]
+
+    @property
+    def far(self) -> Sequence[tuple[str, Links]]:
+        """What is around it with many links."""
+        return [one for one in self.around if len(one[1]) > FEW]
+
     def table(self) -> Table:
         """Return the rows of all tables, over the columns of all."""
         parts = [(one.title, *one.table()) for one in self.tables]
@@ -156,14 +218,19 @@ def table_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str], *, p
     if not page_asked(asked) and rows > MOST_ROWS:
         raise NotThere(f"{rows:,} rows are too many: take the release's own {resource.paths[0]}, or filter them")
     page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown))
+    missing = _missing(pages, table, selection, by)
     names = [column.name for column in table.columns]
     linked = page.rows if page_asked(asked) else ()
     shown = {name: {str(row[at]) for row in page.rows} for at, name in enumerate(names)}
+    for one in missing or ():
+        for name, code in one.codes.items():
+            shown[name].add(code)
     words = {column.name: table.words(column) for column in table.keys}
     total, why = (None, "") if plain else (table.sum(selection), table.overlap(selection))
     interval = [one.name for one in (table.count, table.margin) if one]
     return TableView(
-        title=resource.title,
+        title=resource.title if plain else title_of(pages, table, by, query),
+        of=resource.title,
         reading=reading_of(pages, table),
         name=resource.name,
         columns=[_column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns],
@@ -181,19 +248,57 @@ def table_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str], *, p
         map=""
         if selection.several or not is_mapped(table, pages.places)
         else link(f"table-map/{resource.name}", **as_options(by, query)),
+        missing=missing,
         links=[pages.links_of(table, dict(zip(names, row, strict=True))) for row in linked],
     )
+
+
+def _missing(pages: Pages, table: ReleaseTable, selection: Selection, by: Mapping[str, str]) -> list[MissingRow] | None:
+    """Return the listed regions without a row of the one code of each overlapping column that was chosen."""
+    several = {column.name for column in table.columns if column.overlap}
+    if not pages.lists_missing or not table.count or not several or not several <= selection.only:
+        return None
+    found = []
+    for region in table.without_row(selection, by):
+        codes = {name: by[name] for name in sorted(several)} | table.at(region)
+        status, why = pages.why_missing(table, codes)
+        if not status:
+            return None
+        found.append(MissingRow(codes, pages.name(region), status, why))
+    return found
+
+
+def title_of(pages: Pages, table: ReleaseTable, by: Mapping[str, str], query: str) -> str:
+    """Return the title of the rows of a table that filters leave, their codes in words."""
+    place = table.place.name if table.place else ""
+    where = by.get(place, "")
+    kinds = " and ".join(sorted(title(kind, several=True) for kind in table.types))
+    if where.endswith("*"):
+        kind = CONTAINERS.get(len(where) - 1)
+        kinds += f" of {pages.name(Region.named(kind, where[:-1])) if kind else where}"
+    chosen = {name: codes.split(",") for name, codes in by.items() if name != place or not where.endswith("*")}
+    said = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
+    said += [f"“{query}”"] * bool(query)
+    if not by and not query:
+        return table.resource.title
+    return ": ".join(filter(None, [", ".join(said), "" if place in chosen else kinds]))
 
 
 def reading_of(pages: Pages, table: ReleaseTable) -> str:
     """Return how to read the counts of a table."""
     clipped = bool(pages.manifest.get("clipped"))
-    return caveat(pages.manifest, CAVEATS["table"] if table.margin else "", clipped=clipped)
+    text = f"{CAVEATS['table']} {pages.selected}".strip() if table.margin else ""
+    return caveat(pages.manifest, text, clipped=clipped)
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
     """Return the codes or words by which an address filters columns; of regions one may be next to another."""
-    by = {column.name: asked[f"by_{column.name}"] for column in table.keys if asked.get(f"by_{column.name}")}
+    by = {}
+    for column in table.keys:
+        if wanted := asked.get(f"by_{column.name}", ""):
+            words, said = table.words(column), wanted.strip().casefold()
+            named = [] if wanted in words else [code for code, name in words.items() if name.casefold() == said]
+            by[column.name] = named[0] if len(named) == 1 else wanted
     if table.place and (other := asked.get("next_to")) and (name := table.place.name) in by:
         by[name] = f"{by[name]},{other}"
     return by

@@ -1,0 +1,49 @@
+"""What the pages of a Detailed DHC-B release say next to its tables: which groups it has, and of two counts of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flows.reports.show.geography import Region
+from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
+from flows.reports.show.search import Answer, Code
+from tasks.pages import number
+
+TWICE = (
+    "T3 and T4 count the same households with independent noise: 343 ± 4 households in one and 337 ± 4 in the other do "
+    "not contradict each other."
+)
+POOLED = {True: "The estimates pool both.", False: "`das ddhcb run --estimates` pools them."}
+COTERMINOUS = {
+    True: "Regions made of the same blocks have one and the same count.",
+    False: "Regions made of the same blocks have independent noise too: --coterminous was off.",
+}
+
+
+class DetailedDhcbPages(ReleasePages):
+    """The views of a Detailed DHC-B release."""
+
+    selected = (
+        "Which groups are here, and in what detail, was decided by the Detailed DHC-A; nothing was left out because of "
+        "the household count."
+    )
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
+        super().__init__(folder, manifest, scope)
+        equated = bool(manifest["options"]["coterminous"])
+        if "NOT_PRIVATE" not in manifest:
+            self.across = " ".join([TWICE, POOLED["estimates" in manifest], COTERMINOUS[equated]])
+
+    def pair(self, region: Region, code: Code) -> Answer:
+        """Return the answer for a group, with its households in T3."""
+        answer = super().pair(region, code)
+        for name, table in self.tables.items():
+            if name.startswith("t3-") and region.type in table.types:
+                by = {**table.at(region), code.column: code.code, "T3_DATA_CELL": "0"}
+                for row in table.rows(table.select(by), "", slice(0, 1)):
+                    return replace(answer, count=f"{number(row[-2])} ± {number(row[-1])} households")
+        return answer
