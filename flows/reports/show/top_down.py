@@ -298,7 +298,7 @@ class TopDownPages(ReleasePages):
             if table.summed and kind in table.types and "persons" in name and region.type not in ENTITIES
             if table.number(table.select({"geounit": region.id + "*"} if prefix else {}))
         ]
-        return [("Maps of its", links)] if links else []
+        return [("Maps", links)] if links else []
 
     def _codes(self, kind: str, prefix: str) -> list[str]:
         """Return the public codes of the block groups or blocks of a prefix."""
