@@ -15,7 +15,7 @@ import numpy as np
 from flows.reports.figures import digits, near, up
 from flows.reports.losses import PRODUCTION, read_households
 from flows.reports.terminal import refusing
-from privacy.accounting.composition import Spend
+from privacy.accounting.composition import Spend, rounded_up
 from privacy.analyses.margin_budgets import least_budget
 from privacy.bottom_up.mechanism import sampled_epsilon
 from privacy.noise.laws import UNITS, Definition, law
@@ -178,7 +178,7 @@ def tables(answered: Mapping[str, Any]) -> Iterator[TextTable]:
         [
             f"{name.upper()}: {each['sentence']}" if several else each["sentence"],
             f"{each['decimal']:.10g}",
-            f"{each['epsilon_at_delta']:.4g}",
+            rounded_up(Fraction(each["epsilon_at_delta"]), 4),
         ]
         for name, spent in answered["spent"].items()
         for each in spent["relations"]
