@@ -129,7 +129,7 @@ def test_bad_input_is_refused_in_one_line(refused, arguments, message):
     [
         (("--epsilon", "-1"), "epsilon must be positive"),
         (("--epsilon", "much"), "is not a number"),
-        (("--epsilon", "1", "--marginal", "TOWN"), "no factor 'TOWN'"),
+        (("--epsilon", "1", "--marginal", "TOWN"), "no factor or group 'TOWN'"),
         (("--epsilon", "1", "--tolerance", "-1"), "tolerance must not be negative"),
         (("--epsilon", "1", "--run-id", "../up"), "run_id"),
     ],

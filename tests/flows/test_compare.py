@@ -12,7 +12,7 @@ from dhca_inputs import BUDGETS, Inputs, configuration, truth_here, write_config
 
 from privacy.accounting.composition import query_budgets
 from tasks.detailed_dhca.level_budgets import MANIFEST
-from tasks.detailed_dhca.run import Configuration
+from tasks.detailed_dhca.run import PERSONS, Configuration
 from tasks.population_groups.levels import ALL_LEVELS, named_level
 from tasks.population_groups.manifest import noise_facts
 from tasks.population_groups.noise import LevelQueries
@@ -129,6 +129,7 @@ def test_a_finished_release(das, tmp_path):
                 query_budgets(config.budget(level), config.stage_1_fraction),
             )
         )
+        | {"thresholds": config.thresholds[PERSONS][level]}
         for level in config.levels("us")
     }
     release = {"spent": planned_spend(parameters.configuration, "us").as_json(), "levels": levels}

@@ -78,7 +78,7 @@ def check_states_side_by_side(release: Path) -> None:
     assert single.sum is not None
     assert (both.sum, both.summed) == (None, "Not summed: regions are shown next to each other.")
     (column,) = [column for column in both.columns if column.next_to is not None]
-    assert (column.name, column.chosen, column.next_to) == ("REGION_ID", "Rhode Island", "09")
+    assert (column.name, column.chosen, column.next_to) == ("REGION_ID", "44", "09")
 
 
 def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], tmp_path: Path, made: Country) -> None:

@@ -95,8 +95,8 @@ def test_a_toy_system_needs_nothing_but_its_record(
     (listed,) = json.loads(shown)["tables"]
     assert (listed["name"], listed["title"], listed["rows"]) == ("lines", "Lines of the file", 2)
     shown = das("show", place, "--table", "lines", "--format", "csv")[1]
-    assert shown.splitlines()[0] == "KIND,LINES,MOE,KIND_NAME"
-    assert f"1,{full},{one},with text" in shown.splitlines()
+    assert shown.splitlines()[0] == "KIND,KIND_NAME,LINES,MOE"
+    assert f"1,with text,{full},{one}" in shown.splitlines()
     for option, folder in (("--export", "copy"), ("--single-file", "one.html")):
         assert das("show", place, option, tmp_path / folder)[0] == 0
     assert (tmp_path / "copy/table-lines.csv").read_text() == shown

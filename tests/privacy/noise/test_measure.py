@@ -79,8 +79,9 @@ def test_what_is_not_exact_is_refused_in_one_sentence(call: Callable[[], object]
     assert "\n" not in str(refused.value)
 
 
-def test_a_stability_that_is_a_fraction_is_not_rounded() -> None:
-    assert das.law("zcdp", Fraction(1), Fraction(5, 2)) == das.DiscreteGaussian(Fraction(5, 4))
+def test_a_stability_that_is_a_fraction_is_refused_and_not_rounded() -> None:
+    with pytest.raises(ValueError, match="is a whole number"):
+        das.law("zcdp", Fraction(1), Fraction(5, 2))  # type: ignore[arg-type]
 
 
 def test_the_door_has_the_names_of_its_packages_and_imports_them_late() -> None:
