@@ -14,8 +14,8 @@ from flows.reports.show.search import Answer, Code
 from tasks.pages import number
 
 TWICE = (
-    "T3 and T4 count the same households with independent noise: 343 ± 4 households in one and 337 ± 4 in the other do "
-    "not contradict each other."
+    "T3 and T4 count the same households with independent noise: two counts of a group that differ do not contradict "
+    "each other."
 )
 POOLED = {True: "The estimates pool both.", False: "`das ddhcb run --estimates` pools them."}
 COTERMINOUS = {
@@ -42,8 +42,9 @@ class DetailedDhcbPages(ReleasePages):
         """Return the answer for a group, with its households in T3."""
         answer = super().pair(region, code)
         for name, table in self.tables.items():
-            if name.startswith("t3-") and region.type in table.types:
+            if name.startswith("t3-") and region.type in table.types and table.count and table.margin:
                 by = {**table.at(region), code.column: code.code, "T3_DATA_CELL": "0"}
                 for row in table.rows(table.select(by), "", slice(0, 1)):
-                    return replace(answer, count=f"{number(row[-2])} ± {number(row[-1])} households")
+                    count, margin = (number(row[table.columns.index(each)]) for each in (table.count, table.margin))
+                    return replace(answer, count=f"{count} ± {margin} households")
         return answer

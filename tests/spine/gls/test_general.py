@@ -16,7 +16,7 @@ from spine.gls.blue import Blue, blue_level
 from spine.gls.columns import query_errors
 from spine.gls.grid import grid, grid_of, to_cells
 from spine.gls.information import Information
-from spine.gls.tree_answers import ChildInformation, TreeAnswers
+from spine.gls.tree_answers import ChildInformation, TreeAnswers, TreeMisfit, inverse_row_sums, tree_gradient
 from spine.gls.upward import pass_up
 from spine.hierarchy import Spine
 from spine.top_down import Measure, Passes, Plan, Product, Totals, TrueHistograms, query_group, sum_bounds, summed
@@ -160,11 +160,30 @@ def test_the_hessian_of_a_parent_is_its_gradient_s_and_below_the_majorizer(
     plan, truth = case(*made, 0, seed)
     for _, problem, x, _ in problems_of(lambda: everything(plan, measuring(plan, truth, seed), TreeAnswers)):
         if isinstance(problem.objective, ChildInformation):
-            hessian, linear = problem.objective.quadratic(problem.parent.cells)
-            # At the minimum of a parent the gradient differs between siblings only where a count is 0 or banded.
-            assert np.linalg.eigvalsh(hessian.toarray()).min() > -1e-9
-            assert hessian.shape == (x.size, x.size)
-            assert linear.shape == (x.size,)
+            found, sizes = problem.objective, problem.objective.grid
+            hessian, linear = found.quadratic(problem.parent.cells)
+            dense = hessian.toarray()
+            assert np.linalg.eigvalsh(dense).min() > -1e-9
+            sign, race = np.divmod(found.at, sizes.shape[2])
+            allowed = problem.parent.allowed[problem.parent.quarters_type]
+            between = np.ascontiguousarray(found.between)
+            root = np.sqrt(inverse_row_sums(between, found.kind, sign, race, sizes.patterns[0], allowed)).ravel()
+            assert np.linalg.eigvalsh(root[:, None] * dense * root).max() <= 1 + 1e-9
+            x = np.random.default_rng(seed).normal(size=x.shape)
+            scratch = (np.empty((between.shape[2], *sizes.shape[1:])) for _ in range(2))
+            place = found.kind * sizes.by_type + found.at
+            objective = TreeMisfit(
+                x,
+                np.ascontiguousarray(found.precision),
+                found.linear,
+                place,
+                sizes.signs,
+                *scratch,
+                np.empty((between.shape[2], sizes.shape[1])),
+            )
+            gradient = np.empty(x.shape)
+            tree_gradient(objective, gradient)
+            np.testing.assert_allclose(gradient.ravel(), dense @ x.ravel() - linear, atol=1e-9)
 
 
 def test_recodes_that_cross_are_named() -> None:
