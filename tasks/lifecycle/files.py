@@ -10,6 +10,7 @@ import filecmp
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -23,6 +24,9 @@ from numpy.typing import NDArray
 from tasks.lifecycle.typed_json import Arrays, decode, encode
 
 T = TypeVar("T")
+# numpy reads the header of a .npy file with `ast`, which before Python 3.11.8 raises SystemError ("recursion depth
+# mismatch") where two threads are in it, as stages of a flow are. Reentrant, for a finalizer may read too.
+HEADERS = threading.RLock()
 RUNS_HERE = ".run-directories"  # marks the folder that holds run directories
 
 
@@ -129,13 +133,14 @@ def narrowest(numbers: NDArray[np.int64]) -> NDArray[np.signedinteger]:
 
 def open_array(folder: Path, name: str) -> NDArray[Any]:
     """Map one array of such a folder into memory, read-only."""
-    array: NDArray[Any] = np.load(f"{folder}/{name}.npy", mmap_mode="r")  # text: numpy resolves a Path
+    with HEADERS:
+        array: NDArray[Any] = np.load(f"{folder}/{name}.npy", mmap_mode="r")  # text: numpy resolves a Path
     return array
 
 
 def read_part(folder: Path, name: str, start: int, stop: int) -> NDArray[Any]:
     """Read the elements `start` to `stop` - 1 of such an array of one dimension: less work than to map a small part."""
-    with open(folder / f"{name}.npy", "rb") as file:
+    with HEADERS, open(folder / f"{name}.npy", "rb") as file:
         np.lib.format.read_magic(file)
         _, _, kind = np.lib.format.read_array_header_1_0(file)
         file.seek(start * kind.itemsize, os.SEEK_CUR)
@@ -176,7 +181,7 @@ def _load(path: Path, kind: Any, _stamp: tuple[int, int]) -> Any:
 def read_object(path: Path, kind: type[T]) -> T:
     """Read what `save_object` wrote, uncached: for what is large or read once. Raises BadValue as `load_object`."""
     arrays: Arrays = []
-    with open(path, "rb") as file:
+    with HEADERS, open(path, "rb") as file:
         text = file.readline()
         while file.peek(1):
             arrays.append(np.lib.format.read_array(file, allow_pickle=False))

@@ -1,0 +1,54 @@
+"""Files of a run's directory are read by several threads at once."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tasks.lifecycle.files import open_array, read_object, read_part, save_arrays, save_object
+
+READS = 500  # of each of 3 threads; without the lock, one in some 100 fails
+
+
+class Yields:
+    """Garbage whose finalizer gives way to another thread, as those of Prefect and asyncio may."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.sleep(0)
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Collect garbage and change threads as often as may be."""
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(7, 2, 2)
+    sys.setswitchinterval(1e-6)
+    yield
+    gc.set_threshold(*thresholds)
+    sys.setswitchinterval(interval)
+
+
+def test_threads_read_headers_at_once(tmp_path: Path, restless: None) -> None:
+    array = np.arange(10)
+    save_arrays(tmp_path / "arrays", {"a": array})
+    save_object(tmp_path / "object", {"a": array})
+
+    def read(_: int) -> bool:
+        Yields()
+        mapped, part = open_array(tmp_path / "arrays", "a"), read_part(tmp_path / "arrays", "a", 2, 4)
+        kept = read_object(tmp_path / "object", dict[str, NDArray[np.int64]])["a"]
+        return bool((mapped == array).all() and (part == array[2:4]).all() and (kept == array).all())
+
+    with ThreadPoolExecutor(3) as threads:
+        assert all(threads.map(read, range(3 * READS)))
