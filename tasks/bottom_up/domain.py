@@ -49,7 +49,7 @@ from privacy.bottom_up.mechanism import BottomUp
 from privacy.noise.exact import exact, exact_number
 from tasks.bottom_up.declared_domain import domain_of
 from tasks.inputs.declarations import read_raw
-from tasks.inputs.files import read_text, why
+from tasks.inputs.files import read_text
 from tasks.inputs.region_files import DIGITS, is_region
 from tasks.inputs.regions import Region
 from tasks.lifecycle.datapackage import slug
@@ -273,8 +273,6 @@ def read_domain(path: Path) -> Domain:
         check_states(domain.states)
         _check_covered(domain)
         _check_weight(domain.weight)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = "/".join(map(str, first["loc"]))
@@ -374,8 +372,6 @@ def read_totals(path: Path, domain: Domain) -> Totals:
                 raise ValueError(f"line {line} repeats a group")
             if row[at].strip():
                 published[number] = _steps(row[at], domain.grid, line)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except (ValueError, csv.Error) as error:
         raise Refused(f"{path}: {error}") from None
     return Totals(grouping, published)

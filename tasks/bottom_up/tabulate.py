@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privacy.accounting.journal import MarkName
 from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
-from tasks.inputs.files import exists, unchanged, why
+from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import Mark, mark_files, read_mark
 from tasks.inputs.records import (
@@ -102,9 +102,8 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
 def open_source(table: str, domain: Domain) -> Source:
     """Return the table of a run, by its header. Raises Refused where it cannot be read or lacks a declared column."""
     try:
-        header = read_header(table, domain.delimiter)
-    except OSError as error:
-        raise Refused(f"{table} cannot be read: {why(error)}") from None
+        with refuse_unreadable(table):
+            header = read_header(table, domain.delimiter)
     except ValueError as error:
         raise Refused(f"{table} {error}") from None
     if any("\r" in name for name in header):

@@ -21,8 +21,6 @@ def read_raw(path: str) -> dict[str, Any]:
     try:
         text = read_text(path)
         raw = json.loads(text, parse_float=str) if path.endswith(".json") else tomllib.loads(text, parse_float=str)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path}: {error}") from None
     if not isinstance(raw, dict):

@@ -109,10 +109,20 @@ def read_bytes(path: str | os.PathLike[str], start: int | None = None, stop: int
     return data
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """Read a small input of UTF-8 text, with or without a byte order mark. Raises OSError, Refused."""
+@contextmanager
+def refuse_unreadable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Have an input that cannot be read raise Refused, with the reason."""
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        yield
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {why(error)}") from None
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Read a small input of UTF-8 text, with or without a byte order mark. Raises Refused."""
+    try:
+        with refuse_unreadable(path):
+            return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Refused(f"{path} is not UTF-8 text") from None
 

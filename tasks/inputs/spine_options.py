@@ -14,7 +14,7 @@ from spine.allocations import Allocation
 from spine.hierarchy import common_denominator
 from spine.production import allocation_for
 from spine.settings import Jurisdiction, SpineSettings, Variant, settings_for
-from tasks.inputs.files import read_text, why
+from tasks.inputs.files import read_text
 from tasks.lifecycle.errors import Refused
 
 SMALLEST_BUDGET, LARGEST_BUDGET = Fraction("1e-9"), Fraction("1e9")
@@ -81,8 +81,6 @@ def read_allocation(
         }
         common_denominator(list(levels.values()))
         return Allocation(settings.definition, amount or quoted_number(str(given[measure])), levels, queries, source)
-    except OSError as error:
-        raise Refused(f"{source} cannot be read: {why(error)}") from error
     except KeyError as error:
         raise Refused(f"{source}: the key {error} is missing") from error
     except (ValueError, RecursionError) as error:

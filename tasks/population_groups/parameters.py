@@ -84,10 +84,7 @@ def read_parameter_files(path: Path, kind: type[Config]) -> tuple[Config, Iterat
     Raises Refused with the first fault, in one line.
     """
     file = Path(_files(str(path), kind)[CONFIG]) if path.is_dir() else path
-    try:
-        text = read_text(file)
-    except OSError as error:
-        raise Refused(f"{file} cannot be read: {why(error)}") from None
+    text = read_text(file)
     configuration, findings = parse_configuration(text, kind)
     iterations = None
     if configuration and path.is_dir():

@@ -18,7 +18,7 @@ from privacy.noise.laws import UNITS, Definition
 from privacy.noise.sampler import check_law
 from privacy.s_dhc.stability import Query, Stability, spend
 from spine.settings import Jurisdiction
-from tasks.inputs.files import distinct_keys, read_text, why
+from tasks.inputs.files import distinct_keys, read_text
 from tasks.lifecycle.errors import Refused
 from tasks.s_dhc.tables import LEVELS, MEASURED, OF_PERSONS, REGION_KEYS, Table
 
@@ -123,8 +123,6 @@ def read_configuration(path: Path, run: Mapping[str, Any] | None = None) -> Conf
             parse_constant=_constant,
             object_pairs_hook=distinct_keys,
         )
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from None
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON as expected: {error}") from None
     if not isinstance(raw, dict):

@@ -11,7 +11,7 @@ import pandas as pd
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.tables import read_rows, recognize
-from tasks.inputs.files import why
+from tasks.inputs.files import refuse_unreadable
 from tasks.lifecycle.errors import Refused
 
 # GRF-C's columns and widths: those that the run needs, then those that the geographic spine can use.
@@ -82,9 +82,8 @@ def read_blocks(source: Path, *, populated: bool = True) -> Blocks:
     populated: refuse a table without populations; else they are -1 there. Raises Refused with one line.
     """
     try:
-        parts = [_read_file(path, populated) for path in block_files(str(source))]
-    except OSError as error:
-        raise Refused(f"{source} cannot be read: {why(error)}") from error
+        with refuse_unreadable(source):
+            parts = [_read_file(path, populated) for path in block_files(str(source))]
     except ValueError as error:  # BadGeography is one
         raise Refused(f"{source} is not a block table: {error}") from error
     columns = {

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tasks.inputs.files import open_file, why
+from tasks.inputs.files import open_file, refuse_unreadable
 from tasks.lifecycle.errors import Refused
 from tasks.synth.draws import shares
 from tasks.synth.population.codes import Origins, make_origins
@@ -39,10 +39,8 @@ def published_counts(path: Path) -> dict[str, float]:
     A suppressed count ("X") is one person. Raises Refused, also for a count that is no number and for a name twice.
     """
     try:
-        with open_file(path, compression="infer") as file:
+        with refuse_unreadable(path), open_file(path, compression="infer") as file:
             table = pd.read_csv(file, dtype=str, usecols=["ITERATION_NAME", "US_POP"], keep_default_na=False)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from error
     except ValueError as error:
         raise Refused(f"{path} is not a table of published counts (ITERATION_NAME, US_POP): {error}") from error
     names, counts = table["ITERATION_NAME"].str.strip(), table["US_POP"].str.strip()
@@ -125,10 +123,8 @@ def _groups(params: Path) -> tuple[pd.Series, dict[str, str], dict[str, str]]:
 def _read(params: Path, name: str) -> pd.DataFrame:
     path, columns = params / name, PARAMETER_FILES[name]
     try:
-        with open_file(path) as file:
+        with refuse_unreadable(path), open_file(path) as file:
             table = pd.read_csv(file, sep="|", dtype=str, keep_default_na=False)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from error
     except ValueError as error:
         raise Refused(f"{path} is not a table with `|` between its columns: {error}") from error
     if missing := [column for column in columns if column not in table]:

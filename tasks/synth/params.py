@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tasks.inputs.files import read_text, why
+from tasks.inputs.files import read_text
 from tasks.lifecycle.errors import Refused
 from tasks.synth.nation import PUERTO_RICO
 from tasks.synth.origins import PARAMETER_FILES
@@ -30,8 +30,6 @@ def read_config(params: Path, name: str = "config.json") -> dict[str, Any]:
     path = params / name
     try:
         config = json.loads(read_text(path), parse_float=lambda text: f"@{text}@")
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {why(error)}") from error
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not JSON: {error}") from error
     if not isinstance(config, dict):

@@ -22,7 +22,7 @@ from spine.geography import IntArray
 from spine.redistricting import TYPES
 from spine.top_down.redistricting import PERSONS
 from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.files import members, open_file, why
+from tasks.inputs.files import members, open_file, refuse_unreadable
 from tasks.inputs.tables import Column
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.microdata.layout import (
@@ -109,10 +109,8 @@ def read_microdata(
         if of_state and states and int(of_state[1]) not in states:
             continue
         try:
-            with open_file(path, compression="infer") as stream:
+            with refuse_unreadable(path), open_file(path, compression="infer") as stream:
                 _read_file(name, stream, found, frozenset(states), progress, areas)
-        except OSError as error:
-            raise Refused(f"{path} cannot be read: {why(error)}") from None
         except (RuntimeError, pa.ArrowException):  # the first of an archive with a password
             raise Refused(f"{path} cannot be read: it is damaged, or not what its name says") from None
     if missing := [product for product in CELLS if not found.rows.get(product)]:
