@@ -7,7 +7,6 @@ files of flows/, the record a line of flows/execution/systems.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -21,16 +20,14 @@ from flows.execution.runner import Runner
 from flows.execution.settings import Location, RunSettings
 from flows.execution.systems import System
 from privacy.accounting.composition import spend
-from privacy.accounting.journal import MarkName
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
-from privacy.noise.query_noise import QueryNoise
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.manifest import made_by, noise_law
-from tasks.lifecycle.reservation import Charging, authorize, check_open
+from tasks.lifecycle.reservation import Charging, Input, authorize, check_open
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -43,17 +40,10 @@ CONFIGURATION = sha256(b"one budget for all").hexdigest()
 # The system's folder: a stage is a function of the run's directory.
 
 
-@dataclass(frozen=True)
-class Counted:
-    input_digest: str
-    records_digests: tuple[str, ...]
-    mark: MarkName | None
-
-
-def count(run: RunDirectory, workers: Workers, data: str) -> Counted:
+def count(run: RunDirectory, workers: Workers, data: str) -> Input:
     """Count the lines on a worker; the count stays in the confidential directory."""
     (digest,) = workers.map("count", run, count_lines, [(data,)])
-    return Counted(digest, (digest,), mark=None)
+    return Input(digest, (digest,), mark=None)
 
 
 def count_lines(run: RunDirectory, data: str) -> str:
@@ -63,7 +53,7 @@ def count_lines(run: RunDirectory, data: str) -> str:
     return sha256(content).hexdigest()
 
 
-def reserve_budget(run: RunDirectory, charging: Charging, counted: Counted) -> None:
+def reserve_budget(run: RunDirectory, charging: Charging, counted: Input) -> None:
     authorize(run, charging, ("44",), SPEND, CONFIGURATION, counted)
 
 
@@ -74,10 +64,7 @@ def measure(run: RunDirectory, workers: Workers) -> None:
 def add_noise(run: RunDirectory) -> None:
     noisy = np.array(load_object(run / "counts/lines", tuple[int, int]))
     if drawing := read_drawing(run):  # none for a truth
-        secret, given = drawing
-        bound = {"input_digest": given.input_digest, "configuration_digest": given.configuration_digest}
-        noise = QueryNoise(LAW, secret, query="toy/lines", **bound)
-        noisy += noise.draw(np.arange(2))[:, 0]
+        noisy += drawing.noise(LAW, "toy/lines").draw(np.arange(2))[:, 0]
     save_object(run / "noisy/lines", tuple(noisy.tolist()))
 
 

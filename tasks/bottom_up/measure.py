@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
-from privacy.noise.query_noise import QueryNoise
 from tasks.bottom_up.domain import Domain, Totals
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.lifecycle.authorization import read_secret
@@ -99,15 +98,7 @@ def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
 
 
 def _noise(run: RunDirectory, design: Design, start: int, stop: int) -> NDArray[np.int64]:
-    secret, given = read_secret(run)
-    noise = QueryNoise(
-        design.mechanism.law,
-        secret,
-        input_digest=given.input_digest,
-        configuration_digest=given.configuration_digest,
-        query=QUERY,
-    )
-    return noise.draw_run(start, stop)
+    return read_secret(run).noise(design.mechanism.law, QUERY).draw_run(start, stop)
 
 
 def calibrate_counts(run: RunDirectory, workers: Workers) -> None:

@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privacy.accounting.journal import MarkName
 from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
-from tasks.inputs.marks import Mark, mark_files, read_mark
+from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
 from tasks.inputs.records import (
     ChunkReport,
     RecordFile,
@@ -35,6 +34,7 @@ from tasks.inputs.records import (
 from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, read_object, remove, save_arrays, save_object
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -51,12 +51,9 @@ class Source(RecordFile):
 
 
 @dataclass(frozen=True)
-class Tabulated:
-    """The result that later stages need; the digests are confidential. mark: the one that covers the table."""
+class Tabulated(Input):
+    """The result that later stages need."""
 
-    input_digest: str
-    records_digests: tuple[str, ...]
-    mark: MarkName | None
     partitions: int
 
 
@@ -91,12 +88,8 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
         refuse(run, findings, what="table")
     keep_findings(run, findings)
     digest = digest_records(run, workers, source, reports)
-    mark = read_table_mark(source.path)
-    if mark is not None:
-        mark.check({source.name: digest})
-    return Tabulated(
-        sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark.name if mark else None, partitions
-    )
+    mark = name_if_covered(read_table_mark(source.path), {source.name: digest})
+    return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark, partitions)
 
 
 def open_source(table: str, domain: Domain) -> Source:

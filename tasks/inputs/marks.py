@@ -116,6 +116,14 @@ def read_mark(data: str | Path) -> Mark | None:
     return found[0] if found else None
 
 
+def name_if_covered(mark: Mark | None, digests: Mapping[str, str]) -> MarkName | None:
+    """Return the name of a mark that covers these files, None without a mark. Raises Refused as `Mark.check` does."""
+    if mark is None:
+        return None
+    mark.check(digests)
+    return mark.name
+
+
 def mark_table(table: Path, *, generator: str, version: str) -> Mark:
     """Mark a table of records, as of `das bottom-up`, by the mark of its folder; the mark goes on covering other files.
 

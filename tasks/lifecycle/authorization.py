@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
+from privacy.noise.laws import Law
+from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import atomic_path, fsync_up
@@ -30,6 +33,23 @@ class Authorization:
     journal: str | None = None
 
 
+class Drawing(NamedTuple):
+    """What a run's noise is drawn from: its secret, and what it was authorized with."""
+
+    secret: RunSecret
+    authorization: Authorization
+
+    def noise(self, law: Law, query: str) -> QueryNoise:
+        """Return the noise of a query; no two queries of a run share a name."""
+        return QueryNoise(
+            law,
+            self.secret,
+            input_digest=self.authorization.input_digest,
+            configuration_digest=self.authorization.configuration_digest,
+            query=query,
+        )
+
+
 def save_authorization(run: RunDirectory, authorization: Authorization) -> None:
     """Write a run's authorization, as JSON: a later version of the code reads it too."""
     with atomic_path(run / AUTHORIZATION, durable=True) as temporary:
@@ -44,8 +64,8 @@ def read_authorization(run: RunDirectory) -> Authorization | None:
         return None
 
 
-def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
-    """Return the secret of a run and what else its noise depends on.
+def read_secret(run: RunDirectory) -> Drawing:
+    """Return what a run's noise is drawn from.
 
     Raises Refused where the run has no secret, or not the one it was authorized with: it cannot be resumed.
     """
@@ -58,7 +78,7 @@ def read_secret(run: RunDirectory) -> tuple[RunSecret, Authorization]:
         raise Refused("the secret of the run is gone, so its noise cannot be drawn; a new run spends budget again")
     if secret.digest() != authorization.secret_digest:
         raise Refused("the secret is not the one that the run was authorized with; a new run spends budget again")
-    return secret, authorization
+    return Drawing(secret, authorization)
 
 
 def read_secret_digest(run: RunDirectory) -> str | None:
@@ -109,7 +129,7 @@ def mark_repetition(run: RunDirectory) -> None:
     (run / REPETITION).touch()
 
 
-def read_drawing(run: RunDirectory) -> tuple[RunSecret, Authorization] | None:
+def read_drawing(run: RunDirectory) -> Drawing | None:
     """Return what a run's noise is drawn from; None for a truth, which draws none.
 
     Raises Failed as `read_secret` does; and for a truth that could draw.

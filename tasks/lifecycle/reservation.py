@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Protocol
 
 from privacy.accounting.composition import Spend
 from privacy.accounting.journal import MarkName
@@ -64,20 +63,18 @@ def ledger_errors(stage: str) -> Iterator[None]:
         raise Refused(str(error)) from None
 
 
-class Input(Protocol):
-    """What every system's validation returns about the input of a run; the digests are confidential."""
+@dataclass(frozen=True)
+class Input:
+    """What every system's validation returns about the input of a run; a system may add to it.
 
-    @property
-    def mark(self) -> MarkName | None:
-        """The mark that covers the files, None where there is none."""
+    `input_digest` (of all that was read) and `records_digests` (of the files of records alone, and of each state's
+    records) are confidential: they go to the ledger, the first into key derivation too, and are never shown or stored
+    outside the confidential directory. mark: the one that covers the files, None where there is none.
+    """
 
-    @property
-    def input_digest(self) -> str:
-        """Digest of all that was read."""
-
-    @property
-    def records_digests(self) -> tuple[str, ...]:
-        """Digests of the files of records alone, and of each state's records."""
+    input_digest: str
+    records_digests: tuple[str, ...]
+    mark: MarkName | None
 
 
 def precheck(

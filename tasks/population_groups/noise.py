@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from privacy.noise.laws import Definition, Law, law
 from privacy.noise.margins import margin_of_error
 from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import Keystream, RunSecret, query_key
-from tasks.lifecycle.authorization import Authorization, read_drawing, read_secret
+from privacy.noise.randomness import Keystream, query_key
+from tasks.lifecycle.authorization import Drawing, read_drawing, read_secret
 from tasks.lifecycle.files import stamp
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
@@ -65,33 +65,27 @@ def _queries(run: SafeTabRun, level: Level, _stamp: tuple[int, int]) -> LevelQue
 class LevelNoise:
     """The noise of a level's queries, by group of its domain: a stream for each (level, query, detail of its tables).
 
-    drawing: the secret that it is drawn from, and the run's authorization; None for exact counts: all of it is 0.
+    drawing: what it is drawn from; None for exact counts: all of it is 0.
     """
 
     run: SafeTabRun
     level: Level
-    drawing: tuple[RunSecret, Authorization] | None
+    drawing: Drawing | None
 
     def totals(self, query: str, detail: str, start: int, asked: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the noise of one cell of groups from `start` on; 0, and none is drawn, where one is not asked."""
         if self.drawing is None or not asked.any():
             return np.zeros(len(asked), np.int64)
-        return self._stream(query, detail, *self.drawing).draw_run(start, start + len(asked), asked)
+        return self._stream(self.drawing, query, detail).draw_run(start, start + len(asked), asked)
 
     def rows(self, query: str, detail: str, groups: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Return the noise of the tables of these groups: len(groups) x width."""
         if self.drawing is None:
             return np.zeros((len(groups), width), np.int64)
-        return self._stream(query, detail, *self.drawing).draw(groups, width)
+        return self._stream(self.drawing, query, detail).draw(groups, width)
 
-    def _stream(self, query: str, detail: str, secret: RunSecret, authorization: Authorization) -> QueryNoise:
-        return QueryNoise(
-            load_queries(self.run, self.level).law(query),
-            secret,
-            input_digest=authorization.input_digest,
-            configuration_digest=authorization.configuration_digest,
-            query=f"{self.level}/{query}/{detail}",
-        )
+    def _stream(self, drawing: Drawing, query: str, detail: str) -> QueryNoise:
+        return drawing.noise(load_queries(self.run, self.level).law(query), f"{self.level}/{query}/{detail}")
 
 
 def open_noise(run: SafeTabRun, level: Level) -> LevelNoise:

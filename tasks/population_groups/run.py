@@ -19,12 +19,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.accounting.journal import MarkName
 from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding
 from tasks.inputs.grf_c import RegionMap, load_region_map
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.files import load_object
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.population_groups.configuration import SafeTabConfiguration
 from tasks.population_groups.levels import Level
@@ -36,19 +36,13 @@ GEOGRAPHY = "prepared/geography"  # a folder; it is whole once `region_ids` in i
 
 
 @dataclass(frozen=True)
-class Validated:
+class Validated(Input):
     """The facts about a valid input that later stages need.
 
-    `input_digest` and `records_digests` (of the file of records, and of each state's records) are confidential:
-    they go to the ledger, the first into key derivation too, and are never shown or stored outside the confidential
-    directory. The rest is public. `mark` is the one that covers the files; tasks/lifecycle/reservation.py decides
-    what it is worth. `other_digests`: of the run's further public inputs, by their names.
+    other_digests: of the run's further public inputs, by their names.
     """
 
-    input_digest: str
-    records_digests: tuple[str, ...]
     geography_digest: str
-    mark: MarkName | None
     blocks: int
     other_digests: dict[str, str] = field(default_factory=dict)
 

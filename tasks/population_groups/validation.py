@@ -18,7 +18,7 @@ from spine.settings import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
 from tasks.inputs.grf_c import ParsedBlocks, RegionMap, parse_blocks, read_region_map, save_region_map
-from tasks.inputs.marks import GRF_FILE, MARK_FILES, read_mark
+from tasks.inputs.marks import GRF_FILE, MARK_FILES, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests
 from tasks.inputs.records import STATE, digest_by_workers, digest_records, join_reports
@@ -243,14 +243,12 @@ def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: st
         refuse(run, findings, (*PUBLIC, *(other.name for other in part.others)))
     keep_findings(run, findings)
     geography_digest = geography_digest or digest_file(f"{data.rstrip('/')}/{GRF_FILE}")
-    mark = read_mark(data)
-    if mark is not None:
-        mark.check({records.name: records_digest, GRF_FILE: geography_digest})
+    covered = {records.name: records_digest, GRF_FILE: geography_digest}
     return Validated(
         input_digest=_input_digest(run, records_digest, geography_digest),
         records_digests=(records_digest, *of_states),
         geography_digest=geography_digest,
-        mark=mark.name if mark else None,
+        mark=name_if_covered(read_mark(data), covered),
         blocks=len(geography.blocks),
         other_digests={other.name: other.digest for other in part.others},
     )

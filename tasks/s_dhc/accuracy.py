@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privacy.noise.margins import margin_of_error
 from privacy.noise.randomness import RunSecret
-from tasks.lifecycle.authorization import Authorization
+from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.s_dhc.averages import average_columns, levels_of
@@ -34,7 +34,7 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tupl
     errors: dict[tuple[str, str, str], Errors] = defaultdict(list)
     for number in range(runs):
         given = Authorization(f"accuracy {number}", plan.digest(), "")
-        noisy = noisy_answers(plan, exact, RunSecret.generate(), given)
+        noisy = noisy_answers(plan, exact, Drawing(RunSecret.generate(), given))
         found = estimate_all(plan, noisy)
         for each in plan.configuration.queries():
             table, key = each.table.name, each.key

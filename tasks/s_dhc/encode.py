@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 
 from tasks.inputs.files import unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
-from tasks.inputs.marks import mark_files, read_mark
+from tasks.inputs.marks import mark_files, name_if_covered, read_mark
 from tasks.inputs.records import ChunkReport, digest_by_workers, digest_records, join_reports, read_chunk
 from tasks.inputs.tables import empty
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, read_object, read_part, remove, save_arrays, save_object
 from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.records import KINDS, FileKind, read_rows
-from tasks.s_dhc.run import SOURCES, Sources, Tabulated
+from tasks.s_dhc.run import SOURCES, Sources
 
 ENCODED = "prepared/encoded"
 SCATTER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: neighbours go to different buckets
@@ -40,7 +41,7 @@ def open_sources(data: str) -> tuple[Sources | None, list[Finding]]:
     return Sources(files, {name: file.chunks for name, file in files.items()}), []
 
 
-def encode(run: RunDirectory, workers: Workers, data: str) -> Tabulated:
+def encode(run: RunDirectory, workers: Workers, data: str) -> Input:
     """Check every row of every file and encode it: rows/FILE/NUMBER. Return digests and mark.
 
     A run that has encoded continues from its own copy, if the files are unchanged or gone.
@@ -49,7 +50,7 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Tabulated:
     """
     sources, findings = open_sources(data)
     if (run / ENCODED).exists():
-        encoded = load_object(run / ENCODED, Tabulated)
+        encoded = load_object(run / ENCODED, Input)
         if sources is not None and (
             sources != load_object(run / SOURCES, Sources)
             or tuple(digest_by_workers(run, workers, file.path) for file in sources.files.values())
@@ -67,7 +68,7 @@ def encode(run: RunDirectory, workers: Workers, data: str) -> Tabulated:
     return encoded
 
 
-def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) -> Tabulated:
+def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) -> Input:
     save_object(run / SOURCES, sources)
     pieces = [(name, number) for name, chunks in sources.chunks.items() for number in range(chunks)]
     workers.map("encode", run, encode_chunk, pieces)
@@ -81,11 +82,9 @@ def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) ->
     if has_errors(findings):
         refuse(run, findings)
     keep_findings(run, findings)
-    mark = read_mark(data)
-    if mark is not None:
-        mark.check({file.name: digests[name] for name, file in sources.files.items()})
+    mark = name_if_covered(read_mark(data), {file.name: digests[name] for name, file in sources.files.items()})
     text = "".join(f"{name} {digest}\n" for name, digest in digests.items())
-    return Tabulated(sha256(text.encode()).hexdigest(), tuple(digests.values()), mark.name if mark else None)
+    return Input(sha256(text.encode()).hexdigest(), tuple(digests.values()), mark)
 
 
 def encode_chunk(run: RunDirectory, name: str, number: int) -> None:

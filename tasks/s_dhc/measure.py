@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import RunSecret
-from tasks.lifecycle.authorization import Authorization, read_drawing
+from tasks.lifecycle.authorization import Drawing, read_drawing
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
-from tasks.lifecycle.reservation import Charging, authorize
+from tasks.lifecycle.reservation import Charging, Input, authorize
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.s_dhc.configuration import TableQuery
-from tasks.s_dhc.run import ANSWERS, EXACT, TABULATED, Plan, Tabulated, plan_of
+from tasks.s_dhc.run import ANSWERS, EXACT, TABULATED, Plan, plan_of
 from tasks.s_dhc.tabulate import exact_answer
 
 Answers = dict[str, NDArray[np.int64]]
@@ -28,7 +25,7 @@ def reserve_budget(run: RunDirectory, charging: Charging) -> None:
     plan = plan_of(run)
     if not plan.truncated:
         raise Refused("counts that are not truncated are for das sdhc truth alone: no noise covers them")
-    tabulated = load_object(run / TABULATED, Tabulated)
+    tabulated = load_object(run / TABULATED, Input)
     configuration = plan.configuration
     authorize(run, charging, configuration.states, configuration.spend(), plan.digest(), tabulated)
 
@@ -47,10 +44,10 @@ def _measured(run: RunDirectory) -> Answers:
     plan, drawing = plan_of(run), read_drawing(run)
     counts = np.asarray(open_array(run / EXACT, "counts"))
     exact = {each.query.name: exact_answer(counts, each) for each in plan.configuration.queries()}
-    return noisy_answers(plan, exact, *drawing) if drawing else exact
+    return noisy_answers(plan, exact, drawing) if drawing else exact
 
 
-def noisy_answers(plan: Plan, exact: Answers, secret: RunSecret, given: Authorization) -> Answers:
+def noisy_answers(plan: Plan, exact: Answers, drawing: Drawing) -> Answers:
     """Return the answers with noise: row region x codes + code of a query, of all states, whichever the run has.
 
     So a state's noise has the same address in a run over fewer states.
@@ -59,16 +56,6 @@ def noisy_answers(plan: Plan, exact: Answers, secret: RunSecret, given: Authoriz
     for each in plan.configuration.queries():
         answer = exact[each.query.name]
         regions, codes, cells = answer.shape
-        noise = _noise_of(plan, each, secret, given).draw(np.arange(regions * codes), cells)
+        noise = drawing.noise(plan.law(each), each.query.name).draw(np.arange(regions * codes), cells)
         found[each.query.name] = answer + noise.reshape(answer.shape)
     return found
-
-
-def _noise_of(plan: Plan, query: TableQuery, secret: RunSecret, given: Authorization) -> QueryNoise:
-    return QueryNoise(
-        plan.law(query),
-        secret,
-        input_digest=given.input_digest,
-        configuration_digest=given.configuration_digest,
-        query=query.query.name,
-    )

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.accounting.journal import MarkName
 from privacy.noise.laws import Law
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.authorization import read_authorization
@@ -70,15 +69,6 @@ class Sources:
     def buckets(self) -> int:
         """A power of 2: about as many as chunks, so that a bucket takes as much memory as a chunk."""
         return int(min(MOST_BUCKETS, 1 << (sum(self.chunks.values()) - 1).bit_length()))
-
-
-@dataclass(frozen=True)
-class Tabulated:
-    """The facts about a valid input that later stages need; the digests are confidential."""
-
-    input_digest: str
-    records_digests: tuple[str, ...]
-    mark: MarkName | None
 
 
 def keep_plan(run: RunDirectory, plan: Plan) -> None:

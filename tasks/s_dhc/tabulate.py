@@ -20,12 +20,13 @@ from tasks.inputs.record_digests import Sums, Weights, digests, sum_by_state, we
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, open_array, read_object, remove, save_arrays, save_object, unless_done
 from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
 from tasks.s_dhc.records import GEO, PERSONS, UNITS
-from tasks.s_dhc.run import EXACT, SOURCES, TABULATED, Plan, Sources, Tabulated, plan_of
+from tasks.s_dhc.run import EXACT, SOURCES, TABULATED, Plan, Sources, plan_of
 from tasks.s_dhc.tables import ALL_CELLS, FIRST_CELL, GROUPS, OF_PERSONS, RACES, cells_of_persons, cells_of_units
 from tasks.s_dhc.truncation import order_by_hash
 
@@ -57,14 +58,14 @@ RULES: tuple[tuple[str, str, Severity], ...] = (  # in the order of compiled_joi
 UNTRUNCATED = np.iinfo(np.int64).max
 
 
-def tabulate(run: RunDirectory, workers: Workers) -> Tabulated:
+def tabulate(run: RunDirectory, workers: Workers) -> Input:
     """Check households and count them: the exact counts of the run, in the run's directory.
 
     Raises Refused where the files contradict each other or a household is not consistent, unless config.json asks for
     warnings alone. The findings are in the run's findings.json, the message holds none of them.
     """
     if (run / TABULATED).exists():
-        return load_object(run / TABULATED, Tabulated)
+        return load_object(run / TABULATED, Input)
     sources = load_object(run / SOURCES, Sources)
     workers.map("tabulate", run, tabulate_bucket, [(bucket,) for bucket in range(sources.buckets)])
     folders = [run / f"counts/{bucket:05d}" for bucket in range(sources.buckets)]
@@ -76,7 +77,7 @@ def tabulate(run: RunDirectory, workers: Workers) -> Tabulated:
     keep_findings(run, findings)
     remove(run / EXACT)
     save_arrays(run / EXACT, {"counts": np.sum([open_array(folder, "counts") for folder in folders], axis=0)})
-    encoded = load_object(run / ENCODED, Tabulated)
+    encoded = load_object(run / ENCODED, Input)
     of_states = digests(
         "persons of the S-DHC",
         [read_object(folder.with_suffix(".sums"), dict[str, tuple[int, ...]]) for folder in folders],

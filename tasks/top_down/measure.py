@@ -11,16 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privacy.noise.query_noise import QueryNoise
-from privacy.noise.randomness import RunSecret
 from spine.allocations import Allocation
 from spine.noise import distinct_shares, replacement_cost
 from spine.top_down import NoisyAnswers, TrueHistograms, exact_answers, query_group
-from tasks.lifecycle.authorization import Authorization, read_drawing
+from tasks.lifecycle.authorization import Drawing, read_drawing
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
@@ -31,24 +29,6 @@ from tasks.top_down.spend import planned_spend
 
 if TYPE_CHECKING:
     from spine.top_down import Plan
-
-
-class Drawing(NamedTuple):
-    """The source of the noise: the run's secret, and what it was authorized with."""
-
-    secret: RunSecret
-    authorization: Authorization
-
-    def noise(self, plan: Plan, product: str, level: str, query: str, share: int) -> QueryNoise:
-        """Return the noise of a query group in the geounits with this share (a numerator)."""
-        alpha = plan.allocation.queries[level][query]
-        return QueryNoise(
-            law(plan.allocation, Fraction(share, plan.spine.denominator), alpha),
-            self.secret,
-            input_digest=self.authorization.input_digest,
-            configuration_digest=self.authorization.configuration_digest,
-            query=f"tda/{product}/{level}/{query}",
-        )
 
 
 @dataclass(frozen=True)
@@ -74,14 +54,15 @@ class Measuring:
         """
         plan, exact, answers = self.plan, self.exact(level, first, last), {}
         name, shares = plan.spine.levels[level], plan.spine.shares[level][first:last]
-        for query in plan.allocation.queries[name]:
+        for query, alpha in plan.allocation.queries[name].items():
             answers[query] = answer = exact_answers(exact, query_group(plan.product, query), first, last)
             for share in np.unique(shares).tolist():
                 at = np.flatnonzero(shares == share)
                 if not share:
                     answer[at] = 0
                 elif self.drawing is not None:
-                    noise = self.drawing.noise(plan, self.product, name, query, share)
+                    of_share = law(plan.allocation, Fraction(share, plan.spine.denominator), alpha)
+                    noise = self.drawing.noise(of_share, f"tda/{self.product}/{name}/{query}")
                     answer[at] += noise.draw(first + self.offsets[level] + at, answer.shape[1])
         return NoisyAnswers(first, last, answers)
 
@@ -107,7 +88,7 @@ class Measured(TopDownRun):
                 self.counts_folder(product, state, plan.spine.levels[level]), TrueHistograms, first, last
             )
 
-        return Measuring(plan, product, exact, self.offsets(product, state), drawing and Drawing(*drawing))
+        return Measuring(plan, product, exact, self.offsets(product, state), drawing)
 
 
 def configuration_digest(run: TopDownRun) -> str:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from privacy.accounting.journal import MarkName
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.top_down.histogram import Histograms
@@ -37,6 +36,7 @@ from tasks.lifecycle.files import (
     save_object,
     stamp,
 )
+from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.top_down.run_plan import Design, Estimator, ProductName, Tables
 
@@ -50,17 +50,12 @@ H = TypeVar("H", bound=Histograms)
 
 
 @dataclass(frozen=True)
-class Validated:
-    """The facts about a valid input that later stages need.
+class Validated(Input):
+    """The facts about a valid input that later stages need; published measurements have no digests of records.
 
-    `input_digest` and `records_digests` (of each product's file and states) are confidential: both go to the ledger,
-    the first also into key derivation, and neither anywhere else; published measurements have none. The rest is public.
     states: two-digit codes. digests: of public files, by name.
     """
 
-    input_digest: str
-    records_digests: tuple[str, ...]
-    mark: MarkName | None
     states: tuple[str, ...]
     nation: bool
     digests: dict[str, str]

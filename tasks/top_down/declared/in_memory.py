@@ -15,13 +15,13 @@ from spine.top_down import TrueHistograms
 from spine.top_down.descend import estimate_children, estimate_roots
 from spine.top_down.own_answers import OwnAnswers
 from tasks.inputs.records import RecordFile, RowChecks
-from tasks.lifecycle.authorization import Authorization
+from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.declared.description import released_levels
 from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_table
 from tasks.top_down.declared.tabulate import contradictions, encode, histograms, record_columns
-from tasks.top_down.measure import Drawing, Measuring
+from tasks.top_down.measure import Measuring
 from tasks.top_down.spend import declared_spend
 
 

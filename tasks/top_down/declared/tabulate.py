@@ -26,7 +26,7 @@ from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
-from tasks.inputs.marks import mark_files, read_mark
+from tasks.inputs.marks import mark_files, name_if_covered, read_mark
 from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, digest_records, open_records
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, remove, save_object
@@ -113,11 +113,10 @@ def _tabulate(run: DeclaredRun, workers: Workers, data: str) -> Validated:
             remove(run / name)
         refuse(run, findings, what="table of records")
     keep_findings(run, findings)
-    digest, mark = digest_records(run, workers, file, reports), read_mark(folder_of(data))
-    if mark is not None:
-        mark.check({file.name: digest})
+    digest = digest_records(run, workers, file, reports)
+    mark = name_if_covered(read_mark(folder_of(data)), {file.name: digest})
     input_digest = sha256(f"records {digest}\n".encode()).hexdigest()
-    return Validated(input_digest, (digest,), mark.name if mark else None, (ALL,), False, {})
+    return Validated(input_digest, (digest,), mark, (ALL,), False, {})
 
 
 def count_chunk(run: DeclaredRun, product: str, number: int) -> None:

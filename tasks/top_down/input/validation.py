@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from tasks.inputs.files import exists, unchanged
 from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, refuse
-from tasks.inputs.marks import Mark, mark_files, read_mark
+from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests as state_digests
 from tasks.inputs.records import STATE, RecordFile, digest_by_workers, digest_records, open_records
@@ -105,14 +105,13 @@ def _validate_records(
         refuse(run, findings)
     keep_findings(run, findings)
     public = public_digests(tables)
-    if mark is not None:
-        records = {file_name(tables.records[product]): digest for product, digest in digests.items()}
-        beside = [path for path in (tables.quarters, tables.totals) if path.rpartition("/")[0] == tables.marks]
-        mark.check(records | {file_name(path): public[file_name(path)] for path in beside})
+    covered = {file_name(tables.records[product]): digest for product, digest in digests.items()}
+    beside = [path for path in (tables.quarters, tables.totals) if path.rpartition("/")[0] == tables.marks]
+    covered |= {file_name(path): public[file_name(path)] for path in beside}
     return Validated(
         input_digest=_input_digest(digests, public),
         records_digests=(*digests.values(), *of_states),
-        mark=mark.name if mark else None,
+        mark=name_if_covered(mark, covered),
         states=blocks.states,
         nation=design.with_nation(blocks.states),
         digests=public,

@@ -33,7 +33,7 @@ from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.inputs import fast_records
 from tasks.inputs.findings import load_findings
-from tasks.lifecycle.authorization import Authorization
+from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import open_array, remove
 from tasks.lifecycle.manifest import read_manifest
@@ -398,7 +398,7 @@ def test_noise_is_of_the_stated_law_and_no_two_cells_share_it(tmp_path: Path, ma
 def test_noise_has_an_address(tmp_path: Path, made: Country) -> None:
     """The same secret over fewer states, or drawn again in any order, gives the same noise to a state."""
     states = [f"{code:02d}" for code in range(1, 57) if code not in (3, 7, 14, 43, 52)]
-    secret, given = RunSecret(bytes(32)), Authorization("input", "configuration", "")
+    drawing = Drawing(RunSecret(bytes(32)), Authorization("input", "configuration", ""))
     plans = [
         Plan(read_configuration(write_configuration(tmp_path / "config.json", configuration(chosen))))
         for chosen in (states, ["44"])
@@ -407,12 +407,16 @@ def test_noise_has_an_address(tmp_path: Path, made: Country) -> None:
         each.query.name: np.zeros((1 if each.region_type == "USA" else 51, len(each.codes), len(each.table.cells)), int)
         for each in plans[0].configuration.queries()
     }
-    every, few = (noisy_answers(plan, zeros, secret, given) for plan in plans)
+    every, few = (noisy_answers(plan, zeros, drawing) for plan in plans)
     for name, noise in every.items():
         assert (noise == few[name]).all()
     each = plans[0].configuration.queries()[-1]
     noise = QueryNoise(
-        plans[0].law(each), secret, input_digest="input", configuration_digest="configuration", query=each.query.name
+        plans[0].law(each),
+        drawing.secret,
+        input_digest="input",
+        configuration_digest="configuration",
+        query=each.query.name,
     )
     assert (noise.draw(np.array([40]), len(each.table.cells))[0] == every[each.query.name][40, 0]).all()
 

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from top_down_inputs import begin, country, design, estimated, finish
 
+from tasks.lifecycle.authorization import Drawing
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import released_files
 from tasks.top_down.check.release import checks
-from tasks.top_down.measure import Drawing
 
 CASES = [
     ("us", ("23", "46"), {"kind": "optimized", "nation": True, "estimator": "gls", "measurements": "nmf"}),
