@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ledgers import new_signer, rewrite
 from rich.console import Console
-from toy_system import Counted, ToySettings
+from toy_system import ToySettings
 
 from flows.commands.show import open_release
 from flows.execution.approval import question
@@ -23,6 +23,7 @@ from flows.reports.show.application import Check, _answer
 from privacy.accounting.composition import Spend, spend
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, spend_of
+from tasks.lifecycle.reservation import Input
 from tests.flows.conftest import Das, Refuse
 from tests.flows.test_check import rewrite as rewrite_release
 
@@ -119,7 +120,7 @@ def test_the_form_of_an_approval_and_the_ledger_name_no_other(
     ledger.open_account(Account("census", known.definition, 10 * known.charged))
     places = {"data": str(tmp_path), "out": str(tmp_path / "out"), "state": str(tmp_path)}
     settings = ToySettings(**places, ledger=str(ledger.path), account="census", run_id="run")
-    asked = question(settings, Counted("1" * 64, ("1" * 64,), None), known, ["44"])
+    asked = question(settings, Input("1" * 64, ("1" * 64,), None), known, ["44"])
     assert_tells(asked, known)
     assert "unit of privacy: a person" in asked
     for row in known.rows():

@@ -41,8 +41,8 @@ from privacy.noise.randomness import RunSecret
 from tasks.detailed_dhca import details
 from tasks.detailed_dhca.release import load_margins, t1_tables, t2_tables
 from tasks.detailed_dhca.suppression import PublishedGroups
+from tasks.lifecycle import authorization
 from tasks.lifecycle.manifest import read_manifest
-from tasks.population_groups import noise
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
@@ -475,7 +475,7 @@ def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
             self.asked.update((start + np.flatnonzero(asked)).tolist())
             return super().draw_run(start, stop, asked)
 
-    monkeypatch.setattr(noise, "QueryNoise", Watched)
+    monkeypatch.setattr(authorization, "QueryNoise", Watched)
     inputs = Inputs()
     run, _ = stage_here(tmp_path, inputs)
     kinds = Counter[bool]()
