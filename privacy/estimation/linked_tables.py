@@ -65,11 +65,6 @@ class Estimate:
     counts: NDArray[np.int64]
     covariances: Mapping[str, Numbers]
 
-    def variance(self, where: str, cells: Sequence[int]) -> float:
-        """Return the variance of a sum of cells."""
-        chosen = list(cells)
-        return float(self.covariances[where][np.ix_(chosen, chosen)].sum())
-
 
 def estimate(tables: Mapping[str, Table], codes: int) -> dict[str, Estimate]:
     """Estimate tables that count the same rows: their totals agree, for each code that two of them have.

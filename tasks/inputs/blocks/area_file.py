@@ -35,8 +35,10 @@ _CODE = r"^(?:[0-9]{7}US)?([0-9]+)$"  # with or without the summary level of dat
 
 @dataclass(frozen=True)
 class AreaFile:
-    """Blocks and their areas. code: (blocks,) sorted, 15 digits. area: (blocks,) which of the names. notes: no "
-    "faults."""
+    """Blocks and their areas.
+
+    code: (blocks,) sorted, 15 digits. area: (blocks,) which of the names. notes: remarks that are no faults.
+    """
 
     code: IntArray
     area: IntArray
