@@ -36,84 +36,95 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         budgets = [parse_exact(query["budget"]) for level in levels.values() for query in level["queries"].values()]
         yield check_spend(spend(definition, budgets, "household"), manifest["spent"])
         yield from (check_laws(name, level, definition) for name, level in levels.items())
-    for name, level in levels.items():
-        for table, stated in level["groups_published"].items():
-            for detail, groups in enumerate(stated.values()):
-                if groups:
-                    yield _check_table(release, manifest, name, TABLES[table], detail, groups)
-        if manifest["options"].get("estimates"):
-            yield _check_estimates(release, manifest, name)
+    with ReleaseDatabase() as database:
+        for name, level in levels.items():
+            for table, stated in level["groups_published"].items():
+                for detail, groups in enumerate(stated.values()):
+                    if groups:
+                        yield _check_table(database, release, manifest, name, TABLES[table], detail, groups)
+            if manifest["options"].get("estimates"):
+                yield _check_estimates(database, release, manifest, name)
     yield from NAMES.check(release, manifest["files"])
     yield from POINTS.check(release, manifest["files"])
 
 
 def _check_table(
-    release: Path, manifest: Mapping[str, Any], name: str, table: CountTable, detail: int, groups: int
+    database: duckdb.DuckDBPyConnection,
+    release: Path,
+    manifest: Mapping[str, Any],
+    name: str,
+    table: CountTable,
+    detail: int,
+    groups: int,
 ) -> Check:
     """Compare the groups, sums and margins of a file with what its manifest says of them."""
     code = table.details[detail]
     path = path_in(release, f"parquet/{table.name}/{code}/{named_level(name).slug}.parquet")
-    with ReleaseDatabase() as database:
-        database.execute(f"CREATE VIEW rows AS SELECT *, {table.column} AS cell FROM {parquet(path)}")
-        ((there, cells),) = database.execute(
-            "SELECT count(*), list_sort(list(DISTINCT cells)) "
-            f"FROM (SELECT list_sort(list(cell)) AS cells FROM rows GROUP BY {KEYS})"
-        ).fetchall()
-        faults = list(check_same("", "", ([[str(cell) for cell in table.rows(detail)]], groups), (cells, there)).faults)
-        if manifest["configuration"]["allow_negative_counts"]:
-            faults += _wrong_sums(database, table, detail)
-        if "NOT_PRIVATE" not in manifest:
-            counts = "SELECT REGION_TYPE, REGION_ID, MOE, 'cell ' || cell AS kind FROM rows"
-            faults += wrong_margins(database, manifest, name, counts, partial(_margins, manifest, table, detail))
+    database.execute(f"CREATE OR REPLACE VIEW rows AS SELECT *, {table.column} AS cell FROM {parquet(path)}")
+    ((there, cells),) = database.execute(
+        "SELECT count(*), list_sort(list(DISTINCT cells)) "
+        f"FROM (SELECT list_sort(list(cell)) AS cells FROM rows GROUP BY {KEYS})"
+    ).fetchall()
+    faults = list(check_same("", "", ([[str(cell) for cell in table.rows(detail)]], groups), (cells, there)).faults)
+    if manifest["configuration"]["allow_negative_counts"]:
+        faults += _wrong_sums(database, table, detail)
+    if "NOT_PRIVATE" not in manifest:
+        counts = "SELECT REGION_TYPE, REGION_ID, MOE, 'cell ' || cell AS kind FROM rows"
+        faults += wrong_margins(database, manifest, name, counts, partial(_margins, manifest, table, detail))
     return Check(f"{code} of {name}", f"{groups:,} groups", tuple(faults))
 
 
-def _check_estimates(release: Path, manifest: Mapping[str, Any], name: str) -> Check:
+def _check_estimates(
+    database: duckdb.DuckDBPyConnection, release: Path, manifest: Mapping[str, Any], name: str
+) -> Check:
     """Check that the groups that have both tables have estimates of all their rows, and of both tables one total."""
     faults, slug = [], named_level(name).slug
-    with ReleaseDatabase() as database:
-        for kind, folder, number in (("counts", "parquet", "COUNT"), ("estimates", "parquet/estimates", "ESTIMATE")):
-            found = [
-                f"SELECT {KEYS}, '{table.name}' AS of, '{code}' AS file, {table.column} AS cell, {number} AS COUNT "
-                f"FROM {parquet(path_in(release, path))}"
-                for table in TABLES.values()
-                for code in table.details
-                if (path := f"{folder}/{table.name}/{code}/{slug}.parquet") in manifest["files"]
-            ]
-            database.execute(f"CREATE VIEW {kind} AS {' UNION ALL '.join(found) or EMPTY}")
-        database.execute(
-            f"CREATE VIEW expected AS SELECT * FROM counts SEMI JOIN (SELECT {KEYS} FROM counts GROUP BY ALL "
-            f"HAVING count(DISTINCT of) = {len(TABLES)}) USING ({KEYS})"
-        )
-        ((groups, other),) = database.execute(
-            f"SELECT count(DISTINCT ({KEYS})), count(*) FILTER (expected.of IS NULL OR estimates.of IS NULL) "
-            f"FROM expected FULL JOIN estimates USING ({KEYS}, of, file, cell)"
+    for kind, folder, number in (("counts", "parquet", "COUNT"), ("estimates", "parquet/estimates", "ESTIMATE")):
+        found = [
+            f"SELECT {KEYS}, '{table.name}' AS of, '{code}' AS file, {table.column} AS cell, {number} AS COUNT "
+            f"FROM {parquet(path_in(release, path))}"
+            for table in TABLES.values()
+            for code in table.details
+            if (path := f"{folder}/{table.name}/{code}/{slug}.parquet") in manifest["files"]
+        ]
+        database.execute(f"CREATE OR REPLACE VIEW {kind} AS {' UNION ALL '.join(found) or EMPTY}")
+    database.execute(
+        f"CREATE OR REPLACE VIEW expected AS SELECT * FROM counts SEMI JOIN (SELECT {KEYS} FROM counts GROUP BY ALL "
+        f"HAVING count(DISTINCT of) = {len(TABLES)}) USING ({KEYS})"
+    )
+    ((groups, other),) = database.execute(
+        f"SELECT count(DISTINCT ({KEYS})), count(*) FILTER (expected.of IS NULL OR estimates.of IS NULL) "
+        f"FROM expected FULL JOIN estimates USING ({KEYS}, of, file, cell)"
+    ).fetchall()
+    if other:
+        faults.append(f"{other:,} rows are not both of a count and of an estimate")
+    if manifest["configuration"]["allow_negative_counts"]:
+        ((wrong,),) = database.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM estimates WHERE cell = '0' "
+            f"GROUP BY {KEYS} HAVING min(COUNT) <> max(COUNT))"
         ).fetchall()
-        if other:
-            faults.append(f"{other:,} rows are not both of a count and of an estimate")
-        if manifest["configuration"]["allow_negative_counts"]:
-            ((wrong,),) = database.execute(
-                "SELECT count(*) FROM (SELECT 1 FROM estimates WHERE cell = '0' "
-                f"GROUP BY {KEYS} HAVING min(COUNT) <> max(COUNT))"
-            ).fetchall()
-            faults += [f"{wrong:,} groups have another total in each table"] * bool(wrong)
-            for table in TABLES.values():
-                for detail, code in enumerate(table.details):
-                    database.execute(f"CREATE OR REPLACE VIEW rows AS FROM estimates WHERE file = '{code}'")
-                    faults += [f"{code}: {fault}" for fault in _wrong_sums(database, table, detail)]
+        faults += [f"{wrong:,} groups have another total in each table"] * bool(wrong)
+        for table in TABLES.values():
+            for detail, code in enumerate(table.details):
+                database.execute(f"CREATE OR REPLACE VIEW rows AS FROM estimates WHERE file = '{code}'")
+                faults += [f"{code}: {fault}" for fault in _wrong_sums(database, table, detail)]
     return Check(f"estimates of {name}", f"{groups:,} groups", tuple(faults))
 
 
 def _wrong_sums(database: duckdb.DuckDBPyConnection, table: CountTable, detail: int) -> Iterator[str]:
     """Compare every sum with its measured cells, to the unit."""
+    sums, wrong = [], []
     for cell, places in table.rows(detail).items():
         parts = ", ".join(quoted(str(table.measured[detail][place])) for place in places)
-        ((wrong,),) = database.execute(
-            f"SELECT count(*) FROM (SELECT sum(COUNT) FILTER (cell = '{cell}') AS whole, "
-            f"sum(COUNT) FILTER (cell IN ({parts})) AS parts FROM rows GROUP BY {KEYS}) WHERE whole <> parts"
-        ).fetchall()
-        if wrong:
-            yield f"{wrong:,} counts of cell {cell} are not the sum of its parts"
+        whole = f"sum(COUNT) FILTER (cell = '{cell}')"
+        sums.append(f"{whole} <> sum(COUNT) FILTER (cell IN ({parts})) AS wrong_{cell}")
+        wrong.append(f"count_if(wrong_{cell})")
+    (found,) = database.execute(
+        f"SELECT {', '.join(wrong)} FROM (SELECT {', '.join(sums)} FROM rows GROUP BY {KEYS})"
+    ).fetchall()
+    for cell, groups in zip(table.rows(detail), found, strict=True):
+        if groups:
+            yield f"{groups:,} counts of cell {cell} are not the sum of its parts"
 
 
 def _margins(manifest: Mapping[str, Any], table: CountTable, detail: int, level: str) -> dict[str, set[int]]:
