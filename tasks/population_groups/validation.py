@@ -7,6 +7,7 @@ command over US and Puerto Rico one reading validates both, before either is cha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -196,14 +197,17 @@ def _read(
     if to_encode:
         first, *others = (each.part.run for each in to_encode)
         chunks = first.records.chunks
-        workers.map("validate", first, encode_chunk, [(number, *others) for number in range(chunks)])
+        with ThreadPoolExecutor(1) as beside:  # the workers read the records meanwhile
+            public = beside.submit(_read_others, to_encode, parameters)
+            workers.map("validate", first, encode_chunk, [(number, *others) for number in range(chunks)])
+        public.result()
     return {each.part.jurisdiction: partial(_conclude, each, workers, data, digest) for each in opened}
 
 
 def _open(
     part: Part, parameters: Parameters[Any], findings: Sequence[Finding], data: str, parsed: ParsedBlocks | None
 ) -> _Opened:
-    """Read the geography and public inputs of a part, and save in its run what its records are encoded with."""
+    """Read the geography of a part, and save in its run what its records are encoded with."""
     run, states = part.run, parameters.configuration.states(part.jurisdiction)
     geography, faults = read_region_map(data, part.jurisdiction, states, parsed.codes if parsed else None)
     file, faults_of_records = run.KIND.open(data)
@@ -222,9 +226,15 @@ def _open(
     if geography is not None:
         keep_regions(run, data)
         save_region_map(run / GEOGRAPHY, geography)
-        for other in part.others:
-            opened.findings.extend(other.read(run, parameters, geography))
     return replace(opened, records=records)
+
+
+def _read_others(opened: Sequence[_Opened], parameters: Parameters[Any]) -> None:
+    """Read the public inputs of parts besides parameters and GRF-C; their findings join the part's."""
+    for each in opened:
+        if each.geography is not None:
+            for other in each.part.others:
+                each.findings.extend(other.read(each.part.run, parameters, each.geography))
 
 
 def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: str | None) -> Validated | None:
