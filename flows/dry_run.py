@@ -16,7 +16,7 @@ from flows.execution.policy import DRY_RUN, under_policy
 from flows.execution.run import Planned, flow_options, run_check, run_stages
 from flows.execution.settings import RunSettings, settings_of
 from flows.execution.systems import SYSTEMS
-from privacy.accounting.ledger import format_amount
+from privacy.accounting.composition import rounded_up
 from tasks.lifecycle.commit import check_out, end_run
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import locked
@@ -63,7 +63,7 @@ def _try(settings: RunSettings) -> dict[str, str]:
             charged = (
                 f"nothing, the data is marked as {plan.mark.lower()}" if plan.mark else f"account {settings.account}"
             )
-            found[SPEND] = f"{plan.spend.measure} {format_amount(plan.spend.charged)}, charged to {charged}"
+            found[SPEND] = f"{plan.spend.measure} {rounded_up(plan.spend.charged)}, charged to {charged}"
             found |= {row.sentence: row.words for row in plan.spend.rows()}
         end_run(run)
     return found

@@ -45,7 +45,8 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from privacy.accounting.ledger import Account, format_amount
+    from privacy.accounting.composition import rounded_up
+    from privacy.accounting.ledger import Account
     from privacy.noise.exact import exact_number
     from privacy.noise.laws import UNITS
     from tasks.lifecycle.errors import Refused
@@ -68,7 +69,7 @@ def open_account(
         book.open_account(account)
     facts = {name: getattr(account, name) for name in ("definition", "total", "unit", "publisher")}
     demand = ", and takes no run without its publisher's signature" if publisher else ""
-    known = f"for {unit}s, with {UNITS[definition]} {format_amount(amount)} in {book.path}{demand}"
+    known = f"for {unit}s, with {UNITS[definition]} {rounded_up(amount)} in {book.path}{demand}"
     show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}", as_json=as_json)
 
 
@@ -268,9 +269,8 @@ def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, a
     from rich.table import Table
 
     from flows.reports.figures import up
-    from privacy.accounting.composition import DELTA
+    from privacy.accounting.composition import DELTA, rounded_up
     from privacy.accounting.conversions import epsilon
-    from privacy.accounting.ledger import format_amount
     from privacy.accounting.states import listed
     from privacy.accounting.together import charged_together, together
     from privacy.accounting.units import changes
@@ -286,7 +286,7 @@ def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, a
             found = together(charged, change)
             at_delta = found and (epsilon(found[1], DELTA) if found[0] == "zcdp" else float(found[1]))
             rows.append({"change": change.key, "sentence": change.sentence, "spent": found, "epsilon": at_delta})
-            amount = f"{UNITS[found[0]]} {format_amount(found[1])}" if found else "not covered"
+            amount = f"{UNITS[found[0]]} {rounded_up(found[1])}" if found else "not covered"
             table.add_row(change.sentence, amount, up(at_delta) if at_delta is not None else "")
         facts.append({"states": states, "accounts": list(names), "changes": rows})
         tables.append(table)
@@ -298,8 +298,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
     from rich.text import Text
 
     from flows.reports.curator import spend_table
-    from privacy.accounting.composition import read_spend
-    from privacy.accounting.ledger import format_amount
+    from privacy.accounting.composition import read_spend, rounded_up
     from privacy.accounting.states import listed
     from privacy.noise.laws import UNITS
 
@@ -323,7 +322,7 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
             if run["approved"]:
                 by = f"{run['approved']['by']}, as {by}"
             at = run["at"].removesuffix("+00:00").replace("T", " ")
-            table.add_row(run["run"], format_amount(run["amount"]), names, data, run["state"], by, at)
+            table.add_row(run["run"], rounded_up(run["amount"]), names, data, run["state"], by, at)
         tables.append(_left(account, unit))
         if account["runs"]:
             tables += [f"Runs charged to {account['account']}", table]
@@ -339,15 +338,15 @@ def _left(account: dict[str, Any], unit: str) -> RenderableType:
     """Return the table of what each state has left; states with equal sums share a row."""
     from rich.table import Table
 
-    from privacy.accounting.ledger import format_amount
+    from privacy.accounting.composition import rounded_down, rounded_up
     from privacy.accounting.states import EVERYWHERE, listed
 
-    total = format_amount(account["total"])
+    total = rounded_up(account["total"])
     signed = ", signed runs alone" if account["publisher"] else ""
     title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state, {account['unit']}s"
     table = Table("states", f"spent {unit}", f"left {unit}")
     for amount, states in sorted(_alike(account["spent"]).items(), reverse=True):
-        table.add_row(listed(states), format_amount(amount), format_amount(account["total"] - amount))
+        table.add_row(listed(states), rounded_up(amount), rounded_down(account["total"] - amount))
     if set(account["spent"]) != set(EVERYWHERE):
         table.add_row("all others" if account["spent"] else "all", "0", total)
     return Group(title + signed, table)

@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
-from privacy.accounting.composition import Spend
-from privacy.accounting.ledger import LONGEST_REASON, format_amount
+from privacy.accounting.composition import Spend, rounded_down, rounded_up
+from privacy.accounting.ledger import LONGEST_REASON
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.errors import Refused
@@ -60,7 +60,7 @@ def charge(settings: RunSettings, given: Input, spend: Spend, states: Sequence[s
     """Return the charge that is asked for and its account. Raises Refused, Failed as `precheck` does."""
     amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
     account = next(each for each in settings.charging.book.accounts() if each.name == settings.account)
-    return f"{UNITS[account.definition]} {format_amount(amount)} of account {account.name}"
+    return f"{UNITS[account.definition]} {rounded_up(amount)} of account {account.name}"
 
 
 def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:
@@ -72,16 +72,16 @@ def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence
     books = settings.charging.book.books()
     account = books.accounts[str(settings.account)]
     fullest, left = books.left(account.name, states)
-    unit, total = UNITS[account.definition], format_amount(account.total)
+    unit, total = UNITS[account.definition], rounded_up(account.total)
     data = getattr(settings, settings.DATA[0])
     lines = {
-        "charge to each state": f"{unit} {format_amount(amount)}, not refunded",
+        "charge to each state": f"{unit} {rounded_up(amount)}, not refunded",
         **{row.sentence: row.words for row in spend.rows()},
         "unit of privacy": f"a {spend.unit}",
         "data": f"{data}, {settings.folder}",
         "states": listed(states),
-        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {format_amount(left)} left, "
-        f"and {format_amount(left - amount)} after this run",
+        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {rounded_down(left)} left, "
+        f"and {rounded_down(left - amount)} after this run",
         "release": f"{settings.out}/{settings.folder}",
     }
     return "\n".join(f"* {name}: {line}" for name, line in lines.items())

@@ -15,8 +15,8 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from flows.execution.settings import RunSettings
 from flows.execution.states import add_tags, best_effort
-from privacy.accounting.composition import DELTA, read_spend
-from privacy.accounting.ledger import Ledger, LedgerError, format_amount
+from privacy.accounting.composition import DELTA, read_spend, rounded_down, rounded_up
+from privacy.accounting.ledger import Ledger, LedgerError
 from privacy.accounting.states import listed
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.manifest import read_manifest, release_digest, shown_marks
@@ -73,8 +73,8 @@ def _account_lines(settings: RunSettings) -> list[dict[str, str]]:
     return [
         {
             "account": account.name,
-            "charged to each state": f"{unit} {format_amount(row.amount)}",
-            "least left in a state": f"{unit} {format_amount(left)} of {format_amount(account.total)}",
+            "charged to each state": f"{unit} {rounded_up(row.amount)}",
+            "least left in a state": f"{unit} {rounded_down(left)} of {rounded_up(account.total)}",
             "states": listed(row.states),
         }
     ]

@@ -14,8 +14,9 @@ from typing import Any
 
 from flows.execution.settings import RunSettings, load_settings
 from flows.reports.curator import run_directories
+from privacy.accounting.composition import rounded_up
 from privacy.accounting.journal import Books
-from privacy.accounting.ledger import Ledger, LedgerError, Row, format_amount
+from privacy.accounting.ledger import Ledger, LedgerError, Row
 from privacy.noise.laws import UNITS
 from tasks.inputs.findings import Finding, has_errors, load_findings
 from tasks.lifecycle.authorization import AUTHORIZATION, is_truth, may_draw
@@ -96,7 +97,7 @@ class Standing:
     def charge(self) -> str:
         """What the run was charged, in its account's currency."""
         if self.row:
-            return f"{self.account_unit} {format_amount(self.row.amount)} of {self.row.account}"
+            return f"{self.account_unit} {rounded_up(self.row.amount)} of {self.row.account}"
         return (
             f"not known: {self.unknown}" if self.unknown and self.directory and may_draw(self.directory) else "nothing"
         )
@@ -173,7 +174,7 @@ def charge_of(settings: RunSettings) -> str:
             books = ledger.books()
             if row := books.runs.get(run.id):
                 unit = UNITS[books.accounts[row.account].definition]
-                return f"{unit} {format_amount(row.amount)} was charged to account {row.account}"
+                return f"{unit} {rounded_up(row.amount)} was charged to account {row.account}"
             if run.id in books.marked:
                 return NOTHING
             uncharged |= settings.account in books.accounts and not (run / AUTHORIZATION).exists()

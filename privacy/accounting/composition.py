@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Decimal, Inexact, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Decimal, Inexact, localcontext
 from fractions import Fraction
 from math import ceil
 from typing import Any, Literal, get_args
@@ -112,15 +112,20 @@ class SpendRow:
         return f"{figure}, epsilon {at_delta} at delta {self.delta:g}" if at_delta and self.measure == "rho" else figure
 
 
-def rounded_up(figure: Fraction, digits: int = 6) -> str:
+def rounded_up(figure: Fraction, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
     """Return a figure of rho or epsilon in decimals: exact where these are few, else rounded up to so many digits."""
     for precision in (LONGEST_EXACT, digits):
-        with localcontext(prec=precision, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
+        with localcontext(prec=precision, rounding=rounding, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
             context.clear_flags()
             rounded = (Decimal(figure.numerator) / figure.denominator).normalize()
             if not context.flags[Inexact]:
                 break
     return f"{rounded:f}" if 1e-6 < rounded < 1e16 else f"{rounded:g}"
+
+
+def rounded_down(figure: Fraction, digits: int = 6) -> str:
+    """Return what is left of a budget as `rounded_up` returns a figure, but rounded down."""
+    return rounded_up(figure, digits, ROUND_FLOOR)
 
 
 def _of_100(share: float) -> str:

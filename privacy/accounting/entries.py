@@ -9,11 +9,10 @@ import sqlite3
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from privacy.accounting.composition import Spend
+from privacy.accounting.composition import Spend, rounded_down, rounded_up
 from privacy.accounting.journal import (
     Account,
     Books,
@@ -222,15 +221,7 @@ class Entries:
             measure = UNITS[account.definition]
             of = "it" if charged_alike(self.spent(account.name)) else f"state {fullest}"
             raise LedgerError(
-                f"account {account.name} has too little budget left: the run needs {measure} {format_amount(amount)}; "
-                f"{of} has {format_amount(left)} of {format_amount(account.total)}"
+                f"account {account.name} has too little budget left: the run needs {measure} {rounded_up(amount)}; "
+                f"{of} has {rounded_down(left)} of {rounded_up(account.total)}"
             )
         return amount
-
-
-def format_amount(amount: Fraction) -> str:
-    """Return an amount in decimals, to six digits, for a person to read; also one that passes every float."""
-    try:
-        return f"{float(amount):g}"
-    except OverflowError:
-        return f"{Decimal(amount.numerator) / amount.denominator:.5e}"

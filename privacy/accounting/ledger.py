@@ -22,9 +22,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from privacy.accounting.composition import rounded_up
 from privacy.accounting.entries import Entries
 from privacy.accounting.entries import Request as Request
-from privacy.accounting.entries import format_amount as format_amount
 from privacy.accounting.journal import (
     LOST,
     Books,
@@ -121,7 +121,7 @@ class Ledger:
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= LONGEST_NAME):
             raise LedgerError(f"{name[:50]!r} is not an account's name: use 1 to {LONGEST_NAME} printable characters")
         if account.total <= 0:
-            raise LedgerError(f"the total of an account must be positive, not {format_amount(account.total)}")
+            raise LedgerError(f"the total of an account must be positive, not {rounded_up(account.total)}")
         account.check_signer(self.signer)
         with self._transaction(create=True) as entries:
             if name in entries.books.accounts:
@@ -306,7 +306,7 @@ class Ledger:
                 spent = books.spent(account.name)
                 fullest, left = books.left(account.name)
                 over = [f"{state} has spent more" for state, amount in spent.items() if amount > account.total]
-                most, total = format_amount(account.total - left), format_amount(account.total)
+                most, total = rounded_up(account.total - left), rounded_up(account.total)
                 unit = f"{UNITS[account.definition]} {most} of {total}"
                 where = f" in state {fullest}" if spent and not charged_alike(spent) else ""
                 found.append((f"account {account.name}", unit + where, over))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privacy.accounting.composition import NOT_COVERED, Spend, read_spend
-from privacy.accounting.ledger import Examined, format_amount
+from privacy.accounting.composition import NOT_COVERED, Spend, read_spend, rounded_up
+from privacy.accounting.ledger import Examined
 from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
 from privacy.noise.laws import UNITS
@@ -135,7 +135,7 @@ def check_charge(release: Path, examined: Examined) -> Check:
     faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
     if examined.books.spends.get(run, read_spend(spent)) != read_spend(spent):
         faults.append("its neighbour relations are not those that were reserved")
-    over = f"run {run}, account {row.account}, {UNITS[account.definition]} {format_amount(row.amount)}"
+    over = f"run {run}, account {row.account}, {UNITS[account.definition]} {rounded_up(row.amount)}"
     return Check(what, f"{over}, states {listed(row.states)}", tuple(faults))
 
 

@@ -25,7 +25,7 @@ CHARGED = (
     "noise, and a new run is charged anew. The curator shows it with das ledger check."
 )
 LIKELY = 99.5  # right of 100 at which a bound hides nothing by itself
-IN_WORDS = "In 19 of 20 cases the noise in a count is no larger than its margin of error (±)."
+IN_WORDS = "In at least 95 of 100 runs the noise in a count is no larger than its margin of error (±)."
 
 
 @dataclass(frozen=True)

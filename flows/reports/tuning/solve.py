@@ -162,7 +162,7 @@ def table(solved: Mapping[str, Any]) -> TextTable:
     spent += f", epsilon {up(now['epsilon'])} at delta {solved['delta']:g}" if unit == "rho" else ""
     notes = [
         f"then: with the least {unit} of this level, and every other level as it is. Now the release spends {spent}.",
-        "published from: with the least budget a group below the state of this size is published in 19 of 20 cases; a "
+        "published from: with the least budget a group below the state of this size is published in 95 of 100 runs; a "
         "noisy total up to T alone is suppressed.",
         *([AGES_FROM] if any("ages_from" in row for row in rows) else []),
         *dict.fromkeys(

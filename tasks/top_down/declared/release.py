@@ -203,8 +203,8 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
     if "NOT_PRIVATE" in manifest:
         return InShort(published, ["The counts are exact."])
     sure = [
-        "The error of a published count has no formula. The table shows the noise of each single answer: in 19 of 20 "
-        "cases it is no larger. Published counts combine several answers. das synth --for and das tda accuracy show "
+        "The error of a published count has no formula. The table shows the noise of each single answer: in 95 of 100 "
+        "runs it is no larger. Published counts combine several answers. das synth --for and das tda accuracy show "
         "errors on made-up records."
     ]
     rows = [

@@ -99,7 +99,7 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
         columns = ["area", "areas with a margin", "its first count, ±", "its least certain count, ±"]
         names = [*margins["mean_standard_error"][0]["mean_standard_error"]]
         notes = [f"The first count: {count_title(names[0])}. On average over areas; blocks have no margin."]
-        sure += ["In 19 of 20 cases the unbiased estimate is within its margin (±) of the count in the records."]
+        sure += ["In 95 of 100 runs the unbiased estimate is within its margin (±) of the count in the records."]
         table = TextTable("In short", columns, rows, notes, words=1)
     elif run.design.estimator == "topdown" and measured and is_production:
         rows = [[area, f"{total:g}", f"{race:g}"] for area, (total, race) in measured.items()]
