@@ -56,7 +56,7 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert manifest["spent"]["relations"][0]["sentence"].startswith("a dwelling replaced by another of its comuna")
     totals = pd.read_csv(release / "comuna.csv", sep="|", dtype=str)
     counts = totals.assign(COUNT=totals["COUNT"].astype(int)).groupby(["region", "provincia", "comuna"])["COUNT"].sum()
-    declared = pd.read_csv(Path("tasks/top_down/declared/declarations/example-comunas.csv"), dtype=str)
+    declared = pd.read_csv(Path("spine/declaration/shipped/example-comunas.csv"), dtype=str)
     assert counts.to_dict() == {tuple(row[:3]): int(row[3]) for row in declared.itertuples(index=False)}
     every, one = read_release(release), read_release(release, "comuna")
     assert list(every.level.unique()) == [*LEVELS]
@@ -136,8 +136,8 @@ def test_a_run_that_stops_is_charged_once_and_ends_in_the_release_that_it_would_
 
 
 def test_explain_rounds_an_upper_bound_up(das: Das, tmp_path: Path) -> None:
-    text = Path("tasks/top_down/declared/declarations/example-districts.toml").read_text()
-    for table in Path("tasks/top_down/declared/declarations").glob("*.csv"):
+    text = Path("spine/declaration/shipped/example-districts.toml").read_text()
+    for table in Path("spine/declaration/shipped").glob("*.csv"):
         shutil.copy(table, tmp_path)
     (tmp_path / "own.toml").write_text(text.replace('budget = "2"', 'budget = "1"'))
     assert "rho 1, epsilon 10.035 at delta 1e-10" in das("tda", "explain", tmp_path / "own.toml")[1]  # 10.03434

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import spine.declaration
 from tasks.lifecycle.errors import Refused
 
-SHIPPED = Path(__file__).parent / "declarations"
+SHIPPED = Path(spine.declaration.__file__).parent / "shipped"
 
 
 def declarations() -> list[str]:
