@@ -187,7 +187,7 @@ class DetailedDhcbSettings(SafeTabSettings):
         "pop-group-totals.txt where --totals names no release.",
     )
     totals: Location | None = option(
-        None, "Take the totals of groups from this release of das run, OUT/us or OUT/pr.", metavar="RELEASE"
+        None, "Take the totals of groups from this release of das run: OUT, OUT/us or OUT/pr.", metavar="RELEASE"
     )
     coterminous: bool = option(False, "Equate coterminous geographies (Algorithm 4).")
 
