@@ -7,14 +7,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from spine.declaration.declaration import Declaration
 from tasks.lifecycle.check import Check, check_spend
 from tasks.top_down.check.release import check_laws, check_shares
 from tasks.top_down.declared.description import COUNT, MEASUREMENTS, declaration_of, geounit_columns, released_levels
-from tasks.top_down.run_plan import law
+from tasks.top_down.run_plan import law, variance
 from tasks.top_down.spend import declared_spend
+
+LAW = ("query", "share", "variance_numerator", "variance_denominator", "variance")  # columns of an answer
 
 
 def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
@@ -38,17 +41,25 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         below = table
     if manifest["measurements"]:
         yield _check_paths(release, declaration)
-    for each in declaration.levels if manifest["measurements"] else ():
-        columns = ["query", "share", "variance_numerator", "variance_denominator"]
-        rows = pd.read_parquet(release / f"{MEASUREMENTS}/{each.name}.parquet", columns=columns).drop_duplicates()
-        asked = declaration.allocation.queries[each.name]
-        wrong = [
-            f"{query} with the share {share} has another law"
-            for query, share, *exact in rows.itertuples(index=False)
-            if query not in asked
-            or Fraction("/".join(exact)) != law(declaration.allocation, Fraction(share), asked[query]).parameter
-        ]
-        yield Check(f"laws of {each.name}", f"{len(rows)} laws", tuple(wrong))
+        yield from (_check_answers(release, declaration, each.name) for each in declaration.levels)
+
+
+def _check_answers(release: Path, declaration: Declaration, level: str) -> Check:
+    """Check that every geounit of a level has the answers of its queries, each once and of the law of its share."""
+    names = [column.name for column in geounit_columns(declaration, level)]
+    rows = pd.read_parquet(release / f"{MEASUREMENTS}/{level}.parquet", columns=[*names, *LAW])
+    allocation, asked = declaration.allocation, declaration.allocation.queries[level]
+    answers = rows.groupby(names or np.zeros(len(rows)), observed=True)[
+        "query"
+    ]  # the only geounit at the top has no name
+    incomplete = int(((answers.size() != len(asked)) | (answers.nunique() != len(asked))).sum())
+    faults = [f"{incomplete:,} geounits do not have its {len(asked)} answers, each once"] * bool(incomplete)
+    laws = rows[list(LAW)].drop_duplicates()
+    for query, share, numerator, denominator, stated in laws.itertuples(index=False):
+        own = law(allocation, Fraction(share), asked[query]) if query in asked else None
+        if own is None or (Fraction(f"{numerator}/{denominator}"), stated) != (own.parameter, variance(own)):
+            faults.append(f"{query} with the share {share} has another law")
+    return Check(f"answers of {level}", f"{len(laws)} laws", tuple(faults))
 
 
 def _check_paths(release: Path, declaration: Declaration) -> Check:

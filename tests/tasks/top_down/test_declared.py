@@ -699,6 +699,25 @@ def test_damaged_measurements_are_refused(tmp_path: Path, damage: Callable[[pa.T
         estimate_again(tmp_path / "estimate", staged)
 
 
+def with_an_answer_twice(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table, table.slice(0, 1)])
+
+
+def with_another_variance(table: pa.Table) -> pa.Table:
+    return table.set_column(table.column_names.index("variance"), "variance", pa.array([7.0] * len(table)))
+
+
+@pytest.mark.parametrize("level", ["nation", "region"])
+@pytest.mark.parametrize("damage", [without_an_answer, with_an_answer_twice, with_another_law, with_another_variance])
+def test_the_check_finds_answers_that_are_not_those_of_the_declaration(
+    tmp_path: Path, level: str, damage: Callable[[pa.Table], pa.Table]
+) -> None:
+    _, staged = run_at(tmp_path, *write(tmp_path))
+    path = staged / f"measurements/{level}.parquet"
+    pq.write_table(damage(pq.read_table(path)), path)
+    assert [each.what for each in checks(staged, read_manifest(staged)) if each.faults] == [f"answers of {level}"]
+
+
 # Random declarations.
 
 
