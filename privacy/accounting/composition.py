@@ -112,20 +112,24 @@ class SpendRow:
         return f"{figure}, epsilon {at_delta} at delta {self.delta:g}" if at_delta and self.measure == "rho" else figure
 
 
-def rounded_up(figure: Fraction, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
+def rounded_up(figure: Fraction, digits: int = 6) -> str:
     """Return a figure of rho or epsilon in decimals: exact where these are few, else rounded up to so many digits."""
+    return _rounded(figure, digits, ROUND_CEILING)
+
+
+def rounded_down(figure: Fraction, digits: int = 6) -> str:
+    """Return what is left of a budget in decimals: exact where these are few, else rounded down to so many digits."""
+    return _rounded(figure, digits, ROUND_FLOOR)
+
+
+def _rounded(figure: Fraction, digits: int, rounding: str) -> str:
     for precision in (LONGEST_EXACT, digits):
         with localcontext(prec=precision, rounding=rounding, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
             context.clear_flags()
             rounded = (Decimal(figure.numerator) / figure.denominator).normalize()
             if not context.flags[Inexact]:
                 break
-    return f"{rounded:f}" if 1e-6 < rounded < 1e16 else f"{rounded:g}"
-
-
-def rounded_down(figure: Fraction, digits: int = 6) -> str:
-    """Return what is left of a budget as `rounded_up` returns a figure, but rounded down."""
-    return rounded_up(figure, digits, ROUND_FLOOR)
+    return f"{rounded:f}" if 1e-6 < abs(rounded) < 1e16 else f"{rounded:g}"
 
 
 def _of_100(share: float) -> str:

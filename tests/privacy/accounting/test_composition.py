@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.accounting.composition import Relation, Spend, disjoint, query_budgets, read_spend, spend
+from privacy.accounting.composition import (
+    Relation,
+    Spend,
+    disjoint,
+    query_budgets,
+    read_spend,
+    rounded_down,
+    rounded_up,
+    spend,
+)
 from privacy.accounting.stability import IterationCounts, record_reach, stability
 
 PROPERTY = settings(derandomize=True, database=None, deadline=None, max_examples=100)
@@ -133,3 +142,12 @@ def test_a_relation_that_the_ledger_could_not_read_back_is_refused(text: object,
         Relation(**{"key": "moved", "sentence": "a person moved", "figure": Fraction(1)} | {field: text})  # type: ignore[arg-type]
     written = Spend("zcdp", "person", Fraction(1), (Relation("a" * 300, "b" * 300, None),))
     assert read_spend(json.loads(json.dumps(written.as_json()))) == written
+
+
+@PROPERTY
+@given(st.fractions(min_value=0, max_value=10**9), st.booleans())
+def test_no_spend_is_shown_smaller_and_nothing_left_larger(amount: Fraction, negative: bool) -> None:
+    exact = -amount if negative else amount
+    down, up = Fraction(rounded_down(exact)), Fraction(rounded_up(exact))
+    assert down <= exact <= up
+    assert up - down <= abs(exact) / 10**5

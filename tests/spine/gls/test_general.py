@@ -58,7 +58,7 @@ def products(draw: st.DrawFn) -> tuple[Product, list[str]]:
 
 
 def case(product: Product, queries: list[str], totals_of: int | None, seed: int) -> tuple[Plan, TrueHistograms]:
-    """Seven zones; some lack records of some parts. Draws whose matrices would be too large for the kernel are left."""
+    """Seven zones; some lack records of some parts. Draws too large for the kernel are left out."""
     rng = np.random.default_rng(seed)
     spine = Spine(LEVELS, np.arange(7), STARTS, SHARES, 12)
     alphas = {query: Fraction(2 * (at + 1), len(queries) * (len(queries) + 1)) for at, query in enumerate(queries)}
