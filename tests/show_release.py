@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from dhca_inputs import Inputs, configuration, people
 
 from flows.commands.show import open_release
-from flows.execution.systems import released_by
+from flows.execution.systems import kind_of_release
 from flows.reports.show.application import Check, about, application
 from flows.reports.show.export import export, file_name
 from flows.reports.show.gate import address_of, cookie_of
@@ -63,9 +63,9 @@ def with_estimates(released: Path, copy: Path) -> Path:
 def described_anew(release: Path, **facts: Any) -> None:
     """Describe the tables of a release as they are now, and write its manifest over them, with these facts."""
     manifest = read_manifest(release) | facts
-    system = released_by(manifest["release"])
-    assert system is not None
-    write_descriptions(release, system.part("description")(manifest), manifest)
+    kind = kind_of_release(manifest["release"])
+    assert kind is not None
+    write_descriptions(release, kind.part("description")(manifest), manifest)
 
 
 def with_margins(released: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from flows.execution.systems import released_by
+from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
 
@@ -75,12 +75,12 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     if manifest["spent"]:
         yield from check_spent(manifest["spent"])
     if not files.faults:  # else its tables may hold anything
-        system = released_by(manifest["release"])
-        if system is None:
+        kind = kind_of_release(manifest["release"])
+        if kind is None:
             raise KeyError(manifest["release"])
-        whole = yield from check_tables(release, manifest, system.part("description")(manifest))
-        if whole and system.release_checks:
-            yield from system.part("release_checks")(release, manifest)
+        whole = yield from check_tables(release, manifest, kind.part("description")(manifest))
+        if whole and kind.release_checks:
+            yield from kind.part("release_checks")(release, manifest)
 
 
 def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:

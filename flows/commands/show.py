@@ -95,16 +95,16 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
 
 def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
-    from flows.execution.systems import released_by
+    from flows.execution.systems import kind_of_release
     from flows.reports.show.maps.boundaries import places_of
     from flows.reports.show.scope import Scope
     from flows.reports.show.view import anybodys, read_manifest
 
     manifest = read_manifest(folder)
-    system = released_by(manifest["release"])
-    if system is None:
+    kind = kind_of_release(manifest["release"])
+    if kind is None:
         raise Refused(f"{folder} is a kind of release that das show does not know: {manifest['release']}")
-    opener = system.part("page")
+    opener = kind.part("page")
     with anybodys(folder):
         pages: ReleasePages = opener(folder, manifest, scope or Scope())
         pages.places = places_of(folder, manifest, boundaries)

@@ -22,7 +22,7 @@ def tabulate(
 
     Negative counts become 0. A group is suppressed whose total alone is greater than its total alone or in any
     combination (SafeTab-P, 5.3.4). Each change is counted, here and in changes.csv;
-    changed-groups.csv has the groups.
+    changed-groups.csv has the groups. das show, das check and read_release take the folder as they take a release.
 
     **Example:** `das tabulate release/us tables/`
     """

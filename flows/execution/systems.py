@@ -14,38 +14,46 @@ if TYPE_CHECKING:
     from tasks.inputs.marks import DataFiles
 
 
-@dataclass(frozen=True)
-class System:
-    """A system, as the rest of the program knows it.
+@dataclass(frozen=True, kw_only=True)
+class ReleaseKind:
+    """What is known of the releases with a title.
 
-    name: of its flow, in Prefect, in `das runs` and in the settings that a run keeps.
-    title: `release` in its manifests.
-    command: starts a run, and resumes it.
-    settings_class: a subclass of RunSettings.
-    flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; a function that refuses
-    settings before them.
+    title: `release` in their manifests.
     description: returns the Description of a release's tables, given its manifest.
     release_checks: yields the checks of a release that are its own, for `das check`, if it has any.
-    data_files: the DataFiles of a folder of its inputs, for `das synth --mark`, if it reads one.
     page: opens a release for `das show`; by default the pages of its tables.
     """
 
-    name: str
     title: str
-    command: str
-    settings_class: str
-    flow: str
-    stages: str
-    check: str
     description: str
     release_checks: str = ""
-    data_files: str = ""
     page: str = "flows.reports.show.release_pages:ReleasePages"
 
     def part(self, name: str) -> Callable[..., Any]:
         """Return `flow`, `stages`, `check`, `release_checks`, `description` or `page`."""
         found: Callable[..., Any] = resolve_name(getattr(self, name))
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class System(ReleaseKind):
+    """A system, as the rest of the program knows it.
+
+    name: of its flow, in Prefect, in `das runs` and in the settings that a run keeps.
+    command: starts a run, and resumes it.
+    settings_class: a subclass of RunSettings.
+    flow, stages, check: the Prefect flow; its stages, in order, as a function of a runner; a function that refuses
+    settings before them.
+    data_files: the DataFiles of a folder of its inputs, for `das synth --mark`, if it reads one.
+    """
+
+    name: str
+    command: str
+    settings_class: str
+    flow: str
+    stages: str
+    check: str
+    data_files: str = ""
 
 
 SYSTEMS = {
@@ -133,6 +141,12 @@ def all_data_files() -> list[DataFiles]:
     return [resolve_name(system.data_files) for system in SYSTEMS.values() if system.data_files]
 
 
-def released_by(title: str) -> System | None:
-    """Return the system whose manifests have this title, None where there is none."""
-    return next((system for system in SYSTEMS.values() if system.title == title), None)
+TABULATED = ReleaseKind(  # `das tabulate`
+    title="Detailed DHC-A by SafeTab-P, as a tabulation system would publish it",
+    description="tasks.detailed_dhca.tabulate:description",
+)
+
+
+def kind_of_release(title: str) -> ReleaseKind | None:
+    """Return what is known of releases whose manifests have this title, None where it is nobody's."""
+    return next((kind for kind in (*SYSTEMS.values(), TABULATED) if kind.title == title), None)

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from tasks.detailed_dhca.description import description
+from tasks.detailed_dhca import description as released
 from tasks.inputs.public_regions import REGION
-from tasks.lifecycle.datapackage import write_package
+from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.description import Column, Description, Table
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import is_whole, read_manifest, require_release, shown_marks
+from tasks.lifecycle.manifest import is_whole, read_manifest, release_digest, require_release
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.staging import PIPES
@@ -31,6 +31,7 @@ from tasks.population_groups.description import ITERATION, OF_GROUP
 from tasks.population_groups.levels import Level, named_level
 from tasks.population_groups.tabulated import ITERATIONS_FILE
 
+TABULATED = "as a tabulation system would publish it"  # added to the title of the release
 ALONE, COMBINED = " alone", " alone or in any combination"
 CHANGES_FILE, GROUPS_FILE = "changes.csv", "changed-groups.csv"
 GROUP = ["REGION_ID", "ITERATION_CODE"]
@@ -112,17 +113,17 @@ def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
             if name == "names.csv" or name.startswith("tabulated/"):
                 (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(path_in(release, name), folder / name)
-        _describe(folder, manifest)
+        own = {"release": f"{manifest['release']}, {TABULATED}", "tabulated": release_digest(release)}
+        facts = {name: fact for name, fact in manifest.items() if name not in ("files", "format")}
+        write_descriptions(folder, description(facts), facts | own)
     return changes
 
 
-def _describe(folder: Path, manifest: Mapping[str, Any]) -> None:
-    described = description(manifest)
-    tables = tuple(replace(table, dependent=True) if table.has_counts else table for table in described.tables)
-    marks = "".join(f" {mark}" for mark in shown_marks(manifest))
-    facts = {**manifest, "release": f"{manifest['release']}, as a tabulation system would publish it.{marks}"}
-    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    write_package(folder, Description((*tables, CHANGES, GROUPS), described.noise, described.names), facts, files)
+def description(manifest: Mapping[str, Any]) -> Description:
+    """Return the description of the tables, given their manifest: the release's, and what was changed."""
+    of_release = released.description(manifest)
+    tables = tuple(replace(table, dependent=True) if table.has_counts else table for table in of_release.tables)
+    return Description((*tables, CHANGES, GROUPS), of_release.noise, of_release.names)
 
 
 def _level(release: Path, out: Path, level: Level, partner: Mapping[str, str]) -> tuple[dict[str, Any], pd.DataFrame]:

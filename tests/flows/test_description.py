@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from show_release import with_estimates, with_margins
 
-from flows.execution.systems import released_by
+from flows.execution.systems import kind_of_release
 from tasks.lifecycle.datapackage import (
     DICTIONARY_COLUMNS,
     DICTIONARY_FILE,
@@ -54,9 +54,9 @@ def package_of(release: Path) -> dict[str, Any]:
 def described(release: Path) -> Description:
     """The description of a release by its system."""
     manifest = read_manifest(release)
-    system = released_by(manifest["release"])
-    assert system is not None
-    made: Description = system.part("description")(manifest)
+    kind = kind_of_release(manifest["release"])
+    assert kind is not None
+    made: Description = kind.part("description")(manifest)
     return made
 
 

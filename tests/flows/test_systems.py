@@ -17,7 +17,7 @@ from show_release import serving, urlopen
 from flows.commands.show import open_release
 from flows.execution.runner import release_truth
 from flows.execution.settings import load_settings, settings_of
-from flows.execution.systems import SYSTEMS, released_by
+from flows.execution.systems import SYSTEMS, kind_of_release
 from flows.frames import read_release
 from flows.reports.show.tables.table import Sum
 from flows.reports.show.tables.views import TableView
@@ -45,7 +45,7 @@ def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     room = "/".join(system.release_checks.split(".")[:2])
     written = [path.read_text() for path in (ROOT / room).rglob("*.py")]
     assert any(f'"{system.title}"' in source for source in written)
-    assert released_by(system.title) is system
+    assert kind_of_release(system.title) is system
 
 
 @pytest.mark.e2e

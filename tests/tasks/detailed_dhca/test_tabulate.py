@@ -5,9 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 from dhca_inputs import Inputs, people, stage_here
 
+from flows.commands.check import check
+from flows.commands.show import open_release
 from tasks.detailed_dhca.tabulate import contradicted, partners, tabulate
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, read_manifest, write_manifest
+from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, write_manifest
 
 NAMES = {
     "1": "Albanian alone",
@@ -81,6 +83,19 @@ def test_a_release_is_written_anew_with_each_change_counted(release_of_noise, tm
     assert changed.get("suppressed_groups", set()) == suppressed
     with pytest.raises(Refused, match="not empty"):
         tabulate(release_of_noise, out)
+
+
+def test_the_tables_agree_with_their_manifest_and_have_pages(release_of_noise, tmp_path):
+    out = tmp_path / "tables"
+    tabulate(release_of_noise, out)
+    assert read_manifest(out)["tabulated"] == release_digest(release_of_noise)
+    check(out)
+    titles = [table.resource.title for table in open_release(out).tables.values()]
+    assert any("Totals of population groups" in title for title in titles)
+    assert "What was changed, by level and rule" in titles
+    next(out.glob("t1/*.csv")).write_text("changed")
+    with pytest.raises(Refused, match="does not agree with its manifest"):
+        check(out)
 
 
 def test_exact_counts_and_changed_releases_are_refused(release_of_noise, tmp_path):
