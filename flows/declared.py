@@ -24,7 +24,7 @@ def check(settings: DeclaredSettings) -> bool:
     """Refuse what could not end: a declaration with faults or too large, records without its columns, an account."""
     _, declared = read_declared(settings.declaration, settings.directory)
     check_estimator(declared, settings.estimator)
-    needed, there = memory(declared), fit(settings.cluster)[1]
+    needed, there = memory(declared, settings.estimator), fit(settings.cluster)[1]
     if needed > there and not settings.cluster.elsewhere:
         raise Refused(
             f"the declaration needs {needed >> 20:,} MiB of memory in a worker, and each has {there >> 20:,}: give "

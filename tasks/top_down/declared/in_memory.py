@@ -11,13 +11,15 @@ import pyarrow as pa
 
 from privacy.accounting.composition import Spend
 from privacy.noise.randomness import RunSecret
-from spine.top_down import TrueHistograms
+from spine.top_down import Plan, TrueHistograms
 from spine.top_down.descend import estimate_children, estimate_roots
 from spine.top_down.own_answers import OwnAnswers
 from tasks.inputs.records import RecordFile, RowChecks
 from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.errors import Refused
+from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.description import released_levels
+from tasks.top_down.declared.measure import check_estimator
 from tasks.top_down.declared.public_tables import Declared, read_declared
 from tasks.top_down.declared.release import level_table
 from tasks.top_down.declared.tabulate import contradictions, encode, histograms, record_columns
@@ -37,7 +39,9 @@ class TopDownTables:
     spend: Spend
 
 
-def top_down(records: pd.DataFrame, declaration: str | PathLike[str]) -> TopDownTables:
+def top_down(
+    records: pd.DataFrame, declaration: str | PathLike[str], estimator: Estimator = "topdown"
+) -> TopDownTables:
     """Estimate the histograms of every level of a declaration from records in memory, by the TopDown Algorithm.
 
     The noise is new in every call, and every call spends the declaration's budget: `spend.charged`. What several calls
@@ -49,18 +53,22 @@ def top_down(records: pd.DataFrame, declaration: str | PathLike[str]) -> TopDown
         confidential: a row a record, with the declaration's columns; values are compared as text.
     declaration
         its file, or the name of a shipped one (docs/declarations.md).
+    estimator
+        "topdown", the program of 2020, or "gls", least squares over the whole hierarchy.
 
     Raises
     ------
     Refused
-        for a declaration with faults, and for records that do not fit it: a missing column, an unknown leaf or value, a
-        cell that is declared a zero, a declared figure that is not true of them. Nothing is drawn then.
+        for a declaration with faults, or for which there is no least squares where `gls` is asked for; for records that
+        do not fit it: a missing column, an unknown leaf or value, a cell that is declared a zero, or a declared figure
+        that is not true of them. Nothing is drawn then.
     """
     _, declared = read_declared(fspath(declaration))
+    check_estimator(declared, estimator)
     plan, true = declared.plan, _count(records, declared)
     drawing = Drawing(RunSecret.generate(), Authorization("", "", ""))
     measuring = Measuring(plan, "memory", lambda level, first, last: true[level], (0,) * len(true), drawing)
-    answers = OwnAnswers(plan, measuring)
+    answers = OwnAnswers(plan, measuring) if estimator == "topdown" else _tree_answers(plan, measuring)
     estimates, _ = estimate_roots(plan, answers)
     released, levels = released_levels(declared.declaration), {}
     for number, level in enumerate(plan.spine.levels):
@@ -69,6 +77,14 @@ def top_down(records: pd.DataFrame, declaration: str | PathLike[str]) -> TopDown
         if level in released:
             levels[level] = level_table(declared, level, estimates).to_pandas()
     return TopDownTables(levels, declared_spend(declared.declaration))
+
+
+def _tree_answers(plan: Plan, measuring: Measuring) -> OwnAnswers:
+    """Return the information of all geounits, which one pass up the hierarchy finds."""
+    from spine.gls.tree_answers import TreeAnswers  # imports numba
+    from spine.gls.upward import pass_up
+
+    return TreeAnswers(plan, measuring, pass_up(plan, measuring, 0, 0, len(plan.spine.starts[0])))
 
 
 def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, ...]:

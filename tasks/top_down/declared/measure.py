@@ -104,7 +104,7 @@ def reserve_budget(run: DeclaredRun, charging: Charging) -> None:
 def check_estimator(declared: Declared, estimator: Estimator) -> None:
     """Refuse least squares over the tree where a declaration has none."""
     if estimator == "gls" and (why := hindrance(declared.plan)):
-        raise Refused(f"--estimator gls: {why}; --estimator topdown takes any declaration")
+        raise Refused(f"estimator gls: {why}; topdown takes any declaration")
 
 
 def estimate(run: DeclaredRun, workers: Workers, estimator: Estimator = "topdown") -> None:

@@ -6,6 +6,7 @@ import copy
 import csv
 import json
 import random
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -48,7 +49,7 @@ from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
 from tasks.top_down.declared.description import description
-from tasks.top_down.declared.explain import explain
+from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
 from tasks.top_down.declared.public_tables import Faulty, file_name, read_declared
@@ -346,6 +347,13 @@ def test_a_declaration_that_no_worker_can_hold_is_refused_before_its_records_are
     settings = DeclaredSettings.new(data="none.csv", declaration=declaration, out="out", cluster={"workers": 1000})
     with pytest.raises(Refused, match=r"needs [0-9,]+ MiB of memory in a worker, and each has"):
         check(settings)
+
+
+def test_least_squares_over_the_tree_needs_the_information_of_a_level_as_well(tmp_path: Path) -> None:
+    declared = read_declared(write(tmp_path)[0])[1]
+    cells = declared.declaration.product.cells
+    assert memory(declared, "gls") - memory(declared) > 8 * cells * declared.plan.rows
+    assert explain(declared).gls.startswith(f"possible, with {memory(declared, 'gls') >> 20} MiB")
 
 
 CONTRADICTIONS: dict[str, tuple[str, Callable[[list[Row]], list[Row]]]] = {
@@ -652,11 +660,11 @@ def test_recodes_that_cross_are_refused_by_name_before_anything_is_spent(tmp_pat
 
     declaration, data = write(tmp_path, changed(cross))
     assert explain(read_declared(declaration)[1]).gls == "not possible, for the recodes young and odd of age cross"
-    assert explain(read_declared(write(tmp_path / "b")[0])[1]).gls == "possible"
+    assert re.fullmatch("possible, with [0-9]+ MiB a process", explain(read_declared(write(tmp_path / "b")[0])[1]).gls)
     settings = DeclaredSettings(
         data=data, declaration=declaration, out=str(tmp_path / "out"), estimator="gls", state=str(tmp_path / "state")
     ).model_copy(update={"run_id": "run"})
-    with pytest.raises(Refused, match=r"the recodes young and odd of age cross; --estimator topdown takes any"):
+    with pytest.raises(Refused, match=r"the recodes young and odd of age cross; topdown takes any"):
         check(settings)
     _, staged = run_at(tmp_path, declaration, data)
     with pytest.raises(Refused, match="the recodes young and odd of age cross"):

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import das_flows as das
+from tasks.top_down.choices import Estimator
 from tests.declarations import BASE, LEAVES
 
 RECORDS = [
@@ -40,8 +41,11 @@ def records() -> pd.DataFrame:
     return pd.DataFrame(RECORDS, columns=["zone", *AXES]).astype({"AGE": np.int64})  # values are compared as text
 
 
-def test_without_noise_the_tables_are_those_of_the_records(records: pd.DataFrame, declaration: Path) -> None:
-    made = das.top_down(records, declaration)
+@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+def test_without_noise_the_tables_are_those_of_the_records(
+    records: pd.DataFrame, declaration: Path, estimator: Estimator
+) -> None:
+    made = das.top_down(records, declaration, estimator)
     assert list(made.levels) == ["nation", "region", "district", "zone"]
     placed = records.merge(pd.DataFrame(LEAVES).rename(columns={"zcode": "zone_code"}), on="zone")
     placed["AGE"] = placed.AGE.map(lambda age: "5-9" if age >= 5 else str(age))
@@ -54,10 +58,13 @@ def test_without_noise_the_tables_are_those_of_the_records(records: pd.DataFrame
     assert next((each.key, each.figure) for each in made.spend.relations) == ("replaced_within", Fraction(1000))
 
 
-def test_with_noise_declared_figures_stay_exact_and_calls_differ(records: pd.DataFrame, declaration: Path) -> None:
+@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+def test_with_noise_declared_figures_stay_exact_and_calls_differ(
+    records: pd.DataFrame, declaration: Path, estimator: Estimator
+) -> None:
     own = json.loads(declaration.read_text()) | {"budget": "1/100"}
     declaration.write_text(json.dumps(own))
-    first, second = (das.top_down(records, declaration).levels for _ in range(2))
+    first, second = (das.top_down(records, declaration, estimator).levels for _ in range(2))
     for levels in (first, second):
         assert levels["region"].groupby("region").COUNT.sum().to_dict() == {"1": 4, "2": 3}
         assert levels["zone"].COUNT.min() > 0
