@@ -83,7 +83,7 @@ def _read_release(
     Raises Refused where it is none, is of exact counts, or holds other files than it names; where a file changes.
     """
     manifest, domains = read_manifest(release), _Domains(run, geography, data)
-    names = [name for name in manifest["files"] if name.startswith("t1/") and name.endswith(".csv")]
+    names = [name for name in manifest["files"] if name.startswith("parquet/t1/")]
     files = {name: str(path_in(release, name)) for name in names}
     with unchanged(files.values()):
         if changed := [name for name in names if digest_file(files[name]) != manifest["files"][name]]:
@@ -129,7 +129,11 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
     parts, left_out = [], Counter[str]()
     for file, path in files.items():
         columns = path.endswith(".parquet")
-        table, faults = _read_columns(path, file) if columns else read_table(path, file, COLUMNS, dictionary=True)
+        table, faults = (
+            _read_columns(path, file, more=released is not None)
+            if columns
+            else read_table(path, file, COLUMNS, dictionary=True)
+        )
         if released and faults == [empty(file)]:
             continue  # nothing was published at this level
         findings = findings + faults
@@ -150,13 +154,16 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
     return findings
 
 
-def _read_columns(path: str, file: str) -> tuple[pa.Table | None, list[Finding]]:
-    """Read totals in Parquet as `read_table` reads text: COUNT may be a number; LINE is the row, from 1."""
+def _read_columns(path: str, file: str, *, more: bool) -> tuple[pa.Table | None, list[Finding]]:
+    """Read totals in Parquet as `read_table` reads text: COUNT may be a number; LINE is the row, from 1.
+
+    more: whether there may be other columns.
+    """
     try:
-        table = pq.read_table(pa.BufferReader(read_bytes(path)))
+        table = pq.read_table(pa.BufferReader(read_bytes(path)), read_dictionary=COLUMNS).unify_dictionaries()
     except (OSError, pa.ArrowException):
         return None, [Finding(file, "the file cannot be read as Parquet")]
-    findings = check_header(file, table.column_names, COLUMNS)
+    findings = check_header(file, table.column_names, COLUMNS, more=more)
     if findings or not len(table):
         return None, findings or [empty(file)]
     read = {}
@@ -166,8 +173,9 @@ def _read_columns(path: str, file: str) -> tuple[pa.Table | None, list[Finding]]
         whole = name == "COUNT" and pa.types.is_integer(of_dictionary)
         if table[name].null_count or not (whole or pa.types.is_string(of_dictionary)):
             return None, [Finding(file, "must hold text in every row, or, of COUNT, a whole number", name)]
-        read[name] = table[name].cast(pa.string()).dictionary_encode()
-    return pa.table({**read, LINE: pa.array(range(1, len(table) + 1), pa.int32())}), []
+        coded = of_dictionary is not kind and not whole
+        read[name] = table[name] if coded else table[name].cast(pa.string()).dictionary_encode()
+    return pa.table({**read, LINE: np.arange(1, len(table) + 1, dtype=np.int32)}), []
 
 
 def _join(parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -203,20 +211,20 @@ class _Domains:
         kind, region, code, count = (
             Column(table[name]) for name in ("REGION_TYPE", "REGION_ID", "ITERATION_CODE", "COUNT")
         )
-        groups = pd.DataFrame({"kind": kind.numbers, "region": region.numbers, "code": code.numbers})
+        group = (kind.numbers.astype(np.int64) * len(region.values) + region.numbers) * len(code.values) + code.numbers
         here = kind.where(REGION_TYPES[self.jurisdiction].__contains__)
         faults = [
             ("REGION_TYPE", "Invalid values found in REGION_TYPE", ~kind.where(ALL_TYPES.__contains__)),
             ("COUNT", "Invalid values found in COUNT", ~count.where(lambda text: bool(WHOLE.fullmatch(text)))),
             ("ITERATION_CODE", "unknown iterations, or of level 0", ~code.where(known.__contains__)),
-            ("ITERATION_CODE", "groups that appear twice", groups.duplicated()),
+            ("ITERATION_CODE", "groups that appear twice", pd.Series(group).duplicated()),
         ]
         number = np.full(len(table), ELSEWHERE, np.int64)
         for region_type in REGION_TYPES[self.jurisdiction]:
             of_type = kind.where(region_type.__eq__)
             known_ids = {one: place for place, one in enumerate(self.geography.region_ids[region_type])}
             numbers = np.full(len(region.values), NOWHERE, np.int64)
-            for value in np.unique(region.numbers[of_type]).tolist():
+            for value in np.flatnonzero(np.bincount(region.numbers[of_type])).tolist():
                 one = region.values[value]
                 numbers[value] = known_ids[one] if one in known_ids else self._outside(region_type, one)
             number[of_type] = numbers[region.numbers[of_type]]

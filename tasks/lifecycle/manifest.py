@@ -18,7 +18,7 @@ from privacy.accounting.journal import MarkName
 from privacy.noise.laws import Law
 from privacy.noise.randomness import NOISE_SCHEME_VERSION
 from tasks.lifecycle.authorization import read_authorization
-from tasks.lifecycle.digests import file_digest
+from tasks.lifecycle.digests import file_digests
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.process import code_names, versions
 from tasks.lifecycle.received import NotOfRelease, entries, path_in, read_in, read_json
@@ -70,7 +70,7 @@ def shown_marks(manifest: Mapping[str, Any]) -> list[str]:
 
 def write_manifest(out: Path, manifest: dict[str, Any]) -> str:
     """Write OUT/manifest.json with the digests of all files in OUT; return the release's digest."""
-    files = {str(path.relative_to(out)): file_digest(path) for path in released_files(out)}
+    files = dict(zip(file_names(out), file_digests(released_files(out)), strict=True))
     whole = {"format": FORMAT, **manifest, "files": files}
     (out / MANIFEST).write_text(json.dumps(whole, indent=1, default=str) + "\n")
     return release_digest(out)
@@ -129,8 +129,8 @@ def release_digest(out: Path) -> str:
 def is_whole(out: Path) -> bool:
     """Return whether a folder holds a manifest and every file that it names, unchanged."""
     try:
-        named = read_any_manifest(out)["files"].items()
-        return all(file_digest(path_in(out, name)) == digest for name, digest in named)
+        named = read_any_manifest(out)["files"]
+        return file_digests(path_in(out, name) for name in named) == [*named.values()]
     except NotOfRelease:
         return False
 

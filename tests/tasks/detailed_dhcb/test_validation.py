@@ -239,11 +239,13 @@ def test_totals_in_parquet_are_those_of_their_text(tmp_path: Path) -> None:
     of_text = released(truth_here(tmp_path / "a", params, data))
     text = data / "pop-group-totals.txt"
     lines = [line.split("|") for line in text.read_text().splitlines()]
-    for name, number in (("text", str), ("numbers", int)):
+    for name, number, coded in (("text", str, False), ("numbers", int, False), ("coded", int, True)):
         params, data = HouseholdInputs().write(tmp_path / name)
         (data / "pop-group-totals.txt").unlink()
         columns = dict(zip(lines[0], zip(*lines[1:], strict=True), strict=True))
         table = pa.table({**columns, "COUNT": [number(each) for each in columns["COUNT"]]})
+        if coded:  # as pandas writes a categorical
+            table = pa.table({column: table[column].dictionary_encode() for column in table.column_names})
         pq.write_table(table, data / "pop-group-totals.parquet")
         assert released(truth_here(tmp_path / name, params, data)) == of_text
 
@@ -284,10 +286,10 @@ def test_totals_that_are_exact_are_for_synthetic_households(tmp_path: Path, dhca
 
 def test_a_group_twice_in_two_files_of_a_release_is_refused(tmp_path: Path, dhca: Path) -> None:
     as_private(dhca)
-    source, target = (dhca / f"t1/{name}" for name in ("state-1.csv", "county-2.csv"))
-    line = source.read_text().splitlines()[1]
-    target.write_text(f"{target.read_text()}{line}\n")
-    edit_manifest(dhca, lambda manifest: manifest["files"].update({"t1/county-2.csv": digest_file(str(target))}))
+    name = "parquet/t1/county-2.parquet"
+    source, target = pq.read_table(dhca / "parquet/t1/state-1.parquet"), pq.read_table(dhca / name)
+    pq.write_table(pa.concat_tables([target, source[:1]]), dhca / name)
+    edit_manifest(dhca, lambda manifest: manifest["files"].update({name: digest_file(str(dhca / name))}))
     _, validated, findings = validate_here(tmp_path, HouseholdInputs(), totals=str(dhca))
     assert validated is None
     assert [each.rule for each in errors(findings)] == ["groups that appear twice"]
@@ -314,9 +316,9 @@ def test_a_release_of_other_public_files_is_a_finding(tmp_path: Path, dhca: Path
 
 def test_a_release_that_was_changed_or_is_of_another_system_is_refused(tmp_path: Path, dhca: Path) -> None:
     as_private(dhca)
-    path = dhca / "t1/county-2.csv"
-    path.write_text(path.read_text() + "01001|COUNTY|2001|7\n")
-    with pytest.raises(Refused, match=r"t1/county-2.csv is not the file that its manifest names"):
+    path = dhca / "parquet/t1/county-2.parquet"
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(Refused, match=r"parquet/t1/county-2.parquet is not the file that its manifest names"):
         validate_here(tmp_path, HouseholdInputs(), totals=str(dhca))
     edit_manifest(dhca, lambda manifest: manifest.update(release="Bottom-up", files={}))
     with pytest.raises(Refused, match="not of the Detailed DHC-A"):
