@@ -11,7 +11,7 @@ spine.top_down.rounding.compile_rounding()
 endef
 export COMPILE_ROUNDING
 
-.PHONY: setup run test test-slow test-long test-scheduled lint docs site lock vendor clean
+.PHONY: setup run test test-ci test-slow test-long test-scheduled lint docs site lock vendor clean
 
 setup: .venv/.installed
 
@@ -36,14 +36,17 @@ setup: .venv/.installed
 run: setup
 	$(BIN)/das demo
 
-# Two processes more than there are cores, for end-to-end tests wait much. Each takes whole files, or what tests/conftest.py
+# Three processes more than there are cores, for end-to-end tests wait much. Each takes whole files, or what tests/conftest.py
 # puts together, in the order of their collection.
-PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 2) --maxprocesses 6 --dist loadfile \
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 3) --maxprocesses 7 --dist loadfile \
   --no-loadscope-reorder --durations 30
 unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 
 test: setup
-	$(PYTEST) -m "not slow and not long"
+	$(PYTEST) -m "not ci and not slow and not long"
+
+test-ci: setup
+	$(PYTEST) -m "ci and not slow and not long"
 
 test-slow: setup
 	$(PYTEST) -m slow

@@ -43,6 +43,7 @@ slow = pytest.mark.slow
         pytest.param("runner.commit", True, id="after the commit"),
     ],
 )
+@pytest.mark.ci
 def test_a_run_is_released_though_the_temporary_server_is_killed(
     example: Path, tmp_path: Path, place: str, after: bool
 ) -> None:

@@ -104,6 +104,7 @@ def test_the_description_keeps_the_published_profile(release: Path) -> None:
 
 
 @RELEASES
+@pytest.mark.ci
 def test_others_read_the_tables_by_the_description(release: Path) -> None:
     """Types, codes, keys and references, by another program; it reads version 1 and passes over what is new."""
     import frictionless

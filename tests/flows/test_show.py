@@ -107,6 +107,7 @@ def test_margins_and_laws_are_those_of_the_published_rows(release, published):
             assert words.endswith(said) if more[shape] else not words
 
 
+@pytest.mark.ci
 def test_the_margin_of_a_difference_is_that_of_the_law_of_the_difference(release, published):
     draw = random.Random(1)
     for a, b in zip(draw.sample(published, 60), draw.sample(published, 60), strict=True):
@@ -295,6 +296,7 @@ def test_all_regions_of_an_iteration_with_all_ages_are_taken_away_at_once(page, 
     assert about["table"] == "Sex by age of population groups: County, Regional"
 
 
+@pytest.mark.ci
 def test_regions_without_a_count_are_taken_away_with_the_reason(page, release, counts):
     """Of one iteration every listed region is in the file, and a region with a total alone is not called suppressed."""
     kinds = Counter()

@@ -361,6 +361,7 @@ def try_changes(release: Path, folder: Path, das: Das, draw: random.Random, seco
 
 
 @pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.ci
 def test_a_release_of_any_shape_is_answered_or_refused(
     request: pytest.FixtureRequest, tmp_path: Path, das: Das, name: str
 ) -> None:

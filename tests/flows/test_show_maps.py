@@ -246,6 +246,7 @@ def boundary_files(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", ["geojson", "gpkg", "zip"])
+@pytest.mark.ci
 def test_boundaries_of_every_format_give_the_same_shapes(kind, boundary_files, released):
     pages = open_release(released, boundaries=[boundary_files[kind]])
     address = {"view": "table-map/t1-county-1", "by_ITERATION_CODE": "1002", "by_REGION_ID": "01*"}
@@ -258,6 +259,7 @@ def test_boundaries_of_every_format_give_the_same_shapes(kind, boundary_files, r
     assert sorted(counted.drawing.outlines) == sorted(paths)  # circles over the outlines
 
 
+@pytest.mark.ci
 def test_a_file_that_is_no_boundaries_is_refused(tmp_path, boundary_files):
     (tmp_path / "a.zip").write_text("no shapes")
     with pytest.raises(Refused, match="cannot be read as boundaries: give GeoJSON"):

@@ -64,7 +64,16 @@ VIEWS = (
 SCREENS = ((1400, "light", "screen"), (400, "dark", "screen"), (1070, "light", "print"))
 
 
-@pytest.mark.parametrize(("screen", "views"), [*zip(SCREENS, (VIEWS, VIEWS[::3], VIEWS[::5]), strict=True)])
+@pytest.mark.parametrize(
+    ("screen", "views"),
+    [
+        (SCREENS[0], VIEWS[1::2]),
+        *(
+            pytest.param(*each, marks=pytest.mark.ci)
+            for each in zip(SCREENS, (VIEWS, VIEWS[::3], VIEWS[::5]), strict=True)
+        ),
+    ],
+)
 def test_pages_are_accessible_and_fit(page, sized, screen, views):
     browser = sized(*screen)
     enter(browser, page)
@@ -140,7 +149,9 @@ def made_up_sums():
     return pd.DataFrame(keys).assign(**columns)
 
 
-@pytest.mark.parametrize(("width", "scheme", "media"), SCREENS)
+@pytest.mark.parametrize(
+    ("width", "scheme", "media"), [SCREENS[0], *(pytest.param(*each, marks=pytest.mark.ci) for each in SCREENS[1:])]
+)
 def test_written_pages_are_accessible_and_fit_screens_and_paper(written, sized, width, scheme, media):
     browser = sized(width, scheme, media)
     for file in written:
@@ -187,6 +198,7 @@ def copied(released, tmp_path_factory):
     return copied_to(released, tmp_path_factory.mktemp("copy") / "copy")
 
 
+@pytest.mark.ci
 def test_a_copy_has_the_pages_and_tables_that_are_served(released, copied):
     assert differences(released, copied, every=5) == []
     kinds = Counter(re.split("[-.]", path.name)[0] for path in copied.glob("*.html"))
@@ -199,6 +211,7 @@ def groups_with_tables(release):
     return set(zip(rows.REGION_TYPE, rows.REGION_ID, rows.ITERATION_CODE, strict=True))
 
 
+@pytest.mark.ci
 def test_a_group_with_a_table_has_a_page_of_its_own_in_a_copy(copied, released):
     pages = {tuple(path.stem.split("-")[1:]) for path in copied.glob("group-*.html")}
     assert pages == groups_with_tables(released)
@@ -241,6 +254,7 @@ def test_a_file_of_a_copy_stays_in_its_folder(asked):
     assert re.fullmatch("[A-Za-z0-9_=~-]+", file_name(asked))
 
 
+@pytest.mark.ci
 def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     for width, scheme in ((1300, "light"), (400, "dark")):
         browser = sized(width, scheme)

@@ -46,6 +46,7 @@ def test_one_file_has_every_row_of_its_scope(released, bottom_up_released, tmp_p
         printed("show", released, "--single-file", tmp_path / "third.html")
 
 
+@pytest.mark.ci
 def test_one_file_opens_from_a_disk(released, sized, tmp_path: Path):
     file = tmp_path / "release.html"
     printed("show", released, "--single-file", file)
@@ -79,6 +80,7 @@ def test_one_file_opens_from_a_disk(released, sized, tmp_path: Path):
     assert sorted(int(line[header.index("COUNT")]) for line in lines) == sorted(of_2001.COUNT)
 
 
+@pytest.mark.ci
 def test_one_file_has_estimates_and_the_pyramids_of_the_pages(released, sized, tmp_path: Path):
     folder, file = with_estimates(released, tmp_path / "release"), tmp_path / "release.html"
     printed("show", folder, "--single-file", file, "--confidence", "90")

@@ -213,6 +213,7 @@ def test_the_terminal_prints_any_table(released: Path, top_down_released: Path) 
         das(released, "--table", "nothing")
 
 
+@pytest.mark.ci
 def test_a_description_that_somebody_changed_is_shown_or_refused(bottom_up_released: Path, tmp_path: Path) -> None:
     release = Path(shutil.copytree(bottom_up_released, tmp_path / "release"))
     shown = 0

@@ -182,6 +182,7 @@ def test_a_copy_has_the_pages_and_tables_that_are_served(place, tmp_path):
     assert list(copy.glob("region-COUNTY-46003-table=races.html"))
 
 
+@pytest.mark.ci
 def test_pages_are_accessible(page, sized):
     browser = sized(1400)
     enter(browser, page)
@@ -195,6 +196,7 @@ def test_pages_are_accessible(page, sized):
             assert (view, faults(browser)) == (view, [])
 
 
+@pytest.mark.ci
 def test_a_release_has_its_names_and_a_copy_of_one_state_holds_no_other(place, release, tmp_path):
     names = (place / "names.csv").read_text().splitlines()
     assert names[1] == "AIANNH|2430|A Reservation"

@@ -19,7 +19,7 @@ from privacy.noise.laws import law
 from tasks.population_groups.levels import named_level
 
 
-@pytest.mark.parametrize("definition", ["zcdp", "puredp"])
+@pytest.mark.parametrize("definition", ["zcdp", pytest.param("puredp", marks=pytest.mark.ci)])
 def test_changed_budgets_are_followed(tmp_path, definition):
     if shutil.which("soffice") is None:
         lacking("LibreOffice")

@@ -128,7 +128,9 @@ CROSSES = frozenset({"COUNTY", "PLACE"})
 
 
 @pytest.mark.parametrize("definition", NORMS)
-@pytest.mark.parametrize("region_type", [pytest.param("USA", marks=pytest.mark.slow), "COUNTY", "PLACE"])
+@pytest.mark.parametrize(
+    "region_type", [pytest.param("USA", marks=pytest.mark.slow), "COUNTY", pytest.param("PLACE", marks=pytest.mark.ci)]
+)
 def test_brute_force_over_all_pairs_confirms_the_formula(region_type, definition):
     gamma = Fraction(1, 4)
     level = GroupLevel(region_type, 2, Fraction(1), 2, 1)

@@ -282,6 +282,7 @@ def true_loss(part: str, squared_distance: int, tau: int) -> Fraction:
 
 
 @pytest.mark.parametrize("tau", [1, *(pytest.param(tau, marks=pytest.mark.slow) for tau in (2, 3))])
+@pytest.mark.ci
 def test_brute_force_confirms_every_bound_and_attains_the_sharper_one(tau):
     pairs = defaultdict(list)
     for person, changed, difference in neighbours(toy_homes(tau), tau, random.Random(tau)):

@@ -165,6 +165,7 @@ WIDEST = (DiscreteGaussian(Fraction(10) ** 10), TwoSidedGeometric(Fraction(40_00
 
 
 @pytest.mark.parametrize(("law", "place"), [(WIDE[0], (0, 0, 0)), (WIDE[1], (-2, 40, 4))])
+@pytest.mark.ci
 def test_wide_noise_is_rounded_to_a_lattice_with_the_accuracy_that_is_stated(law: Law, place: tuple[int, ...]) -> None:
     """A hundredth of a deviation; a ratio is off as if either count were."""
     deviation = law.variance() ** 0.5
@@ -187,6 +188,7 @@ def test_wide_noise_is_rounded_to_a_lattice_with_the_accuracy_that_is_stated(law
 
 @pytest.mark.parametrize("law", WIDEST)
 @pytest.mark.parametrize("scale", [0, 10**12])
+@pytest.mark.ci
 def test_the_widest_noise_and_huge_counts_take_bounded_work(law: Law, scale: int) -> None:
     """The lengths bound time and memory; the largest joint sum there is takes a second."""
     noises = [lattice(law, draws) for draws in (1, 2, 3)]

@@ -39,6 +39,7 @@ def test_coverage_by_exact_sums(law: Law, n: int, d: int) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS)
+@pytest.mark.ci
 def test_the_interval_holds_every_ratio_of_the_set_and_little_more(law: Law) -> None:
     for numerator, denominator in RNG.integers(-10, 120, (25, 2)).tolist():
         found = noisy(law, numerator, denominator, draws=2)

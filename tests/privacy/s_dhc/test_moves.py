@@ -154,6 +154,7 @@ MOVED = {  # the largest squared L2 where a person moves, at tau 1 and 2: docs/p
 
 
 @pytest.mark.parametrize("tau", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.ci
 def test_every_table_where_persons_come_go_move_or_are_replaced(tau: int) -> None:
     """Whoever comes or goes, or is replaced elsewhere, attains the bound of one or two units; a mover in two tables."""
     for table, by_person in arrivals(tau).items():

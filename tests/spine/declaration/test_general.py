@@ -103,6 +103,7 @@ def several(draw: st.DrawFn, names: list[str], number: int = 2) -> dict[str, tup
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(several(["dwelling", "sex", "young", "dwelling*sex", "total", "sex*young"]), st.integers(0, 2**32))
+@pytest.mark.ci
 def test_declared_figures_hold_and_without_noise_the_estimate_is_the_truth(
     counts: dict[str, tuple[list[int], list[Any]]], seed: int
 ) -> None:

@@ -90,7 +90,7 @@ def test_invariants_and_sums(seed: int) -> None:
 
 
 @both
-@pytest.mark.parametrize("units", [False, True])
+@pytest.mark.parametrize("units", [pytest.param(False, marks=pytest.mark.ci), True])
 def test_the_estimate_does_not_depend_on_the_partition_of_the_work(units: bool, estimator: type[OwnAnswers]) -> None:
     """Ranges of other sizes; counties apart, then the state from theirs, then below each county: bit by bit."""
     case = small_state(12, parts=2)

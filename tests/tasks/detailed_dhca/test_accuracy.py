@@ -176,6 +176,7 @@ def hold_against_manifests(report: Report, places: list[Path]) -> None:
             assert row[name] * row["GROUPS"] * len(places) == pytest.approx(published)
 
 
+@pytest.mark.ci
 def test_errors_are_those_of_the_released_files(repeated: Report, example: Path, tmp_path: Path) -> None:
     hold_against_files(repeated, example, tmp_path)
 

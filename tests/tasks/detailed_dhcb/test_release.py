@@ -102,6 +102,7 @@ def estimates(staged: Path, kind: str = "estimates/") -> dict[str, list[tuple[st
         pytest.param("t4_level_2_county", "puredp", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.ci
 def test_coterminous_estimates_are_of_the_groups_and_details_of_the_counts(
     tmp_path: Path, only_one: str, definition: str
 ) -> None:
@@ -166,6 +167,7 @@ def test_estimates_are_unbiased_and_their_margins_cover_where_more_was_measured(
 
 
 @pytest.mark.parametrize(("large", "definition"), [("t3_level_2", "puredp"), ("t", "zcdp")])
+@pytest.mark.ci
 def test_estimates_of_very_large_budgets_are_the_counts(tmp_path: Path, large: str, definition: str) -> None:
     """Noise without a variance in floats, in both tables or in one: nothing fails after the charge."""
     changes: dict[str, object] = {"privacy_defn": definition}
@@ -220,6 +222,7 @@ def test_the_manifest_says_how_many_groups_of_each_kind_a_household_is_in(tmp_pa
     assert parts == {(codes, 1)}
 
 
+@pytest.mark.ci
 def test_the_check_finds_estimates_that_do_not_agree(tmp_path: Path) -> None:
     _, staged = stage_here(tmp_path, HouseholdInputs(households=households(200)), "run", estimates=True)
     assert not faults(staged)

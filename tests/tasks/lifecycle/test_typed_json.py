@@ -128,6 +128,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(RECORDS)
+@pytest.mark.ci
 def test_every_kind_of_value_comes_back_exactly(tmp_path_factory: pytest.TempPathFactory, value: Record[Model]) -> None:
     path = tmp_path_factory.getbasetemp() / "value"
     save_object(path, value)

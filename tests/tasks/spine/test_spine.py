@@ -265,6 +265,7 @@ MEASURED = {  # docs/spine.md: by class, how many, and OSED mean and largest: co
 
 
 @pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.ci
 def test_the_states_at_hand(das_data: Path, tmp_path: Path, name: str) -> None:
     settings = settings_for("pl94-persons", "pr" if name == "pr" else "us")
     summary = optimized_spine(das_data / f"{name}_blocks_2020.csv.gz", tmp_path / "spine", settings)

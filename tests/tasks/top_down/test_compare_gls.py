@@ -143,6 +143,7 @@ def test_errors_of_another_size_do_not_agree(release: Path, product: Product, tm
     assert ("standard errors are above ours" in verdict) == (scale > 1)
 
 
+@pytest.mark.ci
 def test_the_nation_is_compared(tmp_path: Path, das_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The US level, measured and compared: its margins, its 298 cells, z; an estimate that is not theirs is seen."""
     data, nmf = das_data / "nmf-sample/noisy", tmp_path / "nmf"

@@ -339,7 +339,7 @@ def test_geounits_are_measured_fewer_at_a_time_where_answers_are_many(
 
 def test_a_declaration_that_no_worker_can_hold_is_refused_before_its_records_are_read(tmp_path: Path) -> None:
     def wide(raw: dict[str, Any]) -> None:
-        raw["axes"]["age"]["values"] = "0-999999"
+        raw["axes"]["age"]["values"] = "0-499999"
         raw["recodes"], raw["zeros"] = {}, []
         raw["queries"] = {"total": "1/2", "detailed": "1/2"}
 

@@ -158,6 +158,7 @@ def edit(folder: Path, change: Callable[[Path, list[Row]], list[Row]], pattern: 
             pq.write_table(pa.Table.from_pylist(change(path, table.to_pylist()), table.schema), path)
 
 
+@pytest.mark.ci
 def test_files_of_other_forms_give_the_same_bytes(tmp_path: Path, sample: Path, noisy_gls: Path, client: Any) -> None:
     nmf = tmp_path / "nested/download/nmf"
     shutil.copytree(sample / "noisy/nmf", nmf)
@@ -266,6 +267,7 @@ def test_budgets_of_no_known_design(tmp_path: Path, sample: Path, noisy_gls: Pat
     np.testing.assert_allclose(two["standard_error"], one["standard_error"] * 2**0.5, rtol=2e-3, atol=0.002)
 
 
+@pytest.mark.ci
 def test_the_us_level_is_used_where_the_states_add_up(tmp_path: Path, sample: Path) -> None:
     nmf = tmp_path / "nmf"
     shutil.copytree(sample / "exact/nmf", nmf)

@@ -108,6 +108,7 @@ def test_every_form_of_replicates_has_the_same_counts(
         assert (error[:, 0] == 0).all()
 
 
+@pytest.mark.ci
 def test_replicates_that_cannot_be_compared_are_refused(tmp_path: Path, data: Path) -> None:
     run = begin(tmp_path, data)
 
@@ -181,6 +182,7 @@ def _with(table: pa.Table, name: str, values: list[int | None]) -> pa.Table:
 
 
 @pytest.mark.parametrize("fault", [*HOSTILE, "cut", "empty"])
+@pytest.mark.ci
 def test_converted_replicates_that_were_tampered_with_are_refused(tmp_path: Path, data: Path, fault: str) -> None:
     run, source = begin(tmp_path, data), tmp_path / "replicates"
     source.mkdir()
