@@ -36,9 +36,9 @@ setup: .venv/.installed
 run: setup
 	$(BIN)/das demo
 
-# Three processes more than there are cores, for end-to-end tests wait much. Each takes whole files, or what tests/conftest.py
+# Two processes more than there are cores, for end-to-end tests wait much. Each takes whole files, or what tests/conftest.py
 # puts together, in the order of their collection.
-PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 3) --maxprocesses 7 --dist loadfile \
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 2) --maxprocesses 6 --dist loadfile \
   --no-loadscope-reorder --durations 30
 unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 

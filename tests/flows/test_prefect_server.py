@@ -76,7 +76,7 @@ def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_co
     [
         "no start",
         pytest.param("an end before the flow's", marks=pytest.mark.ci),
-        pytest.param("an end before the second flow", marks=pytest.mark.ci),
+        pytest.param("an end before the second flow", marks=pytest.mark.slow),
     ],
 )
 def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path: Path) -> None:
