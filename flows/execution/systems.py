@@ -30,7 +30,7 @@ class ReleaseKind:
     page: str = "flows.reports.show.release_pages:ReleasePages"
 
     def part(self, name: str) -> Callable[..., Any]:
-        """Return `flow`, `stages`, `check`, `release_checks`, `description` or `page`."""
+        """Return what a field names, as `description` or `page`."""
         found: Callable[..., Any] = resolve_name(getattr(self, name))
         return found
 

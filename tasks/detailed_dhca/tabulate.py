@@ -98,6 +98,8 @@ def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
     if not str(manifest["release"]).startswith("Detailed DHC-A"):
         instead = OF_HOUSEHOLDS * str(manifest["release"]).startswith("Detailed DHC-B")
         raise Refused(f"{release} is not a release of the Detailed DHC-A{instead}")
+    if "tabulated" in manifest:
+        raise Refused(f"{release} was made by das tabulate: give the release that it was made from")
     if manifest.get("NOT_PRIVATE"):
         raise Refused(f"{release} holds exact counts: das tabulate takes a release with noise")
     if not is_whole(release):

@@ -128,12 +128,10 @@ def _read(domains: _Domains, files: Mapping[str, str], released: str | None, fin
     """
     parts, left_out = [], Counter[str]()
     for file, path in files.items():
-        columns = path.endswith(".parquet")
-        table, faults = (
-            _read_columns(path, file, more=released is not None)
-            if columns
-            else read_table(path, file, COLUMNS, dictionary=True)
-        )
+        if path.endswith(".parquet"):
+            table, faults = _read_columns(path, file, more=released is not None)
+        else:
+            table, faults = read_table(path, file, COLUMNS, dictionary=True)
         if released and faults == [empty(file)]:
             continue  # nothing was published at this level
         findings = findings + faults

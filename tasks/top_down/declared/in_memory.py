@@ -80,7 +80,7 @@ def top_down(
 
 
 def _tree_answers(plan: Plan, measuring: Measuring) -> OwnAnswers:
-    """Return the information of all geounits, which one pass up the hierarchy finds."""
+    """Return what geounits are estimated from: the information of each, which one pass up the hierarchy finds."""
     from spine.gls.tree_answers import TreeAnswers  # imports numba
     from spine.gls.upward import pass_up
 

@@ -93,6 +93,8 @@ def test_the_tables_agree_with_their_manifest_and_have_pages(release_of_noise, t
     titles = [table.resource.title for table in open_release(out).tables.values()]
     assert any("Totals of population groups" in title for title in titles)
     assert "What was changed, by level and rule" in titles
+    with pytest.raises(Refused, match="give the release that it was made from"):
+        tabulate(out, tmp_path / "again")
     next(out.glob("t1/*.csv")).write_text("changed")
     with pytest.raises(Refused, match="does not agree with its manifest"):
         check(out)
