@@ -29,6 +29,7 @@ from flows.commands.tabulate import tabulate
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
 from flows.commands.tda.areas import areas as areas_tda
 from flows.commands.tda.compare_gls import compare_gls
+from flows.commands.tda.declared import declare as declare_tda
 from flows.commands.tda.declared import explain as explain_tda
 from flows.commands.tda.inputs import public as public_tda
 from flows.commands.tda.inputs import synth as synth_tda
@@ -142,6 +143,7 @@ _group(
     "The TopDown Algorithm: a private database of persons and housing units by block.",
     synth=synth_tda,
     public=public_tda,
+    declare=declare_tda,
     explain=explain_tda,
     validate=validate(TOP_DOWN),
     run=run(TOP_DOWN),

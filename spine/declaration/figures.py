@@ -21,10 +21,8 @@ from spine.declaration.declaration import first_crossing
 from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Sets, Totals, sum_bounds
+from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Leaves, Sets, Totals, sum_bounds
 from spine.top_down.histogram import TOTAL, Product
-from spine.top_down.integer_programs import range_of_total
-from spine.top_down.own_answers import Leaves
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
 
@@ -103,6 +101,8 @@ def _with_division(hierarchy: Hierarchy, bound: Bounds, stuck: str) -> tuple[Bou
 
     stuck: why a parent's numbers may not divide otherwise.
     """
+    from spine.top_down.integer_programs import range_of_total  # imports numba
+
     spine, product, key = hierarchy.spine, hierarchy.declaration.product, "counts"
     sets, lowest = bound.sets, len(spine.levels) - 1
     if hierarchy.declaration.passes.kept:

@@ -48,6 +48,21 @@ class Sets(NamedTuple):
     certified: str = ""
 
 
+class Leaves(NamedTuple):
+    """The leaves below a parent's children, among which the children's whole numbers must divide, too.
+
+    child: (leaves,) of each. allowed: (leaves, types). low, high: (leaves, sets) of `Parent.sets`. groups, totals: for
+    each level below with declared totals the (leaves,) group and the (groups,) total.
+    """
+
+    child: IntArray
+    allowed: BoolArray
+    low: IntArray
+    high: IntArray
+    groups: tuple[IntArray, ...]
+    totals: tuple[IntArray, ...]
+
+
 @dataclass(frozen=True)
 class Bounds:
     """What is declared on every level of a spine.

@@ -13,10 +13,10 @@ import numpy as np
 
 from spine.geography import FloatArray, IntArray
 from spine.top_down import totals, units
-from spine.top_down.bounds import NO_LIMIT, Totals
+from spine.top_down.bounds import NO_LIMIT, Leaves, Totals
 from spine.top_down.histogram import Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
-from spine.top_down.own_answers import Leaves, OwnAnswers, ParentProblem, Siblings
+from spine.top_down.own_answers import OwnAnswers, ParentProblem, Siblings
 from spine.top_down.plan import MOST_PARTS, Plan
 from spine.top_down.solve_parent import By, Solver, solve, to_integers
 

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT
-from spine.top_down.own_answers import Leaves, ParentProblem
+from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Leaves
+from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import floors
 
 NODES = 100  # branches of one problem that HiGHS searches: docs/declarations.md#what-a-run-costs

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from spine.geography import BoolArray, FloatArray, IntArray
 from spine.top_down import units
+from spine.top_down.bounds import Leaves
 from spine.top_down.least_squares import Parent, Solution, least_squares
 from spine.top_down.plan import Plan
 from spine.top_down.queries import DETAILED, TOTAL, Measure, QueryHierarchy, coordinates_of, weights
@@ -125,21 +126,6 @@ class OwnAnswers:
         # An only child may have the share 0: it is copied.
         weight = np.maximum(plan.spine.shares[level][first:last], 1) / plan.spine.denominator
         return units.targets(fixed, np.concatenate(answers)), weight
-
-
-class Leaves(NamedTuple):
-    """The leaves below a parent's children, among which the children's whole numbers must divide, too.
-
-    child: (leaves,) of each. allowed: (leaves, types). low, high: (leaves, sets) of `Parent.sets`. groups, totals: for
-    each level below with declared totals the (leaves,) group and the (groups,) total.
-    """
-
-    child: IntArray
-    allowed: BoolArray
-    low: IntArray
-    high: IntArray
-    groups: tuple[IntArray, ...]
-    totals: tuple[IntArray, ...]
 
 
 @dataclass(frozen=True)

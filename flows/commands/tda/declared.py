@@ -13,6 +13,7 @@ from flows.commands.fields import option_of
 from flows.commands.resume import given, refuse
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Json, err, show
+from spine.settings import Jurisdiction
 from tasks.top_down.choices import Estimator
 
 if TYPE_CHECKING:
@@ -52,6 +53,42 @@ def explain(
     show(asdict(found), lambda: _explanation(found, relations), as_json=as_json)
 
 
+def declare(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The input of das tda run.")],
+    place: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to make.")],
+    geography: Annotated[str | None, option_of(TopDownSettings, "geography")] = None,
+    jurisdiction: Annotated[Jurisdiction, option_of(TopDownSettings, "jurisdiction")] = "us",
+    only_state: StateOption = None,
+    as_json: Json = False,
+) -> None:
+    """Write the redistricting data as declarations: to change their axes, levels, queries or budget.
+
+    OUT gets the shipped declarations, a table of the blocks with their declared living quarters, and the declared
+    populations. Unchanged, they estimate what `das tda run --us-level` does. No record is read.
+
+    **Example:** `das tda declare ri/ mine/`
+    """
+    from flows.commands.findings import show_findings
+    from tasks.lifecycle.errors import Refused
+    from tasks.lifecycle.new_folder import check_empty, new_folder
+    from tasks.top_down.declared.redistricting import write_declarations
+    from tasks.top_down.input.public_input import read_public
+
+    check_empty(place)
+    settings = TopDownSettings(
+        data=data, out=str(place), geography=geography, jurisdiction=jurisdiction, states=tuple(only_state or ())
+    )
+    blocks, _, findings = read_public(settings.tables, settings.design())
+    if blocks is None:
+        show_findings(findings, as_json=as_json)
+        raise Refused(f"the public files of {data} do not pass")
+    with new_folder(place) as folder:
+        names = write_declarations(blocks, jurisdiction, folder)
+    number, paths = len(blocks.geography), [place / name for name in names]
+    told = "".join(f"\nnext: das tda explain {path}" for path in paths)
+    show({"blocks": number, "declarations": paths}, lambda: f"{number:,} blocks{told}", as_json=as_json)
+
+
 def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
@@ -68,7 +105,8 @@ def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> Renderabl
         of_levels = [each.margins.get(query, "") for each in found.levels]
         margins.add_row(query, *(each if isinstance(each, str) else f"{each:,}" for each in of_levels))
     fewest, most = found.seconds
-    seconds = f"{fewest:,.0f} to {most:,.0f} seconds" if most >= 1 else "less than a second"
+    least = f"{fewest:,.0f} to" if fewest >= 1 else "up to"
+    seconds = f"{least} {most:,.0f} seconds" if most >= 1 else "less than a second"
     return Group(
         f"{found.name}: {found.records}, {found.possible:,} of {found.cells:,} cells possible",
         "",

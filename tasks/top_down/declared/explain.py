@@ -24,7 +24,7 @@ from tasks.top_down.run_plan import law
 from tasks.top_down.spend import declared_spend
 
 # Microseconds of one core per unknown, and draws of a core and second: docs/declarations.md#what-a-run-costs.
-LEAST_SQUARES, ROUNDING, DRAWS = (15, 100), (0.2, 10), (20e6, 50e6)
+LEAST_SQUARES, ROUNDING, DRAWS = (2, 100), (0.2, 10), (20e6, 50e6)
 BYTES = 200  # of memory per unknown of a parent: several arrays of 8 bytes
 GLS_COPIES = 5  # of the information of a level, which least squares over the tree holds at once at the most
 

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
 from privacy.accounting.composition import Spend
 from privacy.noise.randomness import RunSecret
 from spine.top_down import Plan, TrueHistograms
-from spine.top_down.descend import estimate_children, estimate_roots
-from spine.top_down.own_answers import OwnAnswers
 from tasks.inputs.records import RecordFile, RowChecks
 from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.errors import Refused
@@ -68,18 +67,18 @@ def top_down(
     plan, true = declared.plan, _count(records, declared)
     drawing = Drawing(RunSecret.generate(), Authorization("", "", ""))
     measuring = Measuring(plan, "memory", lambda level, first, last: true[level], (0,) * len(true), drawing)
-    answers = OwnAnswers(plan, measuring) if estimator == "topdown" else _tree_answers(plan, measuring)
-    estimates, _ = estimate_roots(plan, answers)
+    answers = engine.OwnAnswers(plan, measuring) if estimator == "topdown" else _tree_answers(plan, measuring)
+    estimates, _ = engine.estimate_roots(plan, answers)
     released, levels = released_levels(declared.declaration), {}
     for number, level in enumerate(plan.spine.levels):
         if number:
-            estimates, _ = estimate_children(plan, estimates, answers)
+            estimates, _ = engine.estimate_children(plan, estimates, answers)
         if level in released:
             levels[level] = level_table(declared, level, estimates).to_pandas()
     return TopDownTables(levels, declared_spend(declared.declaration))
 
 
-def _tree_answers(plan: Plan, measuring: Measuring) -> OwnAnswers:
+def _tree_answers(plan: Plan, measuring: Measuring) -> engine.OwnAnswers:
     """Return what geounits are estimated from: the information of each, which one pass up the hierarchy finds."""
     from spine.gls.tree_answers import TreeAnswers  # imports numba
     from spine.gls.upward import pass_up

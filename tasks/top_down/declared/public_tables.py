@@ -33,7 +33,8 @@ from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.manifest import MANIFEST, release_digest
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import RunDirectory, state_home
 from tasks.top_down.declared.equal import Counts, read_equal
 from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import undrawable
@@ -213,6 +214,7 @@ def _by_group(table: Mapping[str, Sequence[str]], key: str, faults: list[Fault])
 
 def assemble(public: PublicTables, path: str = "") -> Declared:
     """Return a declaration with its hierarchy and bounds. path: for findings. Raises Faulty."""
+    use_kernels(state_home())  # of a run those that `_declared` has chosen
     declaration, faults = read_declaration(json.loads(public.text))
     if declaration is None:
         raise faulty(path, faults)
@@ -311,4 +313,5 @@ def declared_of(run: RunDirectory) -> Declared:
 
 @lru_cache(maxsize=2)
 def _declared(_digest: str, run: RunDirectory) -> Declared:
+    use_kernels(run.state_folder)
     return assemble(load_object(run / PUBLIC, PublicTables))

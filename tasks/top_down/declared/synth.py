@@ -15,7 +15,6 @@ from spine.declaration.figures import all_leaves, named
 from spine.declaration.hierarchy import JOIN
 from spine.declaration.product import cell_values
 from spine.geography import FloatArray, IntArray
-from spine.top_down.integer_programs import nearest_division
 from tasks.inputs.marks import mark_table
 from tasks.inputs.tables import read_table
 from tasks.lifecycle.errors import Refused
@@ -66,6 +65,8 @@ def _numbers(declared: Declared, rng: np.random.Generator, records: int | None) 
         if left > 0 and chance.sum() > 0:
             numbers[inside] += rng.multinomial(left, chance.ravel() / chance.sum()).reshape(chance.shape)
     if bounds.sets is not None:
+        from spine.top_down.integer_programs import nearest_division  # imports numba
+
         found = nearest_division(all_leaves(declared.hierarchy, bounds), bounds.sets.member, numbers)
         if found is None:
             raise Refused("no whole numbers are found that meet all declared figures together")

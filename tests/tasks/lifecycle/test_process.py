@@ -46,6 +46,18 @@ def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: boo
         assert run() == (made, 0)
 
 
+STAGES = """
+import sys
+import flows.bottom_up, flows.declared, flows.detailed_dhca, flows.detailed_dhcb, flows.s_dhc, flows.top_down
+import tasks.top_down.declared.explain, tasks.top_down.declared.in_memory, tasks.top_down.declared.synth
+print("spine.compiled" in sys.modules)
+"""
+
+
+def test_no_stage_imports_a_kernel_before_their_folder_is_chosen() -> None:
+    assert subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True).stdout == "False\n"
+
+
 def test_another_source_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file counts that holds kernels, or constants that they use; another does not."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")

@@ -489,7 +489,7 @@ def test_a_run_is_foreseen_by_the_cells_that_its_records_can_be_in(tmp_path: Pat
     nation, regions = both, 2 * both  # the nation's 54 persons can be in all cells of its regions
     districts = 2 + 2 + both  # region 1 has 2 persons, region 2 has 52
     zones = 2 + 2 + 1 + both + homes  # spread evenly, 4/3 persons are in the first district and 2/3 in the second
-    unknowns = (found.seconds[0] - 2 * found.answers / 50e6) / 15.2e-6
+    unknowns = (found.seconds[0] - 2 * found.answers / 50e6) / 2.2e-6
     assert round(unknowns) == nation + regions + districts + zones
 
 

@@ -1,0 +1,110 @@
+"""The redistricting products are declarations: runs of the shipped ones have the estimates of `das tda run`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from top_down_inputs import HERE, begin, country, design, finish
+
+from privacy.accounting.ledger import Account, Ledger
+from privacy.noise.query_noise import QueryNoise
+from privacy.noise.randomness import RunSecret
+from spine.settings import Jurisdiction
+from spine.top_down import Estimates, joined
+from tasks.inputs.declarations import read_raw
+from tasks.lifecycle.reservation import Charging
+from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate, reserve_budget
+from tasks.top_down.declared.public_tables import read_declared
+from tasks.top_down.declared.redistricting import write_declarations
+from tasks.top_down.declared.tabulate import tabulate
+from tasks.top_down.estimate.topdown import FIRST, load_estimates
+from tasks.top_down.input.public_input import read_public
+from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.source import TopDownRun, load_histograms
+
+SECRET = bytes(range(32))
+STATES: dict[Jurisdiction, tuple[str, ...]] = {"us": ("23", "46"), "pr": ("72",)}
+PURE = {"mechanism": "pure", "budget": "20"}
+
+
+@pytest.fixture(autouse=True)
+def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One secret, and noise that only law, query and row decide: the two runs have other digests of their input."""
+    made = QueryNoise.__init__
+
+    def undigested(self: QueryNoise, *given: Any, query: str, **_: str) -> None:
+        made(self, *given, query=query, input_digest="", configuration_digest="")
+
+    monkeypatch.setattr(QueryNoise, "__init__", undigested)
+    monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(SECRET)))
+
+
+def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: dict[str, str]) -> DeclaredRun:
+    """Estimate the input of a run by the declaration of its product, with other values of some keys."""
+    design, tables = run.design, run.tables
+    blocks, _, _ = read_public(tables, design)
+    assert blocks is not None
+    write_declarations(blocks, design.jurisdiction, folder)
+    path = folder / "changed.json"
+    path.write_text(json.dumps(read_raw(str(folder / f"pl94-{product}-{design.jurisdiction}.toml")) | changes))
+    records = str(folder / "records.txt")
+    rows = pd.read_csv(tables.records[product], sep="|", dtype=str)
+    if product == "units":  # of which the file has group quarters as well
+        rows = rows[rows.HH_STATUS != "0"]
+    rows.to_csv(records, sep="|", index=False)
+    declared, ledger = DeclaredRun(folder / "runs/declared"), folder / "ledger.sqlite"
+    declared.create()
+    Ledger(ledger).open_account(Account("census", design.definition, Fraction(100)))
+    public, _ = read_declared(str(path))
+    tabulate(declared, HERE, records, public)
+    reserve_budget(declared, Charging("census", ledger))
+    estimate(declared, HERE, design.estimator)
+    return declared
+
+
+def nation_of(run: TopDownRun, product: ProductName) -> Estimates:
+    """The estimates of the nation."""
+    return load_histograms(run.estimates_folder(product, US, US) / FIRST, Estimates)
+
+
+def of_states(run: TopDownRun, product: ProductName, level: str) -> Estimates:
+    """The estimates of a level, of one state after the other."""
+    return joined([load_estimates(run, product, state, level) for state in run.validated.states])
+
+
+@pytest.mark.parametrize("product", ["persons", "units"])
+@pytest.mark.parametrize(
+    ("jurisdiction", "estimator", "changes"),
+    [("us", "topdown", {}), ("us", "gls", PURE), ("pr", "topdown", PURE), ("pr", "gls", {})],
+)
+def test_a_shipped_product_is_estimated_as_the_redistricting_data(
+    tmp_path: Path, product: ProductName, jurisdiction: Jurisdiction, estimator: Any, changes: dict[str, str]
+) -> None:
+    """On the optimized spine with the US level, under both mechanisms and by both estimators.
+
+    Under pure DP the spine of a declaration is bypassed at only children alone, and so is this run's.
+    """
+    pure: dict[str, Any] = {"definition": "puredp", "budget": Fraction(20)} if changes else {}
+    nation = True if jurisdiction == "us" else None
+    made = design(jurisdiction, (product,), estimator=estimator, nation=nation, **pure)
+    made = replace(made, settings={product: replace(made.settings[product], split=())})
+    data = country(tmp_path / "country", STATES[jurisdiction])
+    run = begin(tmp_path, data, made, SECRET)
+    finish(run, tmp_path)
+    folder = tmp_path / "declared"
+    folder.mkdir(0o700)
+    declared = declared_run(folder, run, product, changes)
+    spine = declared.declared.hierarchy.spine
+    for level in spine.levels:
+        own = load_estimates(declared, declared.name, ALL, level)
+        released = nation_of(run, product) if level == US else of_states(run, product, level)
+        assert len(own) == len(released) == len(spine.starts[spine.levels.index(level)])
+        for name in ("starts", "cell", "count"):
+            assert np.array_equal(getattr(own, name), getattr(released, name)), level
