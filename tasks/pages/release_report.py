@@ -72,8 +72,8 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
         f"Privacy loss: {charge.words}.",
         *(charged or [CHARGED]),
         f"What that means for this change, {row.sentence}{part}: suppose somebody knows everything else and guesses "
-        f"whether it was made. Wrong in 5 of 100 cases in which it was not, they are right in at most {right} of 100 "
-        f"in which it was; without the release, in 5. Whoever was 1% sure of it is at most {belief} sure afterwards"
+        f"whether it was made. If they say so wrongly 5 times in 100, they say so rightly at most {right} times in "
+        f"100; without the release, 5. Whoever was 1% sure of it is at most {belief} sure afterwards"
         f"{', in 95 of 100 releases' if row.measure == 'rho' else ''}.",
     ]
     if more:

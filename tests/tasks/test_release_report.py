@@ -26,8 +26,8 @@ def test_what_was_spent_is_said_with_its_unit_its_epsilon_and_the_bounds_on_an_a
         "Privacy loss: epsilon 1.",
         CHARGED,
         "What that means for this change, a person added or removed: suppose somebody knows everything else and "
-        "guesses whether it was made. Wrong in 5 of 100 cases in which it was not, they are right in at most 13.6 of "
-        "100 in which it was; without the release, in 5. Whoever was 1% sure of it is at most 2.7% sure afterwards.",
+        "guesses whether it was made. If they say so wrongly 5 times in 100, they say so rightly at most 13.6 times in "
+        "100; without the release, 5. Whoever was 1% sure of it is at most 2.7% sure afterwards.",
         "The bounds are weaker for changes that cost more: a person replaced (epsilon 2).",
     ]
 

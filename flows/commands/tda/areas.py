@@ -86,7 +86,7 @@ def areas(
     from tasks.top_down.published.places import find_published
     from tasks.top_down.user_areas.area_estimates import check_states, estimate_file
     from tasks.top_down.user_areas.hearing import tract_points
-    from tasks.top_down.user_areas.published import published_counts
+    from tasks.top_down.user_areas.published import is_estimate, published_counts
     from tasks.top_down.user_areas.report import as_data, terminal_tables, write_files
 
     limit = limit_of(within)
@@ -99,8 +99,9 @@ def areas(
     shown = published or (str(first.release) if first.release else None)
     counts_shown = published_counts(shown) if shown else None
     kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
-    found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners)
-    found = replace(found, within=float(limit), file=Path(blocks).name)
+    estimated = shown is not None and is_estimate(shown)
+    found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners, estimated_only=estimated)
+    found = replace(found, within=float(limit), made_of=made_of(blocks, source, shown))
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
@@ -110,6 +111,22 @@ def areas(
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)
     if written and not options.as_json:
         typer.echo("\n".join(map(str, written)))
+
+
+def made_of(blocks: str, source: Path, published: str | None) -> tuple[str, ...]:
+    """Return what a page is made of: the files with their digests, and the program."""
+    from importlib.metadata import version
+
+    from tasks.inputs.files import digest_file
+    from tasks.lifecycle.manifest import MANIFEST, release_digest
+
+    told = [f"areas: {Path(blocks).name}, SHA-256 {digest_file(blocks)}"]
+    for what, place in (("measurements", str(source)), ("published counts", published)):
+        if place is not None:
+            path = Path(place)
+            digest = release_digest(path) if (path / MANIFEST).exists() else "" if path.is_dir() else digest_file(place)
+            told.append(f"{what}: {place}" + (f", SHA-256 {digest}" if digest else ""))
+    return (*told, f"das-flows {version('das-flows')}")
 
 
 def limit_of(text: str) -> Fraction:

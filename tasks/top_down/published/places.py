@@ -15,7 +15,7 @@ from tasks.inputs.files import digest_file
 from tasks.inputs.public_regions import keep_regions
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import marked
+from tasks.lifecycle.manifest import MANIFEST, marked
 from tasks.lifecycle.process import code_digest, versions
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.run_directory import BOOT_ID
@@ -82,7 +82,7 @@ def find_published(folder: Path, request: Request | None = None, states: Sequenc
         return [_of_release(folder)]
     if any((place / OF_DECLARATION).exists() for place in (folder, folder / FOLDER)):
         raise Refused(f"{folder} holds measurements of a declaration: das tda estimate alone reads them")
-    if (folder / "manifest.json").exists():
+    if (folder / MANIFEST).exists():
         raise Refused(
             f"{folder} is a release without measurements/: name the noisy measurements that it was estimated from, and "
             "the release with --published"
@@ -144,9 +144,9 @@ def _of_files(folder: Path, inventory: Inventory, notes: Faults, request: Reques
             keep_regions(source, request.geography)
         return source
 
-    banners = _banners(origin, footer and footer.mark)
+    banners, release = _banners(origin, footer and footer.mark), folder if (folder / MANIFEST).exists() else None
     return Published(
-        "pr" if inventory.jurisdictions == ("pr",) else "us", inventory.states, origin, banners, None, files, read
+        "pr" if inventory.jurisdictions == ("pr",) else "us", inventory.states, origin, banners, release, files, read
     )
 
 

@@ -14,7 +14,7 @@ from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
-from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
+from tasks.top_down.user_areas.deviations import Deviations, PublishedAre, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.hearing import WITHIN
 from tasks.top_down.user_areas.intervals import Z90, Z95, interval
@@ -52,7 +52,7 @@ class AreaEstimates:
     published: by product (areas, counts), where there are such counts. plan: where the areas divide a state. shares:
     of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
     what the figures are not. reading: how to read them. within: the limit that is asked of a plan's range, a share.
-    file: the name of the file of the areas.
+    unjudged: why areas that divide a state are not judged as a plan. made_of: the files, each with its digest.
     """
 
     source: str
@@ -66,12 +66,18 @@ class AreaEstimates:
     banners: tuple[str, ...]
     reading: tuple[str, ...]
     within: float = WITHIN
-    file: str = ""
+    unjudged: str = ""
+    made_of: tuple[str, ...] = ()
 
     @property
     def districts(self) -> tuple[str, ...]:
         """The names of the areas without the row of blocks that are in none."""
         return tuple(name for name in self.names if name != UNASSIGNED)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The names of the areas that have rows: a single one has no row of the rest of its state."""
+        return self.districts if len(self.districts) == 1 else self.names
 
     @property
     def counts(self) -> list[str]:
@@ -90,7 +96,7 @@ class AreaEstimates:
                 "published": int(self.published[product][at, k]) if product in self.published else None,
                 **_numbers(float(found.estimate[at, k]), float(found.error[at, k])),
             }
-            for at, name in enumerate(self.names)
+            for at, name in enumerate(self.shown)
             for product, found in self.estimated.items()
             for k, count in enumerate(found.names)
             if count in (counts or found.names)
@@ -107,9 +113,18 @@ def _numbers(estimate: float, error: float) -> dict[str, float | int]:
 
 
 def estimate_file(
-    kept: Sequence[KeptState], file: AreaFile, source: str, published: Published | None, banners: tuple[str, ...] = ()
+    kept: Sequence[KeptState],
+    file: AreaFile,
+    source: str,
+    published: Published | None,
+    banners: tuple[str, ...] = (),
+    *,
+    estimated_only: bool = False,
 ) -> AreaEstimates:
-    """Return the estimates of the areas of a file. Raises Refused where its codes are not the source's blocks."""
+    """Return the estimates of the areas of a file; estimated_only: the published counts are such, too.
+
+    Raises Refused where its codes are not the source's blocks.
+    """
     states = tuple(state.about.state for state in kept)
     products = [product for product in PRODUCTS if all(product in state.about.levels for state in kept)]
     universe = np.sort(np.concatenate([state.codes(products[0]) for state in kept]))
@@ -119,7 +134,8 @@ def estimate_file(
     names, remark = file.names, ""
     if len(left):
         names = (*names, UNASSIGNED)
-        notes.append(f"blocks of the state that are in no area: {len(left):,}, the row {UNASSIGNED}")
+        if len(file.names) > 1:
+            notes.append(f"blocks of the state that are in no area: {len(left):,}, the row {UNASSIGNED}")
         remark = (
             f"Of the {len(universe):,} blocks with living quarters {len(left):,} are in no district ({_shown(left)}): "
             "assign them. Until then the ideal is the mean of the districts."
@@ -138,8 +154,12 @@ def estimate_file(
     persons = estimated.get("persons")
     divided = len(states) == 1 and len(file.names) > 1
     judged = divided and len(left) <= MISSED * len(universe)
+    unjudged = ""
     if divided and not judged and len(left) < len(universe) / 2:
-        notes.insert(0, f"not judged as a plan: more than {MISSED:.0%} of the state's blocks are in no district")
+        unjudged = (
+            f"Not judged as a plan: {len(left):,} blocks with living quarters, more than {MISSED:.0%} of the state's, "
+            f"are in no district ({_shown(left)}). Assign them and ask again."
+        )
     return AreaEstimates(
         source,
         states,
@@ -148,15 +168,18 @@ def estimate_file(
         of_published,
         None
         if persons is None or not judged
-        else _plan(persons, of_published.get("persons"), kept[0].about.total, remark),
+        else _plan(persons, of_published.get("persons"), kept[0].about.total, remark, estimated_only=estimated_only),
         {} if persons is None else shares(persons),
         tuple(notes),
         banners,
         (HOW, COUNTED, BELONGS, CUT, *((SEVERAL,) if len(states) > 1 else ())),
+        unjudged=unjudged,
     )
 
 
-def _plan(persons: ProductEstimates, published: IntArray | None, total: int, remark: str) -> Deviations | None:
+def _plan(
+    persons: ProductEstimates, published: IntArray | None, total: int, remark: str, *, estimated_only: bool
+) -> Deviations | None:
     """Return the deviations of areas that divide a state; None where there are too many for covariances.
 
     remark: on blocks that are in none, of which the last row is; "" where there are none.
@@ -167,7 +190,8 @@ def _plan(persons: ProductEstimates, published: IntArray | None, total: int, rem
     own = slice(len(covariance) - bool(remark))
     off = None if published is None else published[own, 0]
     found = deviations(persons.estimate[own, 0], covariance[own, own], total, off, whole=not remark)
-    return replace(found, remark=remark)
+    published_are: PublishedAre = "estimates" if estimated_only else "nearer" if persons.cut[own].any() else "as near"
+    return replace(found, remark=remark, published_are=published_are)
 
 
 def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
@@ -196,8 +220,8 @@ def check_codes(file: AreaFile, universe: IntArray) -> list[str]:
     notes = []
     if len(other):
         notes.append(
-            f"codes of no block with living quarters: {len(other):,} ({_shown(other)}), counted as 0 persons. Most "
-            "such blocks are water, roads or parks; a mistyped code cannot be told from them"
+            f"blocks without homes or group quarters (water, roads, parks), 0 persons: {len(other):,} "
+            f"({_shown(other)}); look at them only if codes were typed by hand"
         )
     if len(strange):
         notes.append(
@@ -223,5 +247,5 @@ def check_states(file: AreaFile, there: Sequence[str]) -> tuple[str, ...]:
     if missing := [state for state in states if state not in there]:
         number = int((file.code // STATE_UNIT == int(missing[0])).sum())
         shown = ", ".join(there[:8]) + (", ..." if len(there) > 8 else "")
-        raise Refused(f"codes in state {missing[0]}: {number:,}; the measurements are of state {shown}")
+        raise Refused(f"{number:,} blocks are in state {missing[0]}, and the measurements are of {shown} only")
     return tuple(states)

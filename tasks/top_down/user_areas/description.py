@@ -41,7 +41,9 @@ DESCRIPTION = Description(
             "Deviations of districts from their mean",
             (
                 Column("district", "text", "the name of the district"),
-                Column("published", "persons", "the deviation of its published total", type="number"),
+                Column("published", "persons", "its published total; empty where there is none", type="integer"),
+                Column("published_deviation", "persons", "that of its published total", type="number"),
+                Column("estimate", "persons", "the unbiased estimate of its total", type="number"),
                 Column("deviation", "persons", "of the estimate", type="number", role="estimate"),
                 Column("standard_error", "persons", "of the deviation", type="number", role="standard error"),
                 *_ends("persons", "number", 95),
@@ -51,6 +53,21 @@ DESCRIPTION = Description(
             text="plan.csv",
             delimiter=",",
             key=("district",),
+        ),
+        Table(
+            "Shares of the voting age population",
+            (
+                AREA,
+                Column("race", "text", "of one race, Hispanic persons included", overlap=True),
+                Column("published", "percent", "the share by published counts; empty without", type="number"),
+                Column("estimate", "percent", "a ratio of two estimates", type="number", role="estimate"),
+                Column("standard_error", "percent", "of the estimate", type="number", role="standard error"),
+                *_ends("percent", "number", 95),
+            ),
+            text="shares.csv",
+            delimiter=",",
+            key=("area", "race"),
+            dependent=True,
         ),
         Table(
             "Covariances of areas",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import binom
@@ -21,6 +21,9 @@ from tasks.top_down.user_areas.intervals import Z95
 DRAWS, SEED = 20_000, 2020
 LEVEL = 0.95
 RANK = int(binom.ppf(1 - 1e-6, DRAWS, LEVEL))  # the draw of this rank is below the quantile once in a million seeds
+
+
+PublishedAre = Literal["nearer", "as near", "estimates"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Bounds:
 class Deviations:
     """Deviations of districts from the ideal, all of them persons. published, deviation, error: (districts,).
 
-    remark: what is to be known of the plan besides, in a sentence.
+    remark: why the plan is not all of its state, in a sentence. published_are: what the published totals are: estimates
+    by das-flows, or else nearer to the counts before noise than the estimates, or as near.
     """
 
     ideal: float
@@ -52,6 +56,7 @@ class Deviations:
     error: FloatArray
     bounds: tuple[Bounds, ...]
     remark: str = ""
+    published_are: PublishedAre = "nearer"
 
     @property
     def shown(self) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Literal
 
 import numpy as np
@@ -15,17 +15,27 @@ from tasks.inputs.block_codes import TRACT_UNIT
 from tasks.inputs.blocks.area_file import AreaFile
 from tasks.inputs.points import Point
 from tasks.inputs.regions import Region
+from tasks.pages import number
 from tasks.pages.charts import BLUE, INK, ORANGE, picture
 from tasks.pages.text_table import TextTable
 from tasks.top_down.user_areas.deviations import LEVEL, Bounds, Deviations
 from tasks.top_down.user_areas.intervals import Z95
 
 Verdict = Literal["yes", "no", "not known"]
+MANY = 40  # districts of a chart with little room
 FEW = 20  # districts that are all named on the sketch
-NEARER = (
-    "The published counts are what redistricting uses, and their range is the one to cite. They are usually nearer to "
-    "the counts before noise than the estimates are: in trials on made-up people, in four of five districts."
-)
+MOST_DIGITS = 16  # behind the point of a share in per cent
+CITE = "The published counts are what redistricting uses, and their range is the one to cite. "
+PUBLISHED_ARE = {
+    "nearer": CITE
+    + "Where districts cut block groups, as here, they are usually nearer to the counts before noise than the "
+    "estimates are: in trials on made-up people, in four of five districts.",
+    "as near": CITE
+    + "No district cuts a block group: published counts and estimates are about equally near to the counts before "
+    "noise, within a few persons.",
+    "estimates": "The counts given are an estimate by das-flows, NOT counts that were published: name those with "
+    "--published.",
+}
 WITHIN = 0.1  # the range, as a share of the ideal, that courts have let pass for state plans without a further reason
 
 
@@ -45,57 +55,64 @@ def range_of(plan: Deviations) -> Bounds:
 def answer(plan: Deviations, within: float) -> list[str]:
     """Return the answer in sentences: of the published counts first, where there are any, then of the census counts."""
     bounds, limit = range_of(plan), f"{100 * within:g} %"
-    low, high = _bounds(plan)
+    low, high = shown_bounds(plan, bounds, within)
     between = f"between {low} and {high}, with a probability of at least {100 * LEVEL:g} %"
     census = {
-        "yes": f"The census range, of the counts before noise was added, is at most {limit}: it lies {between}.",
-        "no": f"The census range, of the counts before noise was added, is above {limit}: it lies {between}.",
-        "not known": f"Whether the census range, of the counts before noise was added, is at most {limit} is not known "
-        f"from the measurements ({between}).",
+        "yes": f"Before noise was added to the counts, the range was at most {limit}: it lies {between}.",
+        "no": f"Before noise was added to the counts, the range was above {limit}: it lies {between}.",
+        "not known": f"Before noise was added to the counts, the range was {between}: whether it was at most {limit} "
+        "is not known from the measurements.",
     }[census_verdict(plan, within)]
-    said = [_estimated(bounds, plan.ideal), census]
-    if bounds.published is not None:
-        share = bounds.published / plan.ideal
-        within_it = "within" if share <= within else "above"
-        said[0] = f"The published range of this plan is {_percent(share)}, {within_it} the limit of {limit}."
-        said.append(NEARER)
-    return [*said, plan.remark] if plan.remark else said
+    said = [f"Provisional: {plan.remark}"] if plan.remark else []
+    if bounds.published is None:
+        return [*said, _estimated(bounds, plan.ideal), census, *_guide(within)]
+    share = bounds.published / plan.ideal
+    within_it, persons = "within" if share <= within else "above", number(round(bounds.published, 1))
+    range_ = f"{in_percent(share, within)} of the ideal ({persons} persons)"
+    what = "The range by the counts given" if plan.published_are == "estimates" else "The published range of this plan"
+    said.append(f"{what} is {range_}, {within_it} the limit of {limit}.")
+    return [*said, census, PUBLISHED_ARE[plan.published_are], *_guide(within)]
+
+
+def _guide(within: float) -> list[str]:
+    """Return what the usual limit is of, where it is the one that is asked for."""
+    said = "is a guide for plans of states and localities, not for districts of Congress; --within asks for another"
+    return [f"{100 * within:g} % {said}."] if within == WITHIN else []
 
 
 def _estimated(bounds: Bounds, ideal: float) -> str:
     """Return the range of the estimates, and whether noise alone makes such a one."""
-    said = f"The range of the estimates is {_percent(bounds.estimate / ideal)}; published counts are not given."
+    said = f"The range of the estimates is {in_percent(bounds.estimate / ideal)}; published counts are not given."
     if bounds.estimate > 2 * bounds.noise_alone:
         return said
-    return f"{said} Noise alone gives equal districts one of {_percent(bounds.noise_alone / ideal)}, half of the time."
+    alone = in_percent(bounds.noise_alone / ideal)
+    return f"{said} Were all districts equal, noise alone would make them differ by some {alone}: it shows no more."
 
 
-def _percent(share: float) -> str:
-    """Return a share in per cent at two decimals."""
-    return f"{round(100 * float(share), 2):g} %"
+def in_percent(share: float, limit: float | None = None, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return a share in per cent at two decimals, or at more if these hide on which side of a limit it is."""
+    exact = 100 * Decimal(repr(float(share)))
+    for digits in range(2, MOST_DIGITS):
+        shown = exact.quantize(Decimal(1).scaleb(-digits), rounding)
+        if limit is None or (shown <= 100 * Decimal(repr(limit))) == (share <= limit):
+            break
+    return f"{shown.normalize():f} %"
 
 
-def _bound(share: float, rounding: str) -> str:
-    """Return a bound in per cent: three digits below 10 %, whole per cent from there on."""
-    percent = 100 * Decimal(repr(float(share)))
-    digits = 3 if abs(share) < 0.1 else max(1, percent.adjusted() + 1)
-    return f"{float(Context(prec=digits, rounding=rounding).plus(percent)):g} %"
-
-
-def _bounds(plan: Deviations) -> tuple[str, str]:
-    """Return the bounds of the range of the census counts in per cent of the ideal, rounded outwards."""
-    bounds = range_of(plan)
-    return _bound(bounds.low / plan.ideal, ROUND_FLOOR), _bound(bounds.high / plan.ideal, ROUND_CEILING)
+def shown_bounds(plan: Deviations, bounds: Bounds, within: float | None = None) -> tuple[str, str]:
+    """Return bounds in per cent of the ideal, rounded outwards."""
+    low, high = bounds.low / plan.ideal, bounds.high / plan.ideal
+    return in_percent(low, within, ROUND_FLOOR), in_percent(high, within, ROUND_CEILING)
 
 
 def verdict_table(plan: Deviations, within: float) -> TextTable:
     """Return the answer as a terminal shows it."""
     bounds, limit = range_of(plan), f"within {100 * within:g} %?"
-    rows = [["counts before noise", " to ".join(_bounds(plan))]]
+    rows = [["counts before noise", " to ".join(shown_bounds(plan, bounds, within))]]
     rows[0].append(census_verdict(plan, within))
     if bounds.published is not None:
         share = bounds.published / plan.ideal
-        rows.insert(0, ["published counts", _percent(share), "yes" if share <= within else "no"])
+        rows.insert(0, ["published counts", in_percent(share, within), "yes" if share <= within else "no"])
     return TextTable("The plan", ["range of the", "of the ideal", limit], rows, answer(plan, within))
 
 
@@ -110,8 +127,8 @@ def deviation_chart(names: Sequence[str], plan: Deviations, within: float) -> Fi
     axis.hlines(at, plan.deviation * share - reach, plan.deviation * share + reach, color=INK, linewidth=1)
     axis.plot(plan.deviation * share, at, "o", color=BLUE, markersize=3.5, label="estimate, with its 95% interval")
     if plan.published is not None:
-        axis.plot(plan.published * share, at, "D", color=ORANGE, markersize=4, label="published")
-    axis.set_yticks(at, [*map(_plain, names)], fontsize=7)
+        axis.plot(plan.published * share, at, "D", color=ORANGE, markersize=5, fillstyle="none", label="published")
+    axis.set_yticks(at, [*map(_plain, names)], fontsize=7 if len(names) <= MANY else 9)  # for two printed pages
     axis.set_ylim(-0.8, len(names) - 0.2)
     axis.set_xlabel(
         f"deviation from the ideal, per cent\nshaded: ± {50 * within:g}, which keeps the range within {100 * within:g}",

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from spine.counts import sums
 from spine.geography import IntArray
 from tasks.inputs.block_codes import STATE_UNIT, short_codes
+from tasks.inputs.names import name_of_state
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import NotOfRelease, path_in
@@ -40,6 +41,11 @@ def published_counts(source: str) -> Published:
     return lambda product, state: _of_pl94(source, *read(product), state)
 
 
+def is_estimate(source: str) -> bool:
+    """Return whether counts are those of an estimate by das-flows, which nobody published as the counts."""
+    return (Path(source) / MANIFEST).exists() and "ESTIMATE" in _manifest(Path(source))
+
+
 def _manifest(release: Path) -> dict[str, Any]:
     try:
         return read_manifest(release)
@@ -50,6 +56,8 @@ def _manifest(release: Path) -> dict[str, Any]:
 def _of_release(release: Path, product: ProductName, state: str) -> tuple[IntArray, IntArray]:
     """Return the counts of a release's blocks, those that were measured in water where its tables have them."""
     schema = SCHEMAS[product]
+    if not (release / f"histograms/{product}/Block/{state}.parquet").exists():
+        raise Refused(f"--published {release}: it has no {product} of state {state}, {name_of_state(state)}")
     try:
         moved = _manifest(release).get("source", {}).get("as_tabulated", {})
         table = pq.read_table(path_in(release, f"histograms/{product}/Block/{state}.parquet"))

@@ -1,10 +1,10 @@
-"""The files of estimates of areas: areas.csv, areas.html, covariances.csv; of a plan also plan.csv."""
+"""The files of estimates of areas: areas.csv, shares.csv, areas.html, covariances.csv; of a plan also plan.csv."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import floor, log10
+from math import ceil, floor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,20 +23,30 @@ from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates
 from tasks.top_down.user_areas.description import DESCRIPTION
 from tasks.top_down.user_areas.deviations import LEVEL
-from tasks.top_down.user_areas.hearing import answer, census_verdict, deviation_chart, sketch_map, verdict_table
+from tasks.top_down.user_areas.hearing import (
+    answer,
+    census_verdict,
+    deviation_chart,
+    shown_bounds,
+    sketch_map,
+    verdict_table,
+)
 from tasks.top_down.user_areas.intervals import Z95
 
 Sketch: TypeAlias = tuple[FloatArray, FloatArray]
 SHORT = ("total", "voting age")  # counts that are shown of many areas
+FEWEST = 5  # districts that a map helps to find
 FEW = 12  # areas of which the page shows every count
 BOUNDS = (
-    "The range is the largest deviation less the smallest. Noise alone: what the figure would be, half of the time, if "
-    "all districts were equal: a range of the estimates near it tells nothing. The bounds are for the counts before "
-    f"noise. They hold with a probability of at least {LEVEL:.0%} for all districts and all three figures together."
+    "The range is the largest deviation less the smallest. Noise alone: what the figure of the estimates would be, "
+    "half of the time, if all districts had equal populations. A figure near it is no evidence that they differ. The "
+    "bounds are for the counts before noise was added, rounded outwards. They hold with a probability of at least "
+    f"{LEVEL:.0%} for all districts and all three figures together."
 )
 RATIOS = (
-    "Shares are ratios of two estimates. Their standard errors follow from both and their covariance (delta "
-    "method), and hold where the standard error of the population of voting age is small compared with it."
+    "Races are those of persons of one race, Hispanic persons included: there is no count here of Hispanic persons of "
+    "voting age, or of a race alone or in combination. Intervals are of ratios of two estimates, by their standard "
+    "errors and covariance (delta method)."
 )
 
 
@@ -53,6 +63,8 @@ def write_files(
         if "persons" in areas.estimated and areas.estimated["persons"].covariances.values.ndim == 3:
             between = as_csv(("area", "other", *SHORT), _covariances(areas))
             (folder / "covariances.csv").write_text(between, "utf-8")
+        if shares := share_rows(areas):
+            (folder / "shares.csv").write_text(as_csv([*shares[0]], (row.values() for row in shares)), "utf-8")
         (folder / "areas.html").write_text(page(areas, counts, sketch))
         write_package(folder, DESCRIPTION, {"release": "Estimates of areas"}, [path.name for path in folder.iterdir()])
         names = [path.name for path in folder.iterdir()]
@@ -71,13 +83,15 @@ def _plan_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
     """Return a row a district: its deviation from the ideal, with interval."""
     plan = areas.plan
     assert plan is not None
-    rows = []
+    rows, published = [], areas.published.get("persons")
     for at, name in enumerate(areas.districts):
         deviation, error = float(plan.deviation[at]), float(plan.error[at])
         rows.append(
             {
                 "district": name,
-                "published": None if plan.published is None else round(float(plan.published[at]), 3),
+                "published": None if published is None else int(published[at, 0]),
+                "published_deviation": None if plan.published is None else round(float(plan.published[at]), 3),
+                "estimate": round(deviation + plan.ideal, 3),
                 "deviation": round(deviation, 3),
                 "standard_error": round(error, 3),
                 "low_95": round(max(deviation - Z95 * error, -plan.ideal), 1),
@@ -110,17 +124,13 @@ def as_data(areas: AreaEstimates, counts: Sequence[str] = ()) -> dict[str, Any]:
             "census_within": census_verdict(plan, areas.within),
         } | {"answer": answer(plan, areas.within), "districts": _plan_rows(areas), "bounds": bounds, "reading": BOUNDS}
     if areas.shares:
-        data["shares_of_voting_age"] = [
-            {"area": name, "race": race, "share": _known(share[at]), "standard_error": _known(error[at])}
-            for at, name in enumerate(areas.names)
-            for race, (share, error) in areas.shares.items()
-        ]
+        data["shares_of_voting_age"] = share_rows(areas)
     reading = [*areas.banners, *areas.reading, *([RATIOS] if areas.shares else [])]
     return data | {"notes": areas.notes, "reading": reading}
 
 
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else round(float(value), 5)
+def _known(value: float, places: int) -> float | None:
+    return None if np.isnan(value) else round(value, places)
 
 
 # -- tables for the terminal and the page ----------------------------------------------------------------------------
@@ -131,14 +141,13 @@ def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -
     columns = {
         "area": "{area}",
         "count": "{count}",
+        "published": "{shown}",
+        "before noise, 95%": "{low_95:,} to {high_95:,}",
+        "estimate": "{estimate:,.1f}",
+        "standard error": "{standard_error:,.1f}",
         "blocks": "{blocks:,}",
         "whole groups": "{groups_whole:,}",
         "cut groups": "{groups_cut:,}",
-        "published": "{shown}",
-        "estimate": "{estimate:,.1f}",
-        "standard error": "{standard_error:,.1f}",
-        "90%": "{low_90:,} to {high_90:,}",
-        "95%": "{low_95:,} to {high_95:,}",
     }
     rows = [{**row, "shown": "" if row["published"] is None else f"{row['published']:,}"} for row in areas.rows(counts)]
     return TextTable.filled(title, columns, rows, words=2).without_empty(["published"])
@@ -159,7 +168,7 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
             "" if one.published is None else shown(one.published),
             shown(one.estimate),
             f"{one.noise_alone:+,.0f}",
-            f"{one.low:+,.0f} to {one.high:+,.0f} ({one.low / plan.ideal:+.2%} to {one.high / plan.ideal:+.2%})",
+            f"{floor(one.low):+,} to {ceil(one.high):+,} ({' to '.join(shown_bounds(plan, one))})",
         ]
         for one in plan.bounds
     ]
@@ -169,44 +178,68 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
         "Deviation of each district from the ideal",
         {
             "district": "{district}",
-            "published": "{shown}",
-            "published, %": "{shown_percent}",
-            "estimate": "{deviation:+,.0f}",
-            "estimate, %": "{percent:+.2f}",
-            "95%": "{low_95:+,.0f} to {high_95:+,.0f}",
+            "persons, published": "{persons}",
+            "deviation, published": "{shown}",
+            "in %": "{shown_percent}",
+            "deviation, estimate": "{deviation:+,.0f}",
+            "its 95%": "{low_95:+,.0f} to {high_95:+,.0f}",
         },
         [
-            {**row, "shown": "", "shown_percent": ""}
+            {**row, "persons": "", "shown": "", "shown_percent": ""}
             if row["published"] is None
             else {
                 **row,
-                "shown": f"{row['published']:+,.0f}",
-                "shown_percent": f"{100 * row['published'] / plan.ideal:+.2f}",
+                "persons": f"{row['published']:,}",
+                "shown": f"{row['published_deviation']:+,.0f}",
+                "shown_percent": f"{100 * row['published_deviation'] / plan.ideal:+.2f}",
             }
             for row in _plan_rows(areas)
         ],
     )
-    tables = (TextTable(title, heads, rows, [BOUNDS]), districts)
-    return [table.without_empty(["published", "published, %"]) for table in tables]
+    of_published = ("published", "deviation, published", "in %", "persons, published")
+    return [table.without_empty(of_published) for table in (TextTable(title, heads, rows, [BOUNDS]), districts)]
+
+
+def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
+    """Return a row an area and race: its share of the population of voting age, per cent, published and estimated."""
+    rows, published = [], areas.published.get("persons")
+    names = areas.estimated["persons"].names if areas.shares else ()
+    for at, area in enumerate(areas.shown):
+        for race, (share, error) in areas.shares.items():
+            shown = None
+            if published is not None and (adults := int(published[at, names.index("voting age")])):
+                shown = round(100 * int(published[at, names.index(f"voting age by race: {race}")]) / adults, 3)
+            ends = [_known(100 * min(max(float(share[at] + z * error[at]), 0.0), 1.0), 3) for z in (-Z95, Z95)]
+            rows.append(
+                {
+                    "area": area,
+                    "race": race,
+                    "published": shown,
+                    "estimate": _known(100 * float(share[at]), 3),
+                    "standard_error": _known(100 * float(error[at]), 3),
+                    "low_95": ends[0],
+                    "high_95": ends[1],
+                }
+            )
+    return rows
 
 
 def shares_table(areas: AreaEstimates) -> TextTable:
-    """Return the share of each race in the population of voting age, by area."""
-    rows = []
-    for at, name in enumerate(areas.names):
-        cells = [
-            "unknown" if np.isnan(share[at]) else _with_error(100 * float(share[at]), 100 * float(error[at]))
-            for share, error in areas.shares.values()
-        ]
-        rows.append([name, *cells])
-    title = "Share of the voting age population, per cent, ± one standard error"
-    return TextTable(title, ["area", *areas.shares], rows, [RATIOS])
+    """Return the share of each race in the population of voting age, by area: published, and the interval."""
+    cells: dict[str, list[str]] = {name: [] for name in areas.shown}
+    for row in share_rows(areas):
+        low, high = row["low_95"], row["high_95"]
+        interval = "unknown" if low is None else f"under {high:.1f}" if low < 0.05 else f"{low:.1f} to {high:.1f}"
+        cells[row["area"]].append(interval if row["published"] is None else f"{row['published']:.1f} ({interval})")
+    of_published = "published, and in brackets " if "persons" in areas.published else ""
+    title = f"Share of the voting age population, per cent: {of_published}where the share before noise is, 95%"
+    rows = [[name, *row] for name, row in cells.items()]
+    return TextTable(title, ["area", *map(race_title, areas.shares)], rows, [RATIOS])
 
 
-def _with_error(value: float, error: float) -> str:
-    """Return a figure and its standard error at the decimals, one to three, that show the first digit of the error."""
-    decimals = min(max(1, -floor(log10(error))), 3) if error > 0 else 1
-    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+def race_title(name: str) -> str:
+    """Return a race in words: `Black or African American alone`, of `black`."""
+    return count_title(f"race: {name}")
 
 
 def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | None) -> list[TextTable]:
@@ -217,7 +250,8 @@ def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | Non
     main = SHORT if several and "persons" in areas.estimated else ()
     place = "Districts, counts and how to read them" if areas.plan else "All counts"
     rest = [f"{place}: {out / 'areas.html' if out else 'name a folder OUT, or --json'}."]
-    notes = [*(f"note: {note}" for note in areas.notes), *areas.banners]
+    said = [areas.unjudged] if areas.unjudged else []
+    notes = [*said, *(f"note: {note}" for note in areas.notes), *areas.banners]
     table = counts_table(areas, f"Areas, from {areas.source}", counts or main)
     if areas.plan:
         verdict = verdict_table(areas.plan, areas.within)
@@ -248,9 +282,23 @@ def page(areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None
         groups=groups,
         plan=list(map(_with_minus, plan_tables(areas))),
         **_hearing(areas, sketch),
+        opening=_opening(areas),
         shares=shares_table(areas) if areas.shares else None,
         several=several,
     )
+
+
+def _opening(areas: AreaEstimates) -> list[str]:
+    """Return the sentences that a page opens with: the answer of a plan, why there is none, or a single area's."""
+    if areas.plan:
+        return answer(areas.plan, areas.within)
+    if areas.unjudged or len(areas.shown) > 1 or "persons" not in areas.estimated:
+        return [areas.unjudged] if areas.unjudged else []
+    row = areas.rows(["total"])[0]
+    shown = "" if row["published"] is None else f"{row['published']:,} persons by the published counts. "
+    between = f"{row['low_95']:,} and {row['high_95']:,}"
+    said = f"{row['area']}: {shown}The count before noise was added is between {between}, with a probability of 95 %."
+    return [said]
 
 
 def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
@@ -258,11 +306,10 @@ def _hearing(areas: AreaEstimates, sketch: Sketch | None) -> dict[str, Any]:
     if (plan := areas.plan) is None:
         return {}
     return {
-        "answer": answer(plan, areas.within),
         "ideal": round(plan.ideal, 1),
         "asked": f"{100 * areas.within:g} %",
         "chart": deviation_chart(areas.districts, plan, areas.within),
-        "map": sketch and sketch_map(areas.districts, plan, areas.within, *sketch),
+        "map": sketch and len(areas.districts) >= FEWEST and sketch_map(areas.districts, plan, areas.within, *sketch),
         "band": f"{50 * areas.within:g} %",
         "outside": bool((np.abs(plan.shown) > areas.within / 2 * plan.ideal).any()),
     }

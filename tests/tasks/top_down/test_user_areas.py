@@ -431,7 +431,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        (lambda code: code + 7 * 10**13, "codes in state 63"),
+        (lambda code: code + 7 * 10**13, "blocks are in state 63"),
         (lambda code: code + 900 * 10**10, "in no county"),
         (lambda code: code // 10**10 * 10**10 + 555500 * 10**4 + code % 10**4, "in no tract.*2010 codes\\?"),
     ],
@@ -452,9 +452,11 @@ def test_blocks_without_living_quarters_are_a_note(tree: KeptState) -> None:
     file = AreaFile(np.sort([*codes[:3], empty, water]), np.zeros(5, np.int64), ("one",), ())
     found = estimate_file([tree], file, "", None)
     assert found.names == ("one", UNASSIGNED)
+    assert {row["area"] for row in found.rows()} == {"one"}  # nobody asked for the rest of the state
     assert found.plan is None
-    assert [note.partition(": ")[2].split(" ")[0].strip(",") for note in found.notes] == ["2", str(len(codes) - 3)]
-    assert "a mistyped code cannot be told from them" in found.notes[0]
+    (note,) = found.notes
+    assert note.partition("persons: ")[2].startswith("2 (")
+    assert "codes were typed by hand" in note
     assert found.estimated["persons"].blocks.tolist() == [3, len(codes) - 3]
 
 
@@ -483,13 +485,13 @@ def test_the_command_answers_from_what_is_kept(
     assert [(row["area"], row["other"]) for row in between] == [("1", "1"), ("1", "2"), ("2", "2")]
     assert float(between[0]["total"]) == -float(between[1]["total"]) == float(between[2]["total"])
     tables = read_package(tmp_path / "out", [path.name for path in (tmp_path / "out").iterdir()])
-    assert {table.name for table in tables} == {"areas", "covariances", "plan"}
+    assert {table.name for table in tables} == {"areas", "covariances", "plan", "shares"}
     assert all(column.meaning for table in tables for column in table.columns)
     page = (tmp_path / "out/areas.html").read_text()
     assert "<script" not in page
-    assert data["plan"]["answer"][1] in page[: page.index("<svg")]
+    assert data["plan"]["answer"][1].replace(" %", "\N{NO-BREAK SPACE}%") in page[: page.index("<svg")]
     assert "<h1>Wyoming: is the range of this plan of 2 districts within 10 %?</h1>" in page
-    assert "The plan: plan.csv." in page
+    assert "Made of areas: plan.csv, SHA-256 " in page
     assert "group quarters: nursing facilities" in page
     assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
@@ -575,11 +577,22 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> N
         return codes[:4], np.array([[14], [20], [1], [1]]).repeat(24 if product == "persons" else 1, axis=1)
 
     found = estimate_file([tree], file, "", published)
+    assert found.plan is not None
+    assert found.plan.published_are == ("nearer" if found.estimated["persons"].cut.any() else "as near")
+    whole = AreaFile(codes, (codes // 10**4 != codes[0] // 10**4).astype(np.int64), ("a tract", "rest"), ())
+    for estimated_only, words in ((False, "No district cuts a block group"), (True, "NOT counts that were published")):
+        plan_of_tracts = estimate_file([tree], whole, "", published, estimated_only=estimated_only).plan
+        assert plan_of_tracts is not None
+        assert any(words in sentence for sentence in answer(plan_of_tracts, 0.1))
     plan = as_data(found)["plan"]
-    assert [row["published"] for row in plan["districts"]] == [2, 8, -10]
+    assert [row["published"] for row in plan["districts"]] == [14, 20, 2]
+    assert [row["published_deviation"] for row in plan["districts"]] == [2, 8, -10]
     assert [one["published"] for one in plan["bounds"].values()] == [8, -10, 18]
     bounds, districts = plan_tables(found)
-    assert [row[1].split(" ")[0] for row in (*bounds.rows, *districts.rows)] == ["+8", "-10", "+18", "+2", "+8", "-10"]
+    assert [row[1].split(" ")[0] for row in bounds.rows] == ["+8", "-10", "+18"]
+    assert [row[1:3] for row in districts.rows] == [["14", "+2"], ["20", "+8"], ["2", "-10"]]
+    shares = [row["published"] for row in as_data(found)["shares_of_voting_age"]]
+    assert set(shares) == {100.0}  # in these counts all races have as many
     assert "published" not in plan_tables(estimate_file([tree], file, "", None))[0].columns
 
 
@@ -597,8 +610,13 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
     bounds = Bounds("range", 4.3, 6.0, 3.0, low, high)
     plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
     assert census_verdict(plan, within) == verdict
-    published, census, _ = answer(plan, within)
-    assert published == "The published range of this plan is 4.3 %, within the limit of 10 %."
+    published, census, cite, guide = answer(plan, within)
+    assert "the one to cite" in cite
+    assert (
+        published == "The published range of this plan is 4.3 % of the ideal (4.3 persons), within the limit of 10 %."
+    )
+    assert "not for districts of Congress" in guide
+    assert len(answer(plan, 0.2)) == 3
     assert ("not known" in census) == (verdict == "not known")
     assert f"{high:g} %" in census
     plan = replace(plan, bounds=(replace(bounds, published=None),))
@@ -608,10 +626,11 @@ def test_a_hearing_is_answered_by_the_bounds(high: float, low: float, within: fl
 @pytest.mark.parametrize(
     ("low", "high", "between"),
     [
-        (10.49, 10.51, "between 10 % and 11 %"),
+        (10.491, 10.519, "between 10.49 % and 10.52 %"),
         (4.3261, 9.9999, "between 4.32 % and 10 %"),
-        (0.012341, 9.0909, "between 0.0123 % and 9.1 %"),
-        (0, 123.4, "between 0 % and 124 %"),
+        (0.012341, 9.0909, "between 0.01 % and 9.1 %"),
+        (0, 123.4, "between 0 % and 123.4 %"),
+        (10.0004, 11, "between 10.0004 % and 11 %"),
         (5, 10, "between 5 % and 10 %"),
     ],
 )
@@ -621,15 +640,23 @@ def test_the_bounds_of_a_hearing_are_rounded_outwards(low: float, high: float, b
     assert between.removeprefix("between ").replace(" and ", " to ") in verdict_table(plan, 0.1).rows[1]
 
 
+def test_a_published_range_is_shown_on_its_side_of_the_limit() -> None:
+    for range_, shown in ((10, "10 %"), (10.0004, "10.0004 %"), (9.9999, "10 %"), (4.126, "4.13 %")):
+        bounds = Bounds("range", range_, 6.0, 3.0, 0, 20)
+        plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
+        assert answer(plan, 0.1)[0].startswith(f"The published range of this plan is {shown} of the ideal")
+
+
 def test_districts_are_sketched_at_the_middle_of_their_blocks(tree: KeptState, tmp_path: Path) -> None:
     codes = np.sort(tree.codes("persons"))
-    file = AreaFile(codes, np.arange(len(codes)) * 2 // len(codes), ("first", "<second>"), ())
+    names = ("first", "<second>", "third", "fourth", "fifth")
+    file = AreaFile(codes, np.arange(len(codes)) * len(names) // len(codes), names, ())
     tracts, number = np.unique(codes // 10**4, return_inverse=True)
     points = {Region("TRACT", f"{code:011d}"): (41.0 + at, -107.0 - at) for at, code in enumerate(tracts.tolist())}
     sketch = tract_points(file, points)
     assert sketch is not None
     assert sketch[0].tolist() == [[-107.0 - at, 41.0 + at] for at in range(len(tracts))]
-    np.testing.assert_allclose(sketch[1][:, 1], [41 + number[file.area == at].mean() for at in (0, 1)])
+    np.testing.assert_allclose(sketch[1][:, 1], [41 + number[file.area == at].mean() for at in range(len(names))])
     assert tract_points(file, {}) is None
     write_files(tmp_path / "with", estimate_file([tree], file, "", None), sketch=sketch)
     write_files(tmp_path / "without", estimate_file([tree], file, "", None))
@@ -663,10 +690,10 @@ def test_blocks_in_no_district_are_named_next_to_the_answer(
     assert (found.plan is not None) is judged
     assert found.districts == ("one", "two")
     if found.plan is None:
-        assert found.notes[0].startswith("not judged as a plan")
+        assert found.unjudged.startswith("Not judged as a plan: ")
     else:
         assert bool(found.plan.remark) is bool(missing)
-        assert answer(found.plan, 0.1)[-1].endswith("the mean of the districts.") is bool(missing)
+        assert answer(found.plan, 0.1)[0].startswith("Provisional: ") is bool(missing)
         assert len(as_data(found)["plan"]["districts"]) == 2
 
 
