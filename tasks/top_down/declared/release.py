@@ -195,7 +195,7 @@ def write_report(staged: Path, manifest: dict[str, Any], declaration: Declaratio
 
 
 def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Explanation) -> InShort:
-    """Return what was published, and by level the largest noise of what was asked there."""
+    """Return what was published, and the largest noise of what was asked, a column for each level."""
     places = ", ".join(f"{level.geounits:,} {level.level}" for level in facts.levels)
     published = [
         f"{facts.records.capitalize()} by {facts.possible:,} cells, for {places}. Counts are whole and add up."
@@ -207,12 +207,12 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
         "runs it is no larger. Published counts combine several answers. das synth --for and das tda accuracy show "
         "errors on made-up records."
     ]
-    rows = [
-        [f"{level.level}: {words(query)}", f"{level.geounits:,}", margin if isinstance(margin, str) else f"{margin:,}"]
-        for level in facts.levels
-        for query, margin in level.margins.items()
-    ]
-    return InShort(published, sure, TextTable("In short", ["level, question", "units", "one answer, ±"], rows))
+    queries = dict.fromkeys(query for level in facts.levels for query in level.margins)
+    answers = [[level.margins.get(query, "not asked") for level in facts.levels] for query in queries]
+    shown = [[each if isinstance(each, str) else f"{each:,}" for each in row] for row in answers]
+    rows = [[words(query), *row] for query, row in zip(queries, shown, strict=True)]
+    columns = ["one answer, ±", *(level.level for level in facts.levels)]
+    return InShort(published, sure, TextTable("In short", columns, rows))
 
 
 def query_title(declaration: Declaration, query: str) -> str:
