@@ -74,6 +74,7 @@ GOOD = {
     "sdhc run": "EX/params/config.json EX/data OUT",
     "sdhc truth": "EX/params/config.json EX/data OUT --workers 1",
     "sdhc accuracy": "EX/params/config.json EX/data --runs 1 --workers 1",
+    "tda declare": "EX/tda OUT",
     "tda explain": "example-districts",
     "ddhcb accuracy": "EX/params EX/data OUT --runs 1 --workers 1",
     "tda validate": "EX/tda --workers 1",
