@@ -140,7 +140,7 @@ _group(
 )
 _group(
     "tda",
-    "The TopDown Algorithm: a private database of persons and housing units by block.",
+    "The TopDown Algorithm: a private database of persons and housing units by block, or any table that you declare.",
     synth=synth_tda,
     public=public_tda,
     declare=declare_tda,
@@ -178,6 +178,8 @@ def main() -> None:
     no_core_dumps()  # of persons and the run's secret
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a plain kill ends as Ctrl-C does, and leaves no file
     try:
+        if word := next((word for word in sys.argv[1:] if word != word.encode(errors="ignore").decode()), None):
+            raise Refused(f"{word!r} is not UTF-8 text: rename the file or folder")
         app(prog_name="das")
     except SystemExit as done:
         if done.code == INTERRUPTED:

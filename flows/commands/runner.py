@@ -204,8 +204,8 @@ def _say_left_behind(options: RunOptions) -> None:
     from flows.reports.curator import run_directories
 
     if left := run_directories(options.home):
-        ids = ", ".join(run.id for run in left)
-        err.print(f"Confidential directories of earlier runs in {options.home / 'runs'}: {ids} (see das runs list)")
+        what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
+        err.print(f"{what} in {options.home / 'runs'}: das runs list shows them, das runs discard removes them")
 
 
 def _check_input(todo: Sequence[RunSettings]) -> None:

@@ -122,7 +122,7 @@ def _levels(form: Form) -> Iterator[Fault]:
             yield Fault(f"{key}.made", "a made level has no columns, is above the leaves and within the level above it")
     for name in form.histograms or ():
         if name not in names:
-            yield Fault("histograms", f"there is no level {name}")
+            yield Fault("histograms", f"there is no level {name}; the levels are {', '.join(names)}")
 
 
 def _level_shares(form: Form, faults: list[Fault]) -> dict[str, Fraction]:
@@ -150,7 +150,8 @@ def _queries(form: Form, faults: list[Fault]) -> dict[str, dict[str, Fraction]]:
     names = [level.name for level in form.levels]
     common = {name: share for name, share in form.queries.items() if not isinstance(share, dict)}
     own = {name: shares for name, shares in form.queries.items() if isinstance(shares, dict)}
-    faults += [Fault(f"queries.{name}", f"there is no level {name}") for name in own if name not in names]
+    listed = f"the levels are {', '.join(names)}"
+    faults += [Fault(f"queries.{name}", f"there is no level {name}; {listed}") for name in own if name not in names]
     queries = {name: own.get(name, common) for name in names}
     checked = {"queries": common} if len(own) < len(names) or common else {}
     checked |= {f"queries.{name}": shares for name, shares in own.items()}
@@ -201,7 +202,8 @@ def _totals(form: Form) -> Iterator[Fault]:
         if len(total.of) == 1 and total.of[0] in names:
             continue
         if wrong := next((name for name in total.of if name not in leaf_columns), None):
-            yield Fault(f"totals.{at}.of", f"{wrong} is neither a level nor a column of one")
+            text = f"{wrong} is neither a level nor a column of one: the levels are {', '.join(names)}"
+            yield Fault(f"totals.{at}.of", text)
     if not form.totals and not form.counts_are_totals and form.levels[0].columns:
         yield Fault("totals", f"{form.levels[0].name} has several geounits and none above: declare a total of each")
 
@@ -298,7 +300,9 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
     for at, each in enumerate(form.passes):
         for name in each.levels:
             if name not in names:
-                faults.append(Fault(f"passes.{at}.levels", f"there is no level {name}"))
+                faults.append(
+                    Fault(f"passes.{at}.levels", f"there is no level {name}; the levels are {', '.join(names)}")
+                )
             elif name in given:
                 faults.append(Fault(f"passes.{at}.levels", f"the level {name} has passes already"))
             else:
@@ -309,10 +313,12 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
     by_level = {name: given.get(name, TWO_PASSES if name != names[-1] else ONE_PASS[0]) for name in names}
     first = {name for name, own in by_level.items() if own[0] == (TOTAL,)}
     earlier = {name: own[name in first : -1] for name, own in by_level.items()}
-    for name in sorted(first, key=names.index):
+    wrong_totals = any(fault.key.startswith("totals") for fault in faults)  # of which more follows
+    for name in sorted(first, key=names.index) if not wrong_totals else ():
         known = (total.of[0] in names[names.index(name) :] for total in form.totals)  # or sums of declared ones
         if TOTAL not in queries[name] and not form.counts_are_totals and not any(known):
-            faults.append(Fault(f"queries.{name}", "the total is estimated first, so the level must ask it"))
+            text = f"no total of {name} is declared, so it is estimated first: give `total` a share here, too"
+            faults.append(Fault(f"queries.{name}", text))
     if not form.totals and not form.counts_are_totals and names[0] not in first:
         text = "no total is declared: estimate it first, or counts that cannot be negative would add records to it"
         faults.append(Fault("passes", f"{names[0]}: {text}"))

@@ -86,7 +86,9 @@ def make_hierarchy(
     ]
     distinct, number = np.unique(keys, return_counts=True)
     if (number > 1).any():
-        faults.append(Fault("leaves.key", f"two leaves have the key {distinct[number > 1][0]}"))
+        key = distinct[number > 1][0]
+        rows = " and ".join(f"{row + 1:,}" for row in np.flatnonzero(keys == key)[:2])
+        faults.append(Fault("leaves.key", f"rows {rows} of {form.leaves.file} have the key {key}: a leaf has one row"))
     if not len(keys):
         faults.append(Fault("leaves.file", "it has no leaf"))
     if faults:
@@ -98,7 +100,10 @@ def make_hierarchy(
     starts = _starts(levels, {name: values[order] for name, values in rank.items()}, [own[order] for own in classes])
     if len(starts[-1]) < len(order):
         double = order[np.flatnonzero(~np.isin(np.arange(len(order)), starts[-1]))[0]]
-        text = f"the leaf {keys[double]} has the codes of another in all columns of levels: {', '.join(columns)}"
+        text = (
+            f"the leaf {keys[double]} has the codes of another in all columns of levels ({', '.join(columns)}): add a "
+            "level whose columns tell leaves apart"
+        )
         return None, [Fault(f"levels.{len(levels) - 1}.columns", text)]
     faults += _upside_down(levels, starts, {name: values[order] for name, values in columns.items()})
     spine = Spine(tuple(level.name for level in levels), order, tuple(starts), (), 1)

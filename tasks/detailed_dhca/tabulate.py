@@ -97,7 +97,7 @@ def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
     manifest = read_manifest(release)
     if not str(manifest["release"]).startswith("Detailed DHC-A"):
         instead = OF_HOUSEHOLDS * str(manifest["release"]).startswith("Detailed DHC-B")
-        raise Refused(f"{release} is not a release of the Detailed DHC-A{instead}")
+        raise Refused(f"{release} is not a release of the Detailed DHC-A, which alone das tabulate takes{instead}")
     if "tabulated" in manifest:
         raise Refused(f"{release} was made by das tabulate: give the release that it was made from")
     if manifest.get("NOT_PRIVATE"):

@@ -232,7 +232,8 @@ class ReleasePages:
             for table in self.tables.values()
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
-        reading = caveat(self.manifest, CAVEATS["tables"], clipped=bool(self.manifest.get("clipped")))
+        said = CAVEATS["tables"] if any(table.margin for table in self.tables.values()) else ""
+        reading = caveat(self.manifest, said, clipped=bool(self.manifest.get("clipped")))
         return TableList(
             title=f"Tables of {self.manifest['release']}",
             reading=reading,

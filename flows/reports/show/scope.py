@@ -29,7 +29,8 @@ class Scope:
         for code, name in STATES.items():
             if text in (code, name):
                 return cls(state=code)
-        raise Refused(f"{text!r} is neither a state (44, Rhode Island) nor a level ({', '.join(SLUGS)})")
+        levels = f"a level of the Detailed DHC-A ({', '.join(SLUGS)})"
+        raise Refused(f"--scope {text}: it is neither a state of the US (44, Rhode Island) nor {levels}")
 
     def holds(self, region: Region) -> bool:
         """Return whether a region is in it."""

@@ -184,6 +184,8 @@ class Index:
         if not found:
             nearest = search(self.vocabulary.corrected(text))
             hint = f"; nearest: {'; '.join(' '.join(name(one)) for one in nearest[:FEW])}" if nearest else ""
+            if not hint and not (self.regions or self.codes):
+                hint = "; this release names its units by columns of its own: give --table, or open it without"
             raise NotThere(f"no {what} matches {text!r}{hint}")
         more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
         named = [name(one) for one in found[:FEW]]

@@ -243,6 +243,12 @@ def _feasibility(declared: Declared) -> str:
 def _remarks(declared: Declared, answers: int) -> Iterator[str]:
     """Yield what a person may want to change."""
     declaration = declared.declaration
+    if (tops := len(declared.plan.spine.starts[0])) > 1:
+        top = declaration.levels[0].name
+        yield f"levels: the top, {top}, has {tops} units; for a table of the whole add a level without columns above it"
+    for axis in declaration.product.axes:
+        if len(axis) == 1:
+            yield f"axes.{axis.name}: it has one value, and divides nothing: leave it out, or add the others"
     for number, level in enumerate(declaration.levels):
         if useless := [query for query in declaration.queries(level.name) if _declared_counts(declared, number, query)]:
             yield (

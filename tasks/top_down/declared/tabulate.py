@@ -33,11 +33,12 @@ from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.measure import ALL, DeclaredRun
-from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
+from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, file_name
 from tasks.top_down.input.counting import count_records, load_counted, records_name, save_chunk
 from tasks.top_down.source import VALIDATED, Validated, save_histograms
 from tasks.top_down.spend import declared_spend
 
+FEW = 8  # values of an axis that a finding names
 RECORDS = "records"  # in place of a product
 CONTRADICTIONS = "persons/findings"
 
@@ -131,7 +132,8 @@ def encode(declared: Declared, checks: RowChecks) -> IntArray:
     for axis in product.axes:
         number = {value: cell for cell, values in enumerate(cell_values(form.axes[axis.name])) for value in values}
         own = checks.columns[axis.column].where(partial(_number, number), np.int64)
-        checks.unknown(f"values that the axis {axis.name} does not have", axis.column, own < 0, number)
+        listed = ", ".join([*number][:FEW]) + (", ..." if len(number) > FEW else "")
+        checks.unknown(f"values other than those of the axis {axis.name} ({listed})", axis.column, own < 0, number)
         at.append(np.maximum(own, 0))
     cell = np.ravel_multi_index(tuple(at), product.shape)
     checks.fault("records in a cell that is declared a zero", "", ~product.possible[cell])
@@ -182,7 +184,7 @@ def contradictions(declared: Declared, leaf: IntArray, cell: IntArray, count: In
     for at, (group, names, values) in enumerate(figures.totals):
         wrong = np.flatnonzero(np.bincount(group, by_leaf, len(values)) != values)
         if len(wrong):
-            text = "declared totals that are not those of the records"
+            text = f"totals of {file_name(form.totals[at].file)} that are not the numbers of the records"
             yield Finding(file, text, f"totals.{at}.file", len(wrong), (), kept(names[each] for each in wrong.tolist()))
     for at, counted in enumerate(form.counts):
         parts, declared_counts = query_group(declared.declaration.product, counted.partition), figures.counts[at]
