@@ -45,8 +45,8 @@ unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all
 test: setup
 	$(PYTEST) -m "not ci and not slow and not long"
 
-test-ci: setup
-	$(PYTEST) -m "ci and not slow and not long"
+test-ci: setup # the files that have any: each process collects all that it is given
+	$(PYTEST) -m "ci and not slow and not long" $$(grep -rl --include=*.py "mark\.ci" tests)
 
 test-slow: setup
 	$(PYTEST) -m slow
