@@ -114,18 +114,21 @@ def areas(
 
 
 def made_of(blocks: str, source: Path, published: str | None) -> tuple[str, ...]:
-    """Return what a page is made of: the files with their digests, and the program."""
+    """Return what a page is made of, without folders: the files with their digests, and the program."""
     from importlib.metadata import version
 
     from tasks.inputs.files import digest_file
-    from tasks.lifecycle.manifest import MANIFEST, release_digest
+    from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest
 
-    told = [f"areas: {Path(blocks).name}, SHA-256 {digest_file(blocks)}"]
+    told = [f"areas {Path(blocks).name}, SHA-256 {digest_file(blocks)}"]
     for what, place in (("measurements", str(source)), ("published counts", published)):
-        if place is not None:
-            path = Path(place)
-            digest = release_digest(path) if (path / MANIFEST).exists() else "" if path.is_dir() else digest_file(place)
-            told.append(f"{what}: {place}" + (f", SHA-256 {digest}" if digest else ""))
+        path = Path(place or "")
+        if place and (path / MANIFEST).exists():
+            told.append(
+                f"{what} of the release of run {read_manifest(path).get('run')}, SHA-256 {release_digest(path)}"
+            )
+        elif place:
+            told.append(f"{what} {path.name}" + ("" if path.is_dir() else f", SHA-256 {digest_file(place)}"))
     return (*told, f"das-flows {version('das-flows')}")
 
 

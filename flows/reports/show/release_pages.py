@@ -30,6 +30,7 @@ from flows.reports.show.tables.views import (
     as_options,
     is_mapped,
     table_view,
+    unchanged,
 )
 from flows.reports.show.view import Links, NotThere, View, link, spend_facts
 from tasks.inputs.names import NAMES, Names, names_of_2020
@@ -232,7 +233,8 @@ class ReleasePages:
             for table in self.tables.values()
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
-        said = CAVEATS["tables"] if any(table.margin for table in self.tables.values()) else ""
+        has_margins = any(table.margin for table in self.tables.values())
+        said = CAVEATS["tables"] if has_margins else unchanged(self.manifest)
         reading = caveat(self.manifest, said, clipped=bool(self.manifest.get("clipped")))
         return TableList(
             title=f"Tables of {self.manifest['release']}",

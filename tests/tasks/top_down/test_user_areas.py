@@ -491,7 +491,7 @@ def test_the_command_answers_from_what_is_kept(
     assert "<script" not in page
     assert data["plan"]["answer"][1].replace(" %", "\N{NO-BREAK SPACE}%") in page[: page.index("<svg")]
     assert "<h1>Wyoming: is the range of this plan of 2 districts within 10 %?</h1>" in page
-    assert "Made of areas: plan.csv, SHA-256 " in page
+    assert "Made of areas plan.csv, SHA-256 " in page
     assert "group quarters: nursing facilities" in page
     assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page

@@ -17,7 +17,8 @@ from tasks.lifecycle.description import Column
 from tasks.pages import number
 
 MOST_ROWS = 1_000_000  # of a file to take away
-FEW = 8  # regions without a row that a page names
+FEW = 8  # regions without a row, or sentences, that a page has
+LONGEST = 300  # letters of a sentence in a manifest
 CONTAINERS = {2: "STATE", 5: "COUNTY", 11: "TRACT"}  # by the digits of their codes
 CAVEATS = {
     "tables": "Two tables may count the same persons or households with their own noise, so their figures can differ; "
@@ -287,8 +288,15 @@ def title_of(pages: Pages, table: ReleaseTable, by: Mapping[str, str], query: st
 def reading_of(pages: Pages, table: ReleaseTable) -> str:
     """Return how to read the counts of a table."""
     clipped = bool(pages.manifest.get("clipped"))
-    text = f"{CAVEATS['table']} {pages.selected}".strip() if table.margin else ""
+    text = f"{CAVEATS['table']} {pages.selected}".strip() if table.margin else unchanged(pages.manifest)
     return caveat(pages.manifest, text, clipped=clipped)
+
+
+def unchanged(manifest: Mapping[str, Any]) -> str:
+    """Return which figures of a declaration's release are without noise: those that were declared; else ""."""
+    declared = manifest.get("declared_unchanged")
+    said = [str(each)[:LONGEST] for each in declared[:FEW]] if isinstance(declared, list) else []
+    return f"Without noise, because declared: {'; '.join(said)}." if said else ""
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
