@@ -163,10 +163,12 @@ def _level(declared: Declared, number: int) -> LevelFacts:
     families = spine.children(number - 1) if number else np.array([len(spine.starts[0])])
     share, known = declaration.allocation.levels[name], plan.bounds.totals[number]
     first = "declared" if known is not None else "first" if name in plan.passes.total_first else "with the others"
-    margins = {
+    margins: dict[str, int | str] = {
         query: _declared_counts(declared, number, query) or margin_of_error(law(declaration.allocation, share, alpha))
         for query, alpha in declaration.allocation.queries[name].items()
     }
+    if TOTAL not in margins and (exact := _declared_counts(declared, number, TOTAL)):
+        margins = {TOTAL: exact, **margins}  # that nobody asks
     return LevelFacts(
         level=name,
         geounits=len(spine.starts[number]),
