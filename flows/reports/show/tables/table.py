@@ -248,10 +248,13 @@ class ReleaseTable:
         return [region for region in listed if region.type in self.types and region not in there]
 
     def choices(self, column: Column) -> list[str]:
-        """Return the values of a column, if they are few; else none."""
+        """Return the values of a column, if they are few; else none: as it lists its codes, else numbers as such."""
         name = name_of(column.name)
         query = f"SELECT DISTINCT {name} FROM {self.rows_of} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {CHOICES + 1}"
         values = [str(value) for (value,) in self.database.ask(query)]
+        listed = {code: at for at, code in enumerate(column.codes)}
+        numbers = all(map(str.isdecimal, values))
+        values.sort(key=lambda value: (listed.get(value, len(listed)), int(value) if numbers else 0, value))
         return values if len(values) <= CHOICES else []
 
     def select(self, by: Mapping[str, str], text: str = "") -> Selection:
