@@ -684,7 +684,7 @@ def test_a_declaration_is_a_domain_of_its_leaves_axes_levels_recodes_and_zeros(t
         domain.grouping(("SEX",))
     for words, change in {
         "age: 5 shares a cell": {"axes": BASE["axes"]},
-        "budget: Field required": {"budget": None},
+        "budget: it is missing": {"budget": None},
         "leaves.file": {"leaves": {"file": "nowhere.csv", "key": "zone"}},
     }.items():
         changed = {key: value for key, value in (declared | change).items() if value is not None}
