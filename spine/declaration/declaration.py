@@ -122,7 +122,11 @@ def _levels(form: Form) -> Iterator[Fault]:
             yield Fault(f"{key}.made", "a made level has no columns, is above the leaves and within the level above it")
     for name in form.histograms or ():
         if name not in names:
-            yield Fault("histograms", f"there is no level {name}; the levels are {', '.join(names)}")
+            yield Fault("histograms", _no_level(name, names))
+
+
+def _no_level(name: str, names: Sequence[str]) -> str:
+    return f"there is no level {name}; the levels are {', '.join(names)}"
 
 
 def _level_shares(form: Form, faults: list[Fault]) -> dict[str, Fraction]:
@@ -150,8 +154,7 @@ def _queries(form: Form, faults: list[Fault]) -> dict[str, dict[str, Fraction]]:
     names = [level.name for level in form.levels]
     common = {name: share for name, share in form.queries.items() if not isinstance(share, dict)}
     own = {name: shares for name, shares in form.queries.items() if isinstance(shares, dict)}
-    listed = f"the levels are {', '.join(names)}"
-    faults += [Fault(f"queries.{name}", f"there is no level {name}; {listed}") for name in own if name not in names]
+    faults += [Fault(f"queries.{name}", _no_level(name, names)) for name in own if name not in names]
     queries = {name: own.get(name, common) for name in names}
     checked = {"queries": common} if len(own) < len(names) or common else {}
     checked |= {f"queries.{name}": shares for name, shares in own.items()}
@@ -300,9 +303,7 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
     for at, each in enumerate(form.passes):
         for name in each.levels:
             if name not in names:
-                faults.append(
-                    Fault(f"passes.{at}.levels", f"there is no level {name}; the levels are {', '.join(names)}")
-                )
+                faults.append(Fault(f"passes.{at}.levels", _no_level(name, names)))
             elif name in given:
                 faults.append(Fault(f"passes.{at}.levels", f"the level {name} has passes already"))
             else:
@@ -314,9 +315,9 @@ def _passes(form: Form, queries: Mapping[str, Mapping[str, Fraction]], faults: l
     first = {name for name, own in by_level.items() if own[0] == (TOTAL,)}
     earlier = {name: own[name in first : -1] for name, own in by_level.items()}
     wrong_totals = any(fault.key.startswith("totals") for fault in faults)  # of which more follows
-    for name in sorted(first, key=names.index) if not wrong_totals else ():
+    for name in sorted(first, key=names.index):
         known = (total.of[0] in names[names.index(name) :] for total in form.totals)  # or sums of declared ones
-        if TOTAL not in queries[name] and not form.counts_are_totals and not any(known):
+        if TOTAL not in queries[name] and not (wrong_totals or form.counts_are_totals or any(known)):
             text = f"no total of {name} is declared, so it is estimated first: give `total` a share here, too"
             faults.append(Fault(f"queries.{name}", text))
     if not form.totals and not form.counts_are_totals and names[0] not in first:

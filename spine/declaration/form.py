@@ -266,9 +266,7 @@ def _faults(errors: Iterable[Any]) -> Iterable[Fault]:
     for error in errors:
         place = [str(part) for part in error["loc"] if not TYPE.fullmatch(str(part))]
         own = error["type"] in ("missing", "value_error")  # of which the sentence says all
-        text = error["msg"].removeprefix("Value error, ")
-        if error["type"] == "missing":
-            text = "it is missing"
+        text = "it is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
         if error["type"] == "extra_forbidden":
             near = get_close_matches(place[-1], known, 1, 0.75) if place[-1] not in known else []
             text, own = f"no such key: {place[-1]:.50}" + (f"; did you mean {near[0]}?" if near else ""), True

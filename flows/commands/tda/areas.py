@@ -99,9 +99,9 @@ def areas(
     shown = published or (str(first.release) if first.release else None)
     counts_shown = published_counts(shown) if shown else None
     kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
-    estimated = shown is not None and is_estimate(shown)
-    found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners, estimated_only=estimated)
-    found = replace(found, within=float(limit), made_of=made_of(blocks, source, shown))
+    own = shown is not None and is_estimate(shown)
+    found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners, published_is_estimate=own)
+    found = replace(found, within=float(limit), file=Path(blocks).name, published_file=Path(published or "").name)
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")
@@ -111,25 +111,6 @@ def areas(
     report(data, terminal_tables(found, counts, out), form, as_json=options.as_json)
     if written and not options.as_json:
         typer.echo("\n".join(map(str, written)))
-
-
-def made_of(blocks: str, source: Path, published: str | None) -> tuple[str, ...]:
-    """Return what a page is made of, without folders: the files with their digests, and the program."""
-    from importlib.metadata import version
-
-    from tasks.inputs.files import digest_file
-    from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest
-
-    told = [f"areas {Path(blocks).name}, SHA-256 {digest_file(blocks)}"]
-    for what, place in (("measurements", str(source)), ("published counts", published)):
-        path = Path(place or "")
-        if place and (path / MANIFEST).exists():
-            told.append(
-                f"{what} of the release of run {read_manifest(path).get('run')}, SHA-256 {release_digest(path)}"
-            )
-        elif place:
-            told.append(f"{what} {path.name}" + ("" if path.is_dir() else f", SHA-256 {digest_file(place)}"))
-    return (*told, f"das-flows {version('das-flows')}")
 
 
 def limit_of(text: str) -> Fraction:

@@ -79,8 +79,9 @@ def declare(
         data=data, out=str(place), geography=geography, jurisdiction=jurisdiction, states=tuple(only_state or ())
     )
     blocks, _, findings = read_public(settings.tables, settings.design())
-    if blocks is None:
+    if findings and not (blocks and as_json):
         show_findings(findings, as_json=as_json)
+    if blocks is None:
         raise Refused(f"the public files of {data} do not pass")
     with new_folder(place) as folder:
         names = write_declarations(blocks, jurisdiction, folder)
@@ -106,7 +107,7 @@ def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> Renderabl
         margins.add_row(query, *(each if isinstance(each, str) else f"{each:,}" for each in of_levels))
     fewest, most = found.seconds
     least = f"{fewest:,.0f} to" if fewest >= 1 else "up to"
-    seconds = f"{least} {most:,.0f} seconds" if most >= 1 else "less than a second"
+    seconds = f"{least} {most:,.0f} seconds" if most >= 1.5 else "about a second or less"
     return Group(
         f"{found.name}: {found.records}, {found.possible:,} of {found.cells:,} cells possible",
         "",

@@ -30,7 +30,7 @@ from flows.reports.show.tables.views import (
     as_options,
     is_mapped,
     table_view,
-    unchanged,
+    without_noise,
 )
 from flows.reports.show.view import Links, NotThere, View, link, spend_facts
 from tasks.inputs.names import NAMES, Names, names_of_2020
@@ -234,7 +234,7 @@ class ReleasePages:
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
         has_margins = any(table.margin for table in self.tables.values())
-        said = CAVEATS["tables"] if has_margins else unchanged(self.manifest)
+        said = CAVEATS["tables"] if has_margins else without_noise(self.manifest)
         reading = caveat(self.manifest, said, clipped=bool(self.manifest.get("clipped")))
         return TableList(
             title=f"Tables of {self.manifest['release']}",

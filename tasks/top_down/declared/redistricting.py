@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
@@ -45,7 +46,7 @@ def block_table(blocks: Blocks, jurisdiction: Jurisdiction) -> dict[str, pa.Arra
     """
     settings, geography = settings_for(SCHEMAS["persons"].name, jurisdiction), blocks.geography
     codes = block_columns(geography.geocode)
-    part = in_aian(geography, settings) if settings.aian_split else geography.aiannh < 0
+    part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
     quarters = zip(QUARTERS, blocks.quarters.T, strict=True)
     return {
         **{name: codes[name] for name in BLOCK_COLUMNS},

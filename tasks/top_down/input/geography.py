@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -22,7 +21,7 @@ from spine.hierarchy import Spine
 from spine.top_down import PASSES, Bounds, redistricting_bounds
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
-from tasks.lifecycle.process import keep_kernels
+from tasks.lifecycle.process import use_kernels
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
 from tasks.top_down.source import VALIDATED, Source
 
@@ -138,8 +137,7 @@ def plan_of(source: Source, product: ProductName, state: str) -> Plan:
 @lru_cache(maxsize=4)
 def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[int, int], ...]) -> Plan:
     source = Source(path)
-    if "spine.compiled" not in sys.modules:
-        keep_kernels(source.state_folder)
+    use_kernels(source.state_folder)
     from spine.top_down import Plan
 
     design = source.design

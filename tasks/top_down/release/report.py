@@ -87,15 +87,16 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
     measured = MEASURED.get(run.design.kind)
     sure, table = ["A block’s count is not meant to be used alone: add blocks up."], None
     if margins:
-        found = [(row["of"], row) for row in margins["mean_standard_error"]]
-        whole = {level_title(of) for of, _ in found if of[0].islower()} | {"State"}  # not cut as the spine cuts them
+        found = margins["mean_standard_error"]
+        families = {level_title(row["of"]) for row in found if row["of"][0].islower()}
+        cut = families | {"State"}  # levels of the spine, which cuts them by AIAN areas
         rows = [
-            [level_title(of), f"{row['with_margin']:,}", *(margin(Z * each) for each in (errors[0], max(errors)))]
-            for of, row in found
-            if of[0].islower() or level_title(of) not in whole
+            [level_title(row["of"]), f"{row['with_margin']:,}", *(margin(Z * e) for e in (errors[0], max(errors)))]
+            for row in found
+            if row["of"][0].islower() or level_title(row["of"]) not in cut
             for errors in [[*row["mean_standard_error"].values()][:COUNTED]]
         ]
-        names = [*found[0][1]["mean_standard_error"]][:COUNTED]
+        names = [*found[0]["mean_standard_error"]][:COUNTED]
         columns = ["area", "areas", f"{count_title(names[0])}, ±", f"the least certain of {len(names)} counts, ±"]
         notes = ["On average over areas; blocks have no margin."]
         sure += ["In 95 of 100 runs the unbiased estimate is within its margin (±) of the count in the records."]

@@ -14,7 +14,7 @@ from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, shown_examples
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.run_plan import PRODUCTS, ProductName
-from tasks.top_down.user_areas.deviations import Deviations, PublishedAre, deviations, shares
+from tasks.top_down.user_areas.deviations import Deviations, deviations, shares
 from tasks.top_down.user_areas.estimate_areas import ProductEstimates, estimate_areas
 from tasks.top_down.user_areas.hearing import WITHIN
 from tasks.top_down.user_areas.intervals import Z90, Z95, interval
@@ -52,7 +52,8 @@ class AreaEstimates:
     published: by product (areas, counts), where there are such counts. plan: where the areas divide a state. shares:
     of races in the voting age population, by race (areas,) share and standard error. notes: on the blocks. banners:
     what the figures are not. reading: how to read them. within: the limit that is asked of a plan's range, a share.
-    unjudged: why areas that divide a state are not judged as a plan. made_of: the files, each with its digest.
+    file, published_file: the names of the files of the areas and of the published counts. unjudged: why areas that
+    divide a state are not judged as a plan.
     """
 
     source: str
@@ -66,8 +67,9 @@ class AreaEstimates:
     banners: tuple[str, ...]
     reading: tuple[str, ...]
     within: float = WITHIN
+    file: str = ""
+    published_file: str = ""
     unjudged: str = ""
-    made_of: tuple[str, ...] = ()
 
     @property
     def districts(self) -> tuple[str, ...]:
@@ -119,9 +121,9 @@ def estimate_file(
     published: Published | None,
     banners: tuple[str, ...] = (),
     *,
-    estimated_only: bool = False,
+    published_is_estimate: bool = False,
 ) -> AreaEstimates:
-    """Return the estimates of the areas of a file; estimated_only: the published counts are such, too.
+    """Return the estimates of the areas of a file; published_is_estimate: nobody published the published counts.
 
     Raises Refused where its codes are not the source's blocks.
     """
@@ -168,7 +170,7 @@ def estimate_file(
         of_published,
         None
         if persons is None or not judged
-        else _plan(persons, of_published.get("persons"), kept[0].about.total, remark, estimated_only=estimated_only),
+        else _plan(persons, of_published.get("persons"), kept[0].about.total, remark, published_is_estimate),
         {} if persons is None else shares(persons),
         tuple(notes),
         banners,
@@ -178,7 +180,7 @@ def estimate_file(
 
 
 def _plan(
-    persons: ProductEstimates, published: IntArray | None, total: int, remark: str, *, estimated_only: bool
+    persons: ProductEstimates, published: IntArray | None, total: int, remark: str, is_estimate: bool
 ) -> Deviations | None:
     """Return the deviations of areas that divide a state; None where there are too many for covariances.
 
@@ -190,8 +192,7 @@ def _plan(
     own = slice(len(covariance) - bool(remark))
     off = None if published is None else published[own, 0]
     found = deviations(persons.estimate[own, 0], covariance[own, own], total, off, whole=not remark)
-    published_are: PublishedAre = "estimates" if estimated_only else "nearer" if persons.cut[own].any() else "as near"
-    return replace(found, remark=remark, published_are=published_are)
+    return replace(found, remark=remark, published_is_estimate=is_estimate)
 
 
 def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:

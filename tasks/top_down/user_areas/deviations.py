@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
@@ -21,9 +21,6 @@ from tasks.top_down.user_areas.intervals import Z95
 DRAWS, SEED = 20_000, 2020
 LEVEL = 0.95
 RANK = int(binom.ppf(1 - 1e-6, DRAWS, LEVEL))  # the draw of this rank is below the quantile once in a million seeds
-
-
-PublishedAre = Literal["nearer", "as near", "estimates"]
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,8 @@ class Bounds:
 class Deviations:
     """Deviations of districts from the ideal, all of them persons. published, deviation, error: (districts,).
 
-    remark: why the plan is not all of its state, in a sentence. published_are: what the published totals are: estimates
-    by das-flows, or else nearer to the counts before noise than the estimates, or as near.
+    remark: why the plan is not all of its state, in a sentence. published_is_estimate: whether the published totals are
+    an estimate by das-flows.
     """
 
     ideal: float
@@ -56,7 +53,7 @@ class Deviations:
     error: FloatArray
     bounds: tuple[Bounds, ...]
     remark: str = ""
-    published_are: PublishedAre = "nearer"
+    published_is_estimate: bool = False
 
     @property
     def shown(self) -> FloatArray:

@@ -25,17 +25,14 @@ Verdict = Literal["yes", "no", "not known"]
 MANY = 40  # districts of a chart with little room
 FEW = 20  # districts that are all named on the sketch
 MOST_DIGITS = 16  # behind the point of a share in per cent
-CITE = "The published counts are what redistricting uses, and their range is the one to cite. "
-PUBLISHED_ARE = {
-    "nearer": CITE
-    + "Where districts cut block groups, as here, they are usually nearer to the counts before noise than the "
-    "estimates are: in trials on made-up people, in four of five districts.",
-    "as near": CITE
-    + "No district cuts a block group: published counts and estimates are about equally near to the counts before "
-    "noise, within a few persons.",
-    "estimates": "The counts given are an estimate by das-flows, NOT counts that were published: name those with "
-    "--published.",
-}
+CITE = (
+    "The published counts are what redistricting uses, and their range is the one to cite. Of a district that cuts "
+    "block groups they are usually nearer to the count before noise than the estimate is; of one that cuts none, about "
+    "as near."
+)
+NOT_PUBLISHED = "The counts given are an estimate by das-flows, NOT counts that were published."
+PUBLISHED = "The published range of this plan"
+GUIDE = "10 % is a guide for plans of states and localities, not for districts of Congress."
 WITHIN = 0.1  # the range, as a share of the ideal, that courts have let pass for state plans without a further reason
 
 
@@ -64,20 +61,14 @@ def answer(plan: Deviations, within: float) -> list[str]:
         "is not known from the measurements.",
     }[census_verdict(plan, within)]
     said = [f"Provisional: {plan.remark}"] if plan.remark else []
+    guide = [GUIDE] if within == WITHIN else []
     if bounds.published is None:
-        return [*said, _estimated(bounds, plan.ideal), census, *_guide(within)]
+        return [*said, _estimated(bounds, plan.ideal), census, *guide]
     share = bounds.published / plan.ideal
     within_it, persons = "within" if share <= within else "above", number(round(bounds.published, 1))
     range_ = f"{in_percent(share, within)} of the ideal ({persons} persons)"
-    what = "The range by the counts given" if plan.published_are == "estimates" else "The published range of this plan"
-    said.append(f"{what} is {range_}, {within_it} the limit of {limit}.")
-    return [*said, census, PUBLISHED_ARE[plan.published_are], *_guide(within)]
-
-
-def _guide(within: float) -> list[str]:
-    """Return what the usual limit is of, where it is the one that is asked for."""
-    said = "is a guide for plans of states and localities, not for districts of Congress; --within asks for another"
-    return [f"{100 * within:g} % {said}."] if within == WITHIN else []
+    what, read = ("The range by the counts given", NOT_PUBLISHED) if plan.published_is_estimate else (PUBLISHED, CITE)
+    return [*said, f"{what} is {range_}, {within_it} the limit of {limit}.", census, read, *guide]
 
 
 def _estimated(bounds: Bounds, ideal: float) -> str:
@@ -86,7 +77,7 @@ def _estimated(bounds: Bounds, ideal: float) -> str:
     if bounds.estimate > 2 * bounds.noise_alone:
         return said
     alone = in_percent(bounds.noise_alone / ideal)
-    return f"{said} Were all districts equal, noise alone would make them differ by some {alone}: it shows no more."
+    return f"{said} If all districts were equal, noise alone would give a range of {alone} half of the time."
 
 
 def in_percent(share: float, limit: float | None = None, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -96,7 +87,7 @@ def in_percent(share: float, limit: float | None = None, rounding: str = ROUND_H
         shown = exact.quantize(Decimal(1).scaleb(-digits), rounding)
         if limit is None or (shown <= 100 * Decimal(repr(limit))) == (share <= limit):
             break
-    return f"{shown.normalize():f} %"
+    return f"{(shown + 0).normalize():f} %"  # no -0
 
 
 def shown_bounds(plan: Deviations, bounds: Bounds, within: float | None = None) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from tasks.top_down.user_areas.hearing import (
     answer,
     census_verdict,
     deviation_chart,
+    in_percent,
     shown_bounds,
     sketch_map,
     verdict_table,
@@ -160,7 +161,7 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
         return []
 
     def shown(value: float) -> str:
-        return f"{value:+,.0f} ({value / plan.ideal:+.2%})"
+        return f"{value:+,.0f} ({in_percent(value / plan.ideal)})"
 
     rows = [
         [
@@ -234,12 +235,7 @@ def shares_table(areas: AreaEstimates) -> TextTable:
     of_published = "published, and in brackets " if "persons" in areas.published else ""
     title = f"Share of the voting age population, per cent: {of_published}where the share before noise is, 95%"
     rows = [[name, *row] for name, row in cells.items()]
-    return TextTable(title, ["area", *map(race_title, areas.shares)], rows, [RATIOS])
-
-
-def race_title(name: str) -> str:
-    """Return a race in words: `Black or African American alone`, of `black`."""
-    return count_title(f"race: {name}")
+    return TextTable(title, ["area", *(count_title(f"race: {race}") for race in areas.shares)], rows, [RATIOS])
 
 
 def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | None) -> list[TextTable]:

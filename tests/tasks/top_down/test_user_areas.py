@@ -52,6 +52,7 @@ from tasks.top_down.user_areas.hearing import (
     answer,
     census_verdict,
     deviation_chart,
+    shown_bounds,
     sketch_map,
     tract_points,
     verdict_table,
@@ -491,7 +492,7 @@ def test_the_command_answers_from_what_is_kept(
     assert "<script" not in page
     assert data["plan"]["answer"][1].replace(" %", "\N{NO-BREAK SPACE}%") in page[: page.index("<svg")]
     assert "<h1>Wyoming: is the range of this plan of 2 districts within 10 %?</h1>" in page
-    assert "Made of areas plan.csv, SHA-256 " in page
+    assert "The plan: plan.csv." in page
     assert "group quarters: nursing facilities" in page
     assert " ± 0.0<" not in page
     assert "not a Census Bureau product" in page
@@ -578,12 +579,10 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> N
 
     found = estimate_file([tree], file, "", published)
     assert found.plan is not None
-    assert found.plan.published_are == ("nearer" if found.estimated["persons"].cut.any() else "as near")
-    whole = AreaFile(codes, (codes // 10**4 != codes[0] // 10**4).astype(np.int64), ("a tract", "rest"), ())
-    for estimated_only, words in ((False, "No district cuts a block group"), (True, "NOT counts that were published")):
-        plan_of_tracts = estimate_file([tree], whole, "", published, estimated_only=estimated_only).plan
-        assert plan_of_tracts is not None
-        assert any(words in sentence for sentence in answer(plan_of_tracts, 0.1))
+    assert "the one to cite" in answer(found.plan, 0.1)[2]
+    own = estimate_file([tree], file, "", published, published_is_estimate=True).plan
+    assert own is not None
+    assert "NOT counts that were published" in answer(own, 0.1)[2]
     plan = as_data(found)["plan"]
     assert [row["published"] for row in plan["districts"]] == [14, 20, 2]
     assert [row["published_deviation"] for row in plan["districts"]] == [2, 8, -10]
@@ -640,8 +639,13 @@ def test_the_bounds_of_a_hearing_are_rounded_outwards(low: float, high: float, b
     assert between.removeprefix("between ").replace(" and ", " to ") in verdict_table(plan, 0.1).rows[1]
 
 
+def test_a_bound_just_below_nothing_has_no_minus() -> None:
+    plan = Deviations(100, None, np.zeros(2), np.ones(2), ())
+    assert shown_bounds(plan, Bounds("smallest deviation", None, 0, 0, -3.0, -1e-9)) == ("-3 %", "0 %")
+
+
 def test_a_published_range_is_shown_on_its_side_of_the_limit() -> None:
-    for range_, shown in ((10, "10 %"), (10.0004, "10.0004 %"), (9.9999, "10 %"), (4.126, "4.13 %")):
+    for range_, shown in ((0, "0 %"), (10, "10 %"), (10.0004, "10.0004 %"), (9.9999, "10 %"), (4.126, "4.13 %")):
         bounds = Bounds("range", range_, 6.0, 3.0, 0, 20)
         plan = Deviations(100, np.zeros(2), np.zeros(2), np.ones(2), (bounds,))
         assert answer(plan, 0.1)[0].startswith(f"The published range of this plan is {shown} of the ideal")

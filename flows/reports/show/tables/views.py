@@ -288,11 +288,11 @@ def title_of(pages: Pages, table: ReleaseTable, by: Mapping[str, str], query: st
 def reading_of(pages: Pages, table: ReleaseTable) -> str:
     """Return how to read the counts of a table."""
     clipped = bool(pages.manifest.get("clipped"))
-    text = f"{CAVEATS['table']} {pages.selected}".strip() if table.margin else unchanged(pages.manifest)
+    text = f"{CAVEATS['table']} {pages.selected}".strip() if table.margin else without_noise(pages.manifest)
     return caveat(pages.manifest, text, clipped=clipped)
 
 
-def unchanged(manifest: Mapping[str, Any]) -> str:
+def without_noise(manifest: Mapping[str, Any]) -> str:
     """Return which figures of a declaration's release are without noise: those that were declared; else ""."""
     declared = manifest.get("declared_unchanged")
     said = [str(each)[:LONGEST] for each in declared[:FEW]] if isinstance(declared, list) else []
