@@ -1,7 +1,8 @@
 """The least that a system is: it counts the empty and other lines of a file, with noise.
 
 tests/flows/test_systems.py runs it. In the house the stages would be a folder of tasks/, the settings and the flow
-files of flows/, the record a line of flows/execution/systems.py.
+files of flows/, the record one of flows/execution/systems.py; and it would have checks of its own, commands
+(flows/commands/systems.py) and a deployment (CONTRIBUTING.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The systems that das runs: one record each. This is the only list of them.
+"""The systems that das runs: one record each. Whoever goes through all systems does so here.
 
-A record names its parts as `module:name` and imports each where it is asked for, so that `das check` needs no Prefect.
+Their commands are made in flows/commands/systems.py, their flows in flows/prefect_flows.py. A record names its parts as
+`module:name` and imports each where it is asked for, so that `das check` needs no Prefect.
 """
 
 from __future__ import annotations

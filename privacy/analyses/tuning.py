@@ -2,6 +2,7 @@
 
 Source: SafeTab-P, sections 6.1 to 6.3; 5.3.2: a total n + X is published iff it exceeds the threshold T (eq. 12,
 `privacy.noise.margins`). Everything follows from public parameters; no count of persons enters.
+`cells`, where a function takes it: a table's name (`total`, `age9`) -> its cells, as many counts as are measured.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ from privacy.estimation.estimator import make_estimator
 from privacy.estimation.pooling import Answers
 from privacy.noise.laws import Definition, DiscreteGaussian, Law, law
 from privacy.noise.margins import margin_of_error
-
-CELLS = {"total": 1, "age4": 8, "age9": 18, "age23": 46}
-"""A statistic -> its sex-by-age cells, as many counts as are measured."""
 
 LARGEST_MULTIPLICITY = 8
 
@@ -54,7 +52,7 @@ class LevelMargins:
     total_only: of a TotalOnly group's total.
     stage_1: of the total of step 1, which decides the detail and is not published.
     cell: of one count of step 2: a total that is published alone, or a sex-by-age cell at any detail.
-    totals: of the published total (T1) at each detail, the sum of its cells: `total`, `age4`, `age9`, `age23`.
+    totals: of the published total (T1) of each table, the sum of its cells.
     """
 
     total_only: int
@@ -63,33 +61,34 @@ class LevelMargins:
     totals: Mapping[str, int]
 
 
-def margins(laws: Mapping[str, Law]) -> LevelMargins:
+def margins(laws: Mapping[str, Law], cells: Mapping[str, int]) -> LevelMargins:
     """Return the margins of error of a level."""
-    totals = {name: margin_of_error(laws["stage_2"], cells) for name, cells in CELLS.items()}
-    return LevelMargins(margin_of_error(laws["total_only"]), margin_of_error(laws["stage_1"]), totals["total"], totals)
+    total_only, stage_1, cell = (margin_of_error(laws[query]) for query in ("total_only", "stage_1", "stage_2"))
+    totals = {name: margin_of_error(laws["stage_2"], number) for name, number in cells.items()}
+    return LevelMargins(total_only, stage_1, cell, totals)
 
 
-def estimate_margins(laws: Mapping[str, Law]) -> dict[str, int]:
-    """Return the margins of estimated totals (T1) at each detail, far from any threshold, pooled with full weight."""
-    answers = {name: Answers(laws["stage_1"], laws["stage_2"], cells) for name, cells in CELLS.items()}
+def estimate_margins(laws: Mapping[str, Law], cells: Mapping[str, int]) -> dict[str, int]:
+    """Return the margins of estimated totals (T1) of each table, far from any threshold, pooled with full weight."""
+    answers = {name: Answers(laws["stage_1"], laws["stage_2"], number) for name, number in cells.items()}
     return {name: make_estimator(answered, None, None).margin for name, answered in answers.items()}
 
 
-def sizes_for_relative_error(margin: int, target: Fraction) -> dict[str, int]:
-    """Return the population from which each statistic has a margin of at most `target` of its count.
+def sizes_for_relative_error(margin: int, target: Fraction, cells: Mapping[str, int]) -> dict[str, int]:
+    """Return the population from which each table has a margin of at most `target` of its counts.
 
-    A statistic of c cells is taken at its average cell, n / c persons: n >= c margin / target. The group's total is
+    A table of c cells is taken at its average cell, n / c persons: n >= c margin / target. The group's total is
     then within the target as well, its margin growing as sqrt(c).
     """
-    return {name: ceil(cells * margin / target) for name, cells in CELLS.items()}
+    return {name: ceil(number * margin / target) for name, number in cells.items()}
 
 
-def sizes_for_margin(margin: int, target: int) -> dict[str, int | None]:
-    """Return the population from which each statistic's counts have a margin of at most `target` counts.
+def sizes_for_margin(margin: int, target: int, cells: Mapping[str, int]) -> dict[str, int | None]:
+    """Return the population from which each table's counts have a margin of at most `target` counts.
 
     0 where any will do, None where none does: all counts of step 2 have the same noise, whatever detail and size.
     """
-    return dict.fromkeys(CELLS, 0 if margin <= target else None)
+    return dict.fromkeys(cells, 0 if margin <= target else None)
 
 
 def loss(definition: Definition, budgets: Sequence[Fraction], delta: Fraction) -> tuple[Fraction, float]:

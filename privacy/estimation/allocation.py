@@ -8,11 +8,12 @@ cells, and the two sexes, differ by at most 1; every (cell, rank) is equally lik
 from __future__ import annotations
 
 from functools import lru_cache
+from math import gcd, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-STRIDES = {4: 1, 9: 4, 23: 9}  # through the ages: next to no common divisor, neighbours apart
+GOLDEN_PART = (3 - sqrt(5)) / 2  # steps of this part of a circle keep neighbours apart
 
 
 def allocate(change: NDArray[np.int64], turn: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
@@ -30,9 +31,11 @@ def allocate(change: NDArray[np.int64], turn: NDArray[np.int64], cells: int) -> 
 def ranks(cells: int) -> NDArray[np.int64]:
     """Return the rank of each cell, for each turn: cells x cells."""
     ages = cells // 2
+    strides = (step for step in range(1, ages + 1) if gcd(step, ages) == 1)
+    stride = min(strides, key=lambda step: abs(step - GOLDEN_PART * ages))
     turn, rank = np.arange(cells)[:, None], np.arange(cells)
     sex = (rank + turn) % 2
-    age = (turn // 2 + rank // 2 * STRIDES.get(ages, 1)) % ages
+    age = (turn // 2 + rank // 2 * stride) % ages
     of_cell = np.empty((cells, cells), np.int64)
     of_cell[turn, sex * ages + age] = rank
     of_cell.flags.writeable = False

@@ -12,6 +12,7 @@ from privacy.accounting.composition import LevelBudget
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import Definition
 from spine.settings import Jurisdiction
+from tasks.detailed_dhca.details import BY_AGE
 from tasks.detailed_dhca.run import PERSONS, Configuration
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.received import NotOfRelease, read_json
@@ -26,7 +27,7 @@ MANIFEST = "manifest.json"  # as in `manifest`, whose import takes half a second
 class Setting:
     """The measured levels of one jurisdiction, with budgets and stabilities.
 
-    thresholds: the noisy totals from which a group of a level is published with 4, 9 and 23 ages; NEVER for none.
+    thresholds: the noisy totals from which a group of a level has a table by age; NEVER for none.
     """
 
     source: str
@@ -36,7 +37,7 @@ class Setting:
     race_codes: int
     chance: Fraction | None
     levels: Mapping[Level, LevelBudget]
-    thresholds: Mapping[Level, tuple[int, int, int]]
+    thresholds: Mapping[Level, tuple[int, ...]]
 
 
 def read_settings(path: Path) -> list[Setting]:
@@ -63,16 +64,15 @@ def read_settings(path: Path) -> list[Setting]:
                 level: LevelBudget(config.budget(level), sum(stability_parts(config, iterations, level)))
                 for level in config.levels(jurisdiction)
             },
-            {level: _three(config.thresholds[PERSONS][level]) for level in config.levels(jurisdiction)},
+            {level: _by_age(config.thresholds[PERSONS][level]) for level in config.levels(jurisdiction)},
         )
         for jurisdiction in config.jurisdictions
     ]
 
 
-def _three(thresholds: Sequence[int]) -> tuple[int, int, int]:
-    """Return the thresholds of 4, 9 and 23 ages. Raises ValueError or TypeError for anything else."""
-    first, second, third = map(int, thresholds)
-    return first, second, third
+def _by_age(thresholds: Sequence[int]) -> tuple[int, ...]:
+    """Return the thresholds of the tables by age. Raises ValueError or TypeError for anything else."""
+    return tuple(int(threshold) for threshold, _ in zip(thresholds, BY_AGE, strict=True))
 
 
 def _of_release(path: Path) -> Setting:
@@ -97,7 +97,7 @@ def _of_release(path: Path) -> Setting:
             config["max_race_codes"],
             None if chance is None else parse_exact(chance),
             levels,
-            {named_level(name): _three(level["thresholds"]) for name, level in manifest["levels"].items()},
+            {named_level(name): _by_age(level["thresholds"]) for name, level in manifest["levels"].items()},
         )
     except NotOfRelease as fault:
         raise Refused(f"{path.parent}: {fault}") from None

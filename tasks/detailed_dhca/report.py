@@ -13,7 +13,7 @@ from typing import Any
 
 from privacy.accounting.composition import Spend
 from spine.settings import Jurisdiction
-from tasks.detailed_dhca.details import AGES_NAMES, SHAPES, WIDTHS, query_of
+from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF, FINEST, SHAPES, query_of
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.names import title_of_states
 from tasks.lifecycle.manifest import spend_of
@@ -54,6 +54,8 @@ def write_report(run: DetailedRun, out: Path, manifest: dict[str, Any]) -> None:
         where=where,
         rows=rows,
         shapes=AGES_NAMES,
+        by_age=BY_AGE,
+        cells_of=CELLS_OF,
         noise=None if truth else noise_chart(rows),
         sizes=None if truth else size_chart(rows),
         relative=[float(share) for share in RELATIVE],
@@ -73,7 +75,7 @@ def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str,
         "level",
         "groups published",
         "a count, ±",
-        "a total with 23 ages, ±",
+        f"a total with {AGES_NAMES[FINEST]}, ±",
         "left out up to",
         "within 10% from",
     ]
@@ -82,7 +84,7 @@ def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str,
             row["name"],
             f"{row['published']:,}",
             f"{row['margins']['total']:,}",
-            f"{row['margins']['age23']:,}",
+            f"{row['margins'][FINEST]:,}",
             "nothing" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}",
             f"{row['sizes']['total'][RELATIVE.index(DRAWN)]:,}",
         ]
@@ -102,7 +104,7 @@ def _row(level: Level, facts: Mapping[str, Any], queries: LevelQueries | None, s
     noise = facts.get("queries", {})
     budget = Fraction(noise["total_only"]["budget"]) if noise else Fraction(0)
     margins = (
-        {name: queries.margin(query_of(detail), int(WIDTHS[detail])) for detail, name in enumerate(SHAPES)}
+        {name: queries.margin(query_of(SHAPES.index(name)), cells) for name, cells in CELLS_OF.items()}
         if queries
         else {}
     )
@@ -139,9 +141,9 @@ def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "margin of a published count": Series("circle", [row["margins"]["total"] for row in rows]),
         "margin of the first answer": Series("ring", [row["step_1"] for row in rows]),
         "suppressed up to": Series("bar", [row["suppressed_up_to"] for row in rows]),
-        "4 ages from": Series("triangle", [row["thresholds"][0] for row in rows]),
-        "9 ages from": Series("box", [row["thresholds"][1] for row in rows]),
-        "23 ages from": Series("cross", [row["thresholds"][2] for row in rows]),
+    } | {
+        f"{AGES_NAMES[name]} from": Series(mark, [row["thresholds"][place] for row in rows])
+        for place, (name, mark) in enumerate(zip(BY_AGE, ("triangle", "box", "cross"), strict=True))
     }
     return dots(rows, series, "persons (a step to the right is ten times as many)")
 

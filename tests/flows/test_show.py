@@ -29,7 +29,7 @@ from flows.cli import app
 from flows.commands.show import open_release
 from flows.commands.show import show as show_command
 from flows.reports.show.confidence import at_confidence
-from flows.reports.show.detailed_dhca import CELLS, DetailedDhcaPages
+from flows.reports.show.detailed_dhca import DetailedDhcaPages
 from flows.reports.show.geography import Region
 from flows.reports.show.group import Group
 from flows.reports.show.laws import read_law
@@ -37,6 +37,7 @@ from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import NotThere
 from privacy.noise.margins import margin_of_error, margin_of_sum
+from tasks.detailed_dhca.details import CELLS_OF
 from tasks.inputs.names import NAMES
 from tasks.lifecycle.errors import Refused
 from tasks.pages.csv_text import as_csv
@@ -95,7 +96,7 @@ def test_margins_and_laws_are_those_of_the_published_rows(release, published):
         shape = next(name for name, words in names.items() if words == row.shape)
         law, cells = read_law(row.noise), row.noise["cells"]
         assert row.margin == margin_of_error(law, cells)
-        assert cells == CELLS[shape] == max(1, len(release.cells(row)) - 2)
+        assert cells == CELLS_OF[shape] == max(1, len(release.cells(row)) - 2)
         level = Level(kind, release.iterations[code].level)
         words = release.group_view(Region(kind, region), code).why_no_more
         if level.nation_or_state and release.iterations[code].total_only:

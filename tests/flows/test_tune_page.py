@@ -24,6 +24,7 @@ from privacy.analyses.tuning import (
     suppression_probability,
 )
 from privacy.noise.margins import suppression_threshold
+from tasks.detailed_dhca.details import CELLS_OF
 from tasks.population_groups.levels import named_level
 
 NATION, COUNTY = named_level("usa-2"), named_level("county-2")
@@ -162,7 +163,8 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
     ]
     by_page = fresh.execute_script(
         """return arguments[0].map((one) => {
-          const plan = {definition: one.definition, gamma: one.gamma, chance: one.chance, target: 0.1, relative: true};
+          const {definition, gamma, chance} = one;
+          const plan = {definition, gamma, chance, cells: START.cells, target: 0.1, relative: true};
           const told = levelAnswers(plan, one);
           const points = [0, 0.5, 1, 1.5, 2].map((part) => Math.floor(part * told.threshold)).map((n) => [
             n, suppressionProbability(told.noise, told.threshold, n), publishedBias(told.noise, told.threshold, n)]);
@@ -174,7 +176,7 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
     for case, result in zip(cases, by_page, strict=True):
         level = LevelBudget(Fraction(str(case["budget"])), case["stability"])
         laws = level_laws(case["definition"], level, Fraction(str(case["gamma"])))
-        of_level, noise = margins(laws), laws["stage_2"]
+        of_level, noise = margins(laws, CELLS_OF), laws["stage_2"]
         sums = {f"total_at_{name}": margin for name, margin in of_level.totals.items() if name != "total"}
         assert result["margins"] == {
             "total_only": of_level.total_only,
@@ -183,8 +185,8 @@ def test_both_codes_agree_over_the_range_of_the_parameters(fresh):
             **sums,
         }, case
         tenth = Fraction(1, 10)
-        alone = {"total_only": sizes_for_relative_error(of_level.total_only, tenth)["total"]}
-        assert result["sizes"] == sizes_for_relative_error(of_level.cell, tenth) | alone
+        alone = sizes_for_relative_error(of_level.total_only, tenth, {"total_only": 1})
+        assert result["sizes"] == sizes_for_relative_error(of_level.cell, tenth, CELLS_OF) | alone
         threshold = suppression_threshold(noise, Fraction(str(case["chance"])))
         assert result["threshold"] == threshold
         for size, suppressed, bias in result["points"]:

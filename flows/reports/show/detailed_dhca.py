@@ -21,7 +21,7 @@ from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
 from flows.reports.show.view import Links, NotThere, Table, View, link
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import DETAILS, SEXES, SHAPES, TABLE_NAMES, WIDTHS
+from tasks.detailed_dhca.details import CELLS_OF, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, pyramid
 from tasks.lifecycle.description import Noise
 from tasks.pages import number
@@ -29,8 +29,7 @@ from tasks.population_groups.levels import ALL_LEVELS, ITERATION_LEVEL_NAMES, Le
 
 ITERATION = "ITERATION_CODE"
 LEVELS = {str(level): level for level in ALL_LEVELS}
-CELLS = {shape: int(WIDTHS[DETAILS.index(shape)]) for shape in SHAPES}
-SHAPE_OF_CELLS = {cells: shape for shape, cells in CELLS.items()}
+SHAPE_OF_CELLS = {cells: shape for shape, cells in CELLS_OF.items()}
 ITERATION_KINDS = {
     "alone": "Alone",
     "combination": "Alone or in any combination",
@@ -278,7 +277,7 @@ class DetailedDhcaPages(ReleasePages):
 
         It may be that of a coterminous region, which gave the count. Where two laws fit take the wider.
         """
-        cells, fitting = CELLS[shape], []
+        cells, fitting = CELLS_OF[shape], []
         for member in self._coterminous.get(region, [region]):
             facts = self.levels.get(Level(member.type, self.iterations[code].level), {})
             for detail, query in (facts.get("queries") or {}).items():

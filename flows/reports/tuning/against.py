@@ -9,7 +9,7 @@ from typing import Any
 from flows.reports.figures import near
 from flows.reports.tuning.tuning import SHARE_MET, ages_from
 from privacy.accounting.composition import read_spend
-from tasks.detailed_dhca.details import AGES_NAMES
+from tasks.detailed_dhca.details import AGES_NAMES, FINEST
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
 
@@ -55,7 +55,7 @@ def _figures(level: Mapping[str, Any], unit: str) -> dict[str, str]:
         unit: near(Fraction(level["budget"])),
         "stability": str(level["stability"]),
         "margin of a count": f"{level['margins']['count']:,}",
-        "margin of 23 ages": f"{level['margins']['total_at_age23']:,}",
+        f"margin of {AGES_NAMES[FINEST]}": f"{level['margins'][f'total_at_{FINEST}']:,}",
         **{name: "never" if size is None else f"{size:,}" for name, size in sizes.items()},
         "suppressed up to": f"{level['threshold']:,}" if level["suppressible"] else "never",
         **{name: texts[0] for name, texts in ages.items()},

@@ -6,7 +6,6 @@
 // of cos(2 pi t X); and meanBeyond(k) = E[X | X > k].
 
 const ALPHA = 0.05;
-const CELLS = { total: 1, age4: 8, age9: 18, age23: 46 };
 const NEGLIGIBLE = 1e-25;
 
 function gaussian(sigmaSquared) {
@@ -142,20 +141,18 @@ function epsilonOf(rho, delta) {
   return Math.max(0, alpha * rho + Math.log1p(-1 / alpha) - (Math.log(alpha) + Math.log(delta)) / low);
 }
 
-// All answers for one level; `relative`: whether the target is a share of the count
+// All answers for one level. plan.relative: whether the target is a share of the count; plan.cells: of each table
 function levelAnswers(plan, level) {
   const stability = level.stability ?? stabilityOf(plan.raceCodes);
   const of = (share) => law(plan.definition, level.budget * share, stability);
   const alone = of(1), first = of(plan.gamma), noise = of(1 - plan.gamma);
-  const margins = {
-    total_only: marginOfError(alone), step_1: marginOfError(first), count: marginOfError(noise),
-    total_at_age4: marginOfError(noise, 8), total_at_age9: marginOfError(noise, 18),
-    total_at_age23: marginOfError(noise, 46),
-  };
+  const margins = { total_only: marginOfError(alone), step_1: marginOfError(first), count: marginOfError(noise) };
+  const tables = Object.entries(plan.cells);
+  for (const [name, cells] of tables.slice(1)) margins[`total_at_${name}`] = marginOfError(noise, cells);
   const size = plan.relative
     ? (margin, cells) => Math.ceil((cells * margin) / plan.target - 1e-9)
     : (margin) => (margin <= plan.target ? 0 : null);
-  const sizes = Object.fromEntries(Object.entries(CELLS).map(([name, cells]) => [name, size(margins.count, cells)]));
+  const sizes = Object.fromEntries(tables.map(([name, cells]) => [name, size(margins.count, cells)]));
   sizes.total_only = size(margins.total_only, 1);
   return { stability, noise, margins, sizes, threshold: suppressionThreshold(noise, plan.chance) };
 }

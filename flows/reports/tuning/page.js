@@ -15,8 +15,10 @@ const budgetOf = (level) => level.budgets[state.definition];
 const plan = () => ({ ...state, levels: undefined });
 const answersFor = (level) => levelAnswers(plan(), { budget: budgetOf(level), stability: level.stability });
 
-const MARGINS = ["total_only", "step_1", "count", "total_at_age4", "total_at_age9", "total_at_age23"];
-const SIZES = ["total_only", "total", "age4", "age9", "age23"];
+const TABLES = Object.keys(state.cells);
+const BY_AGE = TABLES.slice(1);
+const MARGINS = ["total_only", "step_1", "count", ...BY_AGE.map((name) => `total_at_${name}`)];
+const SIZES = ["total_only", ...TABLES];
 
 function addRows() {
   for (const level of state.levels) {
@@ -205,8 +207,8 @@ function drawCurve(level, stability) {
   const at = (budget, share, cells) => marginOfError(law(state.definition, budget * share, stability), cells);
   const step2 = 1 - state.gamma;
   const series = [
-    ["TotalOnly", "e", "2 3", 1, 1], ["count", "a", "none", step2, 1], [`sum, ${state.ages.age4}`, "b", "6 3", step2, 8],
-    [`sum, ${state.ages.age9}`, "c", "8 3 2 3", step2, 18], [`sum, ${state.ages.age23}`, "d", "none", step2, 46],
+    ["TotalOnly", "e", "2 3", 1, 1], ["count", "a", "none", step2, 1],
+    ...BY_AGE.map((name, i) => [`sum, ${state.ages[name]}`, "bcd"[i], ["6 3", "8 3 2 3", "none"][i], step2, state.cells[name]]),
   ].map(([name, colour, dash, share, cells]) => (
     { name, colour, dash, points: budgets.map((budget) => [budget, at(budget, share, cells)]).filter(([, margin]) => margin > 0) }));
   const x = { label: `budget of the level (${unit()}), stability ${stability}`, low, high: most, log: true };
@@ -220,8 +222,8 @@ function drawCurve(level, stability) {
 function drawSizes(found) {
   const levels = state.levels.filter((level) => level.on);
   const values = (name) => levels.map((level) => found.get(level).sizes[name] || null);
-  const series = [["total", "a", "circle"], ["age4", "b", "square"], ["age9", "c", "diamond"], ["age23", "d", "triangle"]]
-    .map(([name, colour, shape]) => ({ name: state.ages[name], colour, shape, values: values(name) }));
+  const series = TABLES.map((name, i) => (
+    { name: state.ages[name], colour: "abcd"[i], shape: ["circle", "square", "diamond", "triangle"][i], values: values(name) }));
   const all = series.flatMap((one) => one.values).filter((value) => value !== null);
   const low = all.length ? 10 ** Math.floor(Math.log10(Math.min(...all))) : 1;
   const high = all.length ? 10 ** Math.ceil(Math.log10(Math.max(...all) + 1)) : 10;

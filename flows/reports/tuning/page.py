@@ -13,9 +13,10 @@ from flows.reports.tuning.plan import BudgetPlan
 from flows.reports.tuning.tuning import COUNTS_MET, SHARE_MET
 from privacy.accounting.composition import spend
 from privacy.analyses.margin_budgets import least_budget
-from privacy.analyses.tuning import level_laws, margins
+from privacy.analyses.tuning import level_laws
 from privacy.noise.laws import Definition
-from tasks.detailed_dhca.details import AGES_NAMES
+from privacy.noise.margins import margin_of_error
+from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF
 from tasks.pages import render
 from tasks.population_groups.levels import Level
 
@@ -28,7 +29,8 @@ def page(plan: BudgetPlan) -> str:
     with refusing():
         start = json.dumps(_start(plan)).replace("<", "\\u003c")
     relations = spend(plan.definition, [Fraction(1)]).relations  # their figures are multiples of the sum of budgets
-    facts = {"source": plan.source, "ages": AGES_NAMES, "relations": relations, "target": f"{SHARE_MET} {COUNTS_MET}"}
+    ages = [(CELLS_OF[name], AGES_NAMES[name]) for name in BY_AGE]
+    facts = {"source": plan.source, "ages": ages, "relations": relations, "target": f"{SHARE_MET} {COUNTS_MET}"}
     return render("flows.reports.tuning", "page.html", start=start, **facts, **scripts)
 
 
@@ -42,6 +44,7 @@ def _start(plan: BudgetPlan) -> dict[str, Any]:
         "chance": float(plan.chance),
         "delta": float(plan.delta),
         "ages": AGES_NAMES,
+        "cells": CELLS_OF,
         "levels": [
             {
                 "name": level.name,
@@ -60,6 +63,6 @@ def _budgets(plan: BudgetPlan, level: Level) -> dict[Definition, float]:
     """Return the level's budget, and the least one with its margin under the other definition, to four digits."""
     other: Definition = "zcdp" if plan.definition == "puredp" else "puredp"
     budget = plan.level_budget(level)
-    cell = margins(level_laws(plan.definition, budget, plan.gamma)).cell
+    cell = margin_of_error(level_laws(plan.definition, budget, plan.gamma)["stage_2"])
     need = least_budget(other, cell, budget.stability) / (1 - plan.gamma)
     return {plan.definition: float(budget.budget), other: float(Fraction(digits(need, 4)))}

@@ -32,7 +32,7 @@ class BudgetPlan:
     chance: Fraction; the probability that a group of size 0 is suppressed, at least 1/2.
     levels, off: dict, frozenset; budgets by level; levels in `off` are not measured.
     stabilities: dict; the stability of levels that do not follow the multiplicity.
-    thresholds: the noisy totals of step 1 from which a group has 4, 9 and 23 ages, of levels of a file.
+    thresholds: the noisy totals of step 1 from which a group has a table by age, of levels of a file.
     """
 
     source: str
@@ -47,7 +47,7 @@ class BudgetPlan:
     delta: Fraction = Fraction(1, 10**10)
     off: frozenset[Level] = frozenset()
     stabilities: dict[Level, int] | None = None
-    thresholds: Mapping[Level, tuple[int, int, int]] = field(default_factory=dict)
+    thresholds: Mapping[Level, tuple[int, ...]] = field(default_factory=dict)
 
     def stability(self, level: Level) -> int:
         """Return the stability of a level."""

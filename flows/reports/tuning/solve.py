@@ -15,9 +15,10 @@ from flows.reports.tuning.question import Question
 from flows.reports.tuning.tuning import AGES_FROM, MARGINS, ages_from
 from privacy.accounting.composition import LevelBudget, rounded_up
 from privacy.analyses.margin_budgets import least
-from privacy.analyses.tuning import CELLS, level_laws, loss
+from privacy.analyses.tuning import level_laws, loss
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
+from tasks.detailed_dhca.details import AGES_NAMES, CELLS_OF, FINEST
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.levels import Level
@@ -91,7 +92,7 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
         "margin": _margin(plan, question, changed),
         "now": now,
         "release": _loss(plan, others | {level: budget}),
-        "margins": {"count": margin_of_error(noise), "total_at_age23": margin_of_error(noise, CELLS["age23"])},
+        "margins": {"count": margin_of_error(noise), f"total_at_{FINEST}": margin_of_error(noise, CELLS_OF[FINEST])},
         **({} if level.nation_or_state else _published(noise, plan.chance)),
         **({"ages_from": plan.thresholds[level]} if level in plan.thresholds else {}),
     }
@@ -112,7 +113,7 @@ def _published(noise: Law, chance: Fraction) -> dict[str, int]:
 def _query(statistic: str) -> tuple[str, int]:
     """Return a statistic's query and how many of its answers are added up."""
     if statistic.startswith("total_at_"):
-        return "stage_2", CELLS[statistic.removeprefix("total_at_")]
+        return "stage_2", CELLS_OF[statistic.removeprefix("total_at_")]
     return {"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[statistic], 1
 
 
@@ -167,7 +168,8 @@ def table(solved: Mapping[str, Any]) -> TextTable:
         *([AGES_FROM] if any("ages_from" in row for row in rows) else []),
         *dict.fromkeys(
             f"With {unit} {row['budget']} (stability {row['stability']}, gamma {solved['gamma']}) a count is within "
-            f"±{row['margins']['count']:,}, a total of 23 ages within ±{row['margins']['total_at_age23']:,}"
+            f"±{row['margins']['count']:,}, a total of {AGES_NAMES[FINEST]} within "
+            f"±{row['margins'][f'total_at_{FINEST}']:,}"
             + (f"; by itself it is epsilon {up(row['epsilon'])}." if unit == "rho" else ".")
             for row in rows
         ),

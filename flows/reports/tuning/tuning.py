@@ -15,7 +15,6 @@ from flows.reports.tuning.plan import BudgetPlan
 from privacy.accounting.composition import LevelBudget, read_spend, spend
 from privacy.analyses.margin_budgets import least_budget, recipe_margin
 from privacy.analyses.tuning import (
-    CELLS,
     LevelMargins,
     estimate_margins,
     level_laws,
@@ -29,7 +28,7 @@ from privacy.analyses.tuning import (
 from privacy.noise.laws import UNITS
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
-from tasks.detailed_dhca.details import AGES_NAMES, DETAILS, TABLE_NAMES, WIDTHS
+from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF, TABLE_NAMES
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.configuration import NEVER
 from tasks.population_groups.levels import Level
@@ -38,19 +37,18 @@ MARGINS = {
     "total_only": "TotalOnly total",
     "step_1": "step 1 total",
     "count": "count of step 2",
-    **{f"total_at_{name}": f"total of {AGES_NAMES[name]}" for name in ("age4", "age9", "age23")},
+    **{f"total_at_{name}": f"total of {AGES_NAMES[name]}" for name in BY_AGE},
 }
-if {name: cells for name, cells in zip(DETAILS, WIDTHS.tolist(), strict=True) if name in TABLE_NAMES} != CELLS:
-    raise ValueError(f"privacy.analyses.tuning has the cells {CELLS}, and not those of tasks/detailed_dhca/details.py")
 SHARE_MET = (
     "A target that is a share of the count is met by a table of sex by age if the margin of its cells is at most this "
-    "share of its average cell, which is the group divided by 8, 18 or 46."
+    "share of its average cell, which is the group divided by the number of its cells: "
+    f"{', '.join(f'{CELLS_OF[name]} for {AGES_NAMES[name]}' for name in BY_AGE)}."
 )
 COUNTS_MET = (
     "A target in counts does not depend on the size of a group: all counts of a level have the same noise, so groups "
     "of any size (0 and more) meet it, or none ever does."
 )
-AGES_FROM = "4, 9 and 23 ages from: the noisy total of step 1 from which a group has them (thresholds of config.json)."
+AGES_FROM = "Ages from: the noisy total of step 1 from which a group has so many (thresholds of config.json)."
 AT = ("0", "T/2", "T", "3T/2", "2T")
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
@@ -81,7 +79,10 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
             )
         curves = {
             stability: [
-                {"budget": str(budget), "margins": _margins(margins(level_laws(plan.definition, level, plan.gamma)))}
+                {
+                    "budget": str(budget),
+                    "margins": _margins(margins(level_laws(plan.definition, level, plan.gamma), CELLS_OF)),
+                }
                 for budget in CURVE
                 for level in [LevelBudget(budget, stability)]
             ]
@@ -106,20 +107,20 @@ def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any
     laws = level_laws(plan.definition, budget, plan.gamma)
     for drawn in laws.values():
         check_law(drawn)  # refuse what a run would refuse; sums over such a law would take minutes
-    level_margins = margins(laws)
+    level_margins = margins(laws, CELLS_OF)
     answer = {
         "stability": budget.stability,
         "margins": _margins(level_margins),
-        "margins_of_estimates": estimate_margins(laws),
+        "margins_of_estimates": estimate_margins(laws, CELLS_OF),
         "deviation": laws["stage_2"].variance() ** 0.5,
         "margin_by_recipe": recipe_margin(laws["stage_2"]),
     }
     if plan.relative:
-        sizes: dict[str, Any] = {**sizes_for_relative_error(level_margins.cell, plan.target)}
-        sizes["total_only"] = sizes_for_relative_error(level_margins.total_only, plan.target)["total"]
+        sizes: dict[str, Any] = {**sizes_for_relative_error(level_margins.cell, plan.target, CELLS_OF)}
+        sizes |= sizes_for_relative_error(level_margins.total_only, plan.target, {"total_only": 1})
     else:
-        sizes = {**sizes_for_margin(level_margins.cell, int(plan.target))}
-        sizes["total_only"] = sizes_for_margin(level_margins.total_only, int(plan.target))["total"]
+        sizes = {**sizes_for_margin(level_margins.cell, int(plan.target), CELLS_OF)}
+        sizes |= sizes_for_margin(level_margins.total_only, int(plan.target), {"total_only": 1})
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
         answer["least_budget_for_target"] = float(digits(need))
     noise, threshold = laws["stage_2"], suppression_threshold(laws["stage_2"], plan.chance)
@@ -166,8 +167,8 @@ def _margins_table(answers: Mapping[str, Any], measured: Iterable[Mapping[str, A
         budget = near(Fraction(level["budget"]))
         rows.append([level["level"], budget, str(level["stability"]), *figures, str(level["margin_by_recipe"])])
     notes = [
-        "Exact, in counts. A count of step 2 is a total published alone or a sex-by-age cell. The total of 4, 9 or 23 "
-        "ages is a sum of cells.",
+        "Exact, in counts. A count of step 2 is a total published alone or a sex-by-age cell. The total of a table by "
+        "age is the sum of its cells.",
         "recipe: floor(1.96 sigma), or eq. (35) of the comparison paper; it can be too small by one.",
     ]
     return TextTable(f"Margins of error at 95%: {answers['source']}", columns, rows, notes)
@@ -177,7 +178,7 @@ def _estimates(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]
     columns = [f"{name}, {kind}" for name in AGES_NAMES.values() for kind in ("count", "estimate")]
     rows = []
     for level in measured:
-        counts = [level["margins"]["count"], *(level["margins"][f"total_at_{name}"] for name in list(TABLE_NAMES)[1:])]
+        counts = [level["margins"]["count"], *(level["margins"][f"total_at_{name}"] for name in BY_AGE)]
         pairs = zip(counts, level["margins_of_estimates"].values(), strict=True)
         rows.append([level["level"], *(str(margin) for pair in pairs for margin in pair)])
     notes = ["An estimate (das run --estimates) combines both noisy answers. Near a threshold its margin is wider."]
@@ -207,9 +208,11 @@ def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
 
 
 def ages_from(levels: Iterable[Sequence[int] | None]) -> dict[str, list[str]]:
-    """Return for levels the columns of the totals from which a group has 4, 9 and 23 ages; None where unknown."""
-    texts = [["–"] * 3 if one is None else ["never" if at >= NEVER else f"{at:,}" for at in one] for one in levels]
-    names = [f"{AGES_NAMES[name]} from" for name in ("age4", "age9", "age23")]
+    """Return for levels the columns of the totals from which a group has a table by age; None where unknown."""
+    texts = [
+        ["–"] * len(BY_AGE) if one is None else ["never" if at >= NEVER else f"{at:,}" for at in one] for one in levels
+    ]
+    names = [f"{AGES_NAMES[name]} from" for name in BY_AGE]
     return {name: [row[number] for row in texts] for number, name in enumerate(names)}
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from privacy.analyses.error_measures import Closeness, ErrorSums, quantile_95
 from privacy.noise.margins import coverage
 from tasks.detailed_dhca.accuracy.errors import CELL, LARGEST, NOT_PUBLISHED, TOTAL, Accuracy
-from tasks.detailed_dhca.details import TABLE_NAMES, TOTAL_ONLY, WIDTHS, query_of
+from tasks.detailed_dhca.details import AGES, TABLE_NAMES, TOTAL_ONLY, WIDTHS, query_of
 from tasks.lifecycle.errors import Refused
 from tasks.pages import render
 from tasks.pages.dots import Series, dots
@@ -26,7 +26,11 @@ NOT_PRIVATE = "NOT_PRIVATE"
 STATEMENT = (
     "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. There is no such report for real data."
 )
-WORKLOADS = ("Total", "Sex x Age(4)", "Sex x Age(9)", "Sex x Age(23)", "TotalOnly")  # by detail, in the CSV files
+WORKLOADS = (
+    "Total",
+    *(f"Sex x Age({len(bins)})" for bins in AGES.values()),
+    "TotalOnly",
+)  # by detail, in the CSV files
 TABLES = dict(zip(WORKLOADS, (*TABLE_NAMES.values(), "TotalOnly"), strict=True))  # the same for people
 MARKS = dict(zip(WORKLOADS, ("circle", "square", "diamond", "triangle", "cross"), strict=True))
 COUNT_OF = ("table", "sex", "cell")  # by statistic

@@ -10,7 +10,6 @@ from scipy.stats import norm
 from privacy.accounting.composition import LevelBudget
 from privacy.accounting.conversions import epsilon
 from privacy.analyses.tuning import (
-    CELLS,
     level_laws,
     loss,
     margins,
@@ -22,6 +21,7 @@ from privacy.analyses.tuning import (
 )
 from privacy.noise.laws import DiscreteGaussian, TwoSidedGeometric, law
 from privacy.noise.margins import margin_of_error, suppression_threshold
+from tasks.detailed_dhca.details import CELLS_OF
 
 GAMMA = Fraction(1, 10)
 FIGURES = {  # rho -> T, P(suppressed), bias / T and eq. (13) / T at n = 0, T/2, T, 3T/2, 2T
@@ -83,26 +83,28 @@ def test_race_multiplicity():
 
 def test_three_codes_instead_of_eight_take_a_third_off_the_margin():
     """SafeTab-P, section 6.3.1: 33%."""
-    wide, narrow = (margins(level_laws("zcdp", LevelBudget(Fraction("0.0001"), s), GAMMA)).cell for s in (9, 4))
+    wide, narrow = (
+        margins(level_laws("zcdp", LevelBudget(Fraction("0.0001"), s), GAMMA), CELLS_OF).cell for s in (9, 4)
+    )
     assert narrow / wide == pytest.approx(2 / 3, abs=0.002)
 
 
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 def test_margins_are_those_of_the_queries(definition):
     level = LevelBudget(Fraction("0.3"), 9)
-    computed = margins(level_laws(definition, level, GAMMA))
+    computed = margins(level_laws(definition, level, GAMMA), CELLS_OF)
     assert computed.total_only == margin_of_error(law(definition, Fraction("0.3"), 9))
     assert computed.stage_1 == margin_of_error(law(definition, Fraction("0.03"), 9))
     assert computed.cell == margin_of_error(law(definition, Fraction("0.27"), 9)) == computed.totals["total"]
-    for name, cells in CELLS.items():
+    for name, cells in CELLS_OF.items():
         assert computed.totals[name] == margin_of_error(law(definition, Fraction("0.27"), 9), cells)
 
 
 @settings(max_examples=30, derandomize=True, deadline=None)
 @given(margin=st.integers(0, 500), target=st.fractions(Fraction(1, 1000), 2))
 def test_sizes_are_the_least_that_meet_a_relative_target(margin, target):
-    sizes = sizes_for_relative_error(margin, target)
-    for name, cells in CELLS.items():
+    sizes = sizes_for_relative_error(margin, target, CELLS_OF)
+    for name, cells in CELLS_OF.items():
         assert cells * margin <= target * sizes[name]
         assert margin == 0 or cells * margin > target * (sizes[name] - 1)
 
@@ -110,14 +112,14 @@ def test_sizes_are_the_least_that_meet_a_relative_target(margin, target):
 @pytest.mark.parametrize("definition", ["zcdp", "puredp"])
 def test_where_cells_meet_a_relative_target_the_total_does(definition):
     for budget in ("0.008", "0.159", "2.134"):
-        computed = margins(level_laws(definition, LevelBudget(Fraction(budget), 9), GAMMA))
-        sizes = sizes_for_relative_error(computed.cell, Fraction(1, 10))
-        assert all(10 * computed.totals[name] <= sizes[name] for name in CELLS)
+        computed = margins(level_laws(definition, LevelBudget(Fraction(budget), 9), GAMMA), CELLS_OF)
+        sizes = sizes_for_relative_error(computed.cell, Fraction(1, 10), CELLS_OF)
+        assert all(10 * computed.totals[name] <= sizes[name] for name in CELLS_OF)
 
 
 def test_sizes_for_a_target_in_counts():
-    assert sizes_for_margin(11, 11) == dict.fromkeys(CELLS, 0)
-    assert sizes_for_margin(11, 10) == dict.fromkeys(CELLS, None)
+    assert sizes_for_margin(11, 11, CELLS_OF) == dict.fromkeys(CELLS_OF, 0)
+    assert sizes_for_margin(11, 10, CELLS_OF) == dict.fromkeys(CELLS_OF, None)
 
 
 def test_the_loss_of_budgets():
@@ -127,5 +129,8 @@ def test_the_loss_of_budgets():
 
 
 def test_margins_over_budgets():
-    curve = [margins(level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA)).cell for rho in ("0.01", "0.159", "1")]
+    curve = [
+        margins(level_laws("zcdp", LevelBudget(Fraction(rho), 9), GAMMA), CELLS_OF).cell
+        for rho in ("0.01", "0.159", "1")
+    ]
     assert curve == [44, 11, 4]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from privacy.estimation.allocation import allocate, ranks, sex_margin
 
-CELLS = st.sampled_from([8, 18, 46])
+CELLS = st.sampled_from([2, 8, 10, 18, 46])
 
 
 @given(CELLS, st.lists(st.tuples(st.integers(-10_000, 10_000), st.integers(0, 45)), min_size=1, max_size=20))
@@ -20,7 +20,7 @@ def test_cells_and_sexes_share_alike_and_add_up(cells, tables):
     assert (allocate(-change, turn, cells) == -spread).all()
 
 
-@pytest.mark.parametrize("cells", [8, 18, 46])
+@pytest.mark.parametrize("cells", [2, 8, 10, 18, 46])
 def test_every_cell_has_every_rank_once(cells):
     """So over all turns each cell gets the same: e."""
     each = np.sort(ranks(cells), axis=0)

@@ -52,7 +52,7 @@ def test_intervals_of_least_squares() -> None:
                 error = found[name].counts.sum(axis=summed) - truth[name].sum(axis=summed)
                 cells = range(error.shape[-1])
                 rounding = (51 if region else 1) * (RACES if codes else 1) / 12
-                margins = [1.96 * sqrt(found[name].variance(key, [cell]) + rounding) for cell in cells]
+                margins = [1.96 * sqrt(found[name].covariances[key][cell, cell] + rounding) for cell in cells]
                 held.setdefault(f"{name} {key}", []).append(float((np.abs(error) <= margins).mean()))
     for key, shares in held.items():
         mean, error = float(np.mean(shares)), float(np.std(shares)) / sqrt(RUNS)

@@ -26,6 +26,7 @@ from privacy.accounting.ledger import Account, Ledger, Request
 from privacy.analyses.error_measures import quantile_95
 from tasks.detailed_dhca.accuracy.errors import BY, LARGEST, NOT_PUBLISHED, Accuracy
 from tasks.detailed_dhca.accuracy.report import ALL, WORKLOADS, Report, make_report, size_name
+from tasks.detailed_dhca.details import AGES, CELLS_OF, DETAILS
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET, mark_repetition
@@ -113,9 +114,8 @@ def errors_of(place: Path, truth: Path, detailed_only: set[str], of: str) -> pd.
         else:
             low, high = (0, 115) if row["AGESTART"] == "*" else (int(row["AGESTART"]), int(row["AGEEND"]))
             true = ages[*group, str(row["SEX"])][low : high + 1].sum()
-        row["WORKLOAD"] = {8: "Sex x Age(4)", 18: "Sex x Age(9)", 46: "Sex x Age(23)"}.get(
-            widths.get(group), "TotalOnly" if group[2] in detailed_only else "Total"
-        )
+        by_age = {CELLS_OF[DETAILS[at]]: f"Sex x Age({len(bins)})" for at, bins in AGES.items()}
+        row["WORKLOAD"] = by_age.get(widths.get(group), "TotalOnly" if group[2] in detailed_only else "Total")
         row["SIZE"] = "0" if not sizes.get(group) else SIZE_NAMES[max(len(str(sizes[group] - 1)), 1)]
         rows.append({**row, "OF": of, "ERROR": row[column] - true, "TRUE": true})
     return pd.DataFrame(rows)
@@ -171,7 +171,7 @@ def hold_against_manifests(report: Report, places: list[Path]) -> None:
     for row in everyone.to_dict("records"):
         levels = [manifest[f"({row['REGION_TYPE']}, {row['ITERATION_LEVEL']})"] for manifest in manifests]
         assert row["GROUPS"] == levels[0]["groups"]
-        for name, detail in zip(WORKLOADS, ("total", "age4", "age9", "age23", "total_only"), strict=True):
+        for name, detail in zip(WORKLOADS, DETAILS, strict=True):
             published = sum(level["groups_published"][detail] for level in levels)
             assert row[name] * row["GROUPS"] * len(places) == pytest.approx(published)
 

@@ -39,6 +39,7 @@ from privacy.noise.margins import coverage, margin_of_error
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from tasks.detailed_dhca import details
+from tasks.detailed_dhca.details import BY_AGE, CELLS_OF
 from tasks.detailed_dhca.release import load_margins, t1_tables, t2_tables
 from tasks.detailed_dhca.suppression import PublishedGroups
 from tasks.lifecycle import authorization
@@ -51,7 +52,7 @@ T1_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT\n"
 T2_HEADER = "REGION_ID|REGION_TYPE|ITERATION_CODE|AGESTART|AGEEND|SEX|COUNT\n"
 NEVER, ALWAYS = 10**6, -(10**6)
 DETAIL = [[NEVER] * 3, [ALWAYS, NEVER, NEVER], [ALWAYS, ALWAYS, NEVER], [ALWAYS] * 3]  # thresholds that force a detail
-CELLS = [1, 8, 18, 46]
+CELLS = list(CELLS_OF.values())
 
 
 def check_equal(place: Path, expected: Sequence[list[tuple[str, ...]]]) -> None:
@@ -172,10 +173,10 @@ def test_rows_are_sorted(noisy: tuple[Inputs, Path]) -> None:
             assert all(order(before) < order(after) for before, after in pairwise(rows))
 
 
-def test_tables_have_10_20_or_48_rows_that_add_up(noisy: tuple[Inputs, Path]) -> None:
+def test_tables_have_a_row_for_each_cell_and_sex_that_add_up(noisy: tuple[Inputs, Path]) -> None:
     totals = {row[:3]: int(row[3]) for row in read_release(noisy[1], "t1")}
     tables = by_group(read_release(noisy[1], "t2"))
-    assert {len(rows) for rows in tables.values()} == {10, 20, 48}
+    assert {len(rows) for rows in tables.values()} == {CELLS_OF[name] + 2 for name in BY_AGE}
     for group, rows in tables.items():
         assert Counter(sex for start, end, sex, _ in rows if start == end == "*") == {"1": 1, "2": 1}
         for sex in "12":
@@ -428,12 +429,13 @@ def test_the_manifest_counts_what_is_published(noisy: tuple[Inputs, Path]) -> No
     inputs, place = noisy
     manifest = json.loads((place / "manifest.json").read_text())
     tables = {group: len(rows) for group, rows in by_group(read_release(place, "t2")).items()}
+    names = {CELLS_OF[name] + 2: name for name in BY_AGE}
     for name, result in manifest["levels"].items():
         region_type, level = name.strip("()").split(", ")
         rows = [
             row for row in read_release(place, "t1") if (row[1], str(level_of(inputs, row))) == (region_type, level)
         ]
-        details = Counter({48: "age23", 20: "age9", 10: "age4"}.get(tables.get(row[:3], 0), "total") for row in rows)
+        details = Counter(names.get(tables.get(row[:3], 0), "total") for row in rows)
         total_only = sum(tabulated(inputs, region_type, int(level))[row[2]]["total_only"] for row in rows)
         details += Counter(total=-total_only, total_only=total_only)
         published = Counter(result["groups_published"])
@@ -497,11 +499,10 @@ def test_a_group_answers_what_its_budget_pays_for_and_nothing_else(
 
 @pytest.mark.parametrize("ages", ["(0, 16, 45, 65)", "(5, 18, 45, 65)", "(0, 45, 18, 65)"])
 def test_ages_whose_cells_do_not_add_up_fail_at_import_and_widths_follow_from_ages(ages: str) -> None:
-    source = Path(details.__file__).read_text()
-    more = source.replace("(0, 18, 45, 65)", "(0, 18, 45, 65, 85)")
-    assert more != source
+    source, first = Path(details.__file__).read_text(), f"AGE4: {details.AGES[details.AGE4]}"
+    assert first in source
     names: dict[str, Any] = {"__name__": "details"}
-    exec(compile(more, "details.py", "exec"), names)
-    assert names["WIDTHS"].tolist() == [1, 10, 18, 46, 1]
+    exec(compile(source.replace(first, "AGE4: (0, 18, 45, 65, 85)"), "details.py", "exec"), names)
+    assert names["WIDTHS"].tolist() == [1, 10, *details.WIDTHS.tolist()[details.AGE9 :]]
     with pytest.raises(ValueError, match="must begin at 0, rise"):
-        exec(compile(source.replace("(0, 18, 45, 65)", ages), "details.py", "exec"), {"__name__": "details"})
+        exec(compile(source.replace(first, f"AGE4: {ages}"), "details.py", "exec"), {"__name__": "details"})

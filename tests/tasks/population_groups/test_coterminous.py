@@ -27,7 +27,7 @@ from dhca_naive import PR, US, regions, states, tabulated
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, TOTAL, TOTAL_ONLY
+from tasks.detailed_dhca.details import AGES, TOTAL, TOTAL_ONLY, WIDTHS
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import PublishedGroups
 from tasks.lifecycle.digests import file_digest
@@ -178,8 +178,8 @@ def random_tables(inputs: Inputs, jurisdiction: str, rng: random.Random) -> Tabl
                     continue
                 for code, about in tabulated(inputs, region_type, level).items():
                     if rng.random() < 0.5:
-                        detail = TOTAL_ONLY if about["total_only"] else rng.choice([TOTAL, AGE4, AGE9, AGE23])
-                        width = {AGE4: 8, AGE9: 18, AGE23: 46}.get(detail, 0)
+                        detail = TOTAL_ONLY if about["total_only"] else rng.choice([TOTAL, *AGES])
+                        width = int(WIDTHS[detail]) if detail in AGES else 0
                         cells = tuple(rng.randint(-9, 99) for _ in range(width))
                         tables[region_type, region_id, code] = (detail, rng.randint(0, 999), cells)
     return tables
