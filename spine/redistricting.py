@@ -83,6 +83,7 @@ def _person_counts() -> Iterator[Count]:
         yield Count(f"race: {name}", words, {"cenrace": races})
     for name, words, races in _MAIN_RACES:
         yield Count(f"voting age by race: {name}", f"{words}, of voting age", _ADULTS | {"cenrace": races})
+    yield Count("voting age by origin: Hispanic", "Hispanic, of voting age", _ADULTS | _HISPANIC)
     for at in range(1, TYPES):
         yield Count(f"group quarters: type {at}", f"group quarters: {HHGQ.labels[at]}", {"hhgq": frozenset({at})})
 

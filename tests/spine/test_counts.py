@@ -59,6 +59,7 @@ def test_names_of_counts_are_unique_and_conditions_leave_out_what_they_do_not_re
         (PERSONS, "race: some other race", ["P0010008"]),
         (PERSONS, "race: two or more races", ["P0010009"]),
         (PERSONS, "voting age by race: Asian", ["P0030006"]),
+        (PERSONS, "voting age by origin: Hispanic", ["P0040002"]),
         (PERSONS, "group quarters: type 1", ["P0050003"]),
         (PERSONS, "group quarters: type 4", ["P0050006"]),
         (PERSONS, "group quarters: type 5", ["P0050008"]),

@@ -154,7 +154,7 @@ def estimate(
     changes: Annotated[Chosen, Settings(TopDownSettings, CHANGES, default=AS_RELEASED)],
     count: Annotated[
         Literal["pl94"] | None,
-        typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="24 counts"),
+        typer.Option(help="With gls, margins also of each cell of the tables P1 to P5.", show_default="25 counts"),
     ] = None,
     free: Annotated[
         bool,

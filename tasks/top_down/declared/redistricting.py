@@ -21,13 +21,14 @@ from tasks.top_down.source import Blocks
 
 LEAVES_FILE, TOTALS_FILE = "blocks.txt", "totals.txt"
 STATE = "state"  # the column that totals are declared by
+BLOCK_GROUP = "TABBLKGRPCE"
 
 
 def write_declarations(blocks: Blocks, jurisdiction: Jurisdiction, out: Path) -> list[str]:
     """Write the shipped declarations of a jurisdiction into a folder with the tables that they name.
 
     A run of one with the same records and noise estimates what `das tda run` does on the optimized spine with the US
-    level. Returns the names of the declarations.
+    level; with other levels, on the other spines (docs/declarations.md). Returns the names of the declarations.
     """
     _write(out / LEAVES_FILE, block_table(blocks, jurisdiction))
     states = {STATE: list(blocks.states), "total": [blocks.totals[int(state)] for state in blocks.states]}
@@ -43,13 +44,14 @@ def block_table(blocks: Blocks, jurisdiction: Jurisdiction) -> dict[str, pa.Arra
 
     aian: 1 in the AIAN part of its state. pme, aianarea, gqpattern: its place or county subdivision, its AIAN area and
     which types of group quarters it has, as the optimized spine takes them (docs/spec/spine.md#entities).
+    TABBLKGRPCE: its block group, for the other spines.
     """
     settings, geography = settings_for(SCHEMAS["persons"].name, jurisdiction), blocks.geography
     codes = block_columns(geography.geocode)
     part = in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
     quarters = zip(QUARTERS, blocks.quarters.T, strict=True)
     return {
-        **{name: codes[name] for name in BLOCK_COLUMNS},
+        **{name: codes[name] for name in (*BLOCK_COLUMNS, BLOCK_GROUP)},
         STATE: codes[BLOCK_COLUMNS[0]],
         "aian": pa.array(part.astype(int)),
         "pme": pa.array(block_group_key(geography, "pme", settings)),

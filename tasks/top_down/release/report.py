@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from spine.production import allocation as production
+from spine.redistricting import PERSON_COUNTS
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import margin
@@ -47,7 +48,7 @@ MEASURED = {
     },
 }
 Z = 1.96
-COUNTED = 24  # counts in a table, the first; with the cells of P1 to P5 there are hundreds
+COUNTED = len(PERSON_COUNTS)  # in a table, the first; with the cells of P1 to P5 there are hundreds
 
 
 def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ DESCRIPTION = Description(
             "Shares of the voting age population",
             (
                 AREA,
-                Column("race", "text", "of one race, Hispanic persons included", overlap=True),
+                Column("group", "text", "a race, Hispanic persons included; or Hispanic, of any race", overlap=True),
                 Column("published", "percent", "the share by published counts; empty without", type="number"),
                 Column("estimate", "percent", "a ratio of two estimates", type="number", role="estimate"),
                 Column("standard_error", "percent", "of the estimate", type="number", role="standard error"),
@@ -66,7 +66,7 @@ DESCRIPTION = Description(
             ),
             text="shares.csv",
             delimiter=",",
-            key=("area", "race"),
+            key=("area", "group"),
             dependent=True,
         ),
         Table(

@@ -113,9 +113,10 @@ def errors(covariance: FloatArray) -> FloatArray:
 
 
 def shares(found: ProductEstimates) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return the (areas,) share of each race in the voting age population, and its standard error by the delta method.
+    """Return the (areas,) share of each race and of Hispanics in the voting age population, and its standard error.
 
-    Of an area whose population of voting age is not positive, or not known within a quarter of itself, NaN: no ratio.
+    By the name of its count. The error is by the delta method. Of an area whose population of voting age is not
+    positive, or not known within a quarter of itself, NaN: no ratio.
     """
     columns, of = columns_of("persons"), found.covariances.of
     whole = found.estimate[:, found.names.index("voting age")]
@@ -128,11 +129,11 @@ def shares(found: ProductEstimates) -> dict[str, tuple[FloatArray, FloatArray]]:
     known = (whole > 0) & (np.sqrt(spread) < whole / 4)
     result = {}
     for name in found.names:
-        if not name.startswith("voting age by race: "):
+        if not name.startswith("voting age by "):
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
             share = found.estimate[:, found.names.index(name)] / whole
             variance = (own(name, name) - 2 * share * own(name, "voting age") + share**2 * spread) / whole**2
         error = np.sqrt(np.maximum(variance, 0.0))
-        result[name.partition(": ")[2]] = (np.where(known, share, np.nan), np.where(known, error, np.nan))
+        result[name] = (np.where(known, share, np.nan), np.where(known, error, np.nan))
     return result

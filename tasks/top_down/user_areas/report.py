@@ -45,9 +45,9 @@ BOUNDS = (
     f"{LEVEL:.0%} for all districts and all three figures together."
 )
 RATIOS = (
-    "Races are those of persons of one race, Hispanic persons included: there is no count here of Hispanic persons of "
-    "voting age, or of a race alone or in combination. Intervals are of ratios of two estimates, by their standard "
-    "errors and covariance (delta method)."
+    "Races are those of persons of one race, Hispanic persons included; Hispanic persons are of any race. There is no "
+    "count here of a race alone or in combination. Intervals are of ratios of two estimates, by their standard errors "
+    "and covariance (delta method)."
 )
 
 
@@ -202,19 +202,19 @@ def plan_tables(areas: AreaEstimates) -> list[TextTable]:
 
 
 def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
-    """Return a row an area and race: its share of the population of voting age, per cent, published and estimated."""
+    """Return a row an area and group (a race, or Hispanics): its share of the population of voting age, per cent."""
     rows, published = [], areas.published.get("persons")
     names = areas.estimated["persons"].names if areas.shares else ()
     for at, area in enumerate(areas.shown):
-        for race, (share, error) in areas.shares.items():
+        for name, (share, error) in areas.shares.items():
             shown = None
             if published is not None and (adults := int(published[at, names.index("voting age")])):
-                shown = round(100 * int(published[at, names.index(f"voting age by race: {race}")]) / adults, 3)
+                shown = round(100 * int(published[at, names.index(name)]) / adults, 3)
             ends = [_known(100 * min(max(float(share[at] + z * error[at]), 0.0), 1.0), 3) for z in (-Z95, Z95)]
             rows.append(
                 {
                     "area": area,
-                    "race": race,
+                    "group": name.partition(": ")[2],
                     "published": shown,
                     "estimate": _known(100 * float(share[at]), 3),
                     "standard_error": _known(100 * float(error[at]), 3),
@@ -226,7 +226,7 @@ def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
 
 
 def shares_table(areas: AreaEstimates) -> TextTable:
-    """Return the share of each race in the population of voting age, by area: published, and the interval."""
+    """Return the share of each race and of Hispanics in the population of voting age, by area, with its interval."""
     cells: dict[str, list[str]] = {name: [] for name in areas.shown}
     for row in share_rows(areas):
         low, high = row["low_95"], row["high_95"]
@@ -235,7 +235,9 @@ def shares_table(areas: AreaEstimates) -> TextTable:
     of_published = "published, and in brackets " if "persons" in areas.published else ""
     title = f"Share of the voting age population, per cent: {of_published}where the share before noise is, 95%"
     rows = [[name, *row] for name, row in cells.items()]
-    return TextTable(title, ["area", *(count_title(f"race: {race}") for race in areas.shares)], rows, [RATIOS])
+    return TextTable(
+        title, ["area", *(count_title(name).removesuffix(", of voting age") for name in areas.shares)], rows, [RATIOS]
+    )
 
 
 def terminal_tables(areas: AreaEstimates, counts: Sequence[str], out: Path | None) -> list[TextTable]:

@@ -16,6 +16,7 @@ from top_down_inputs import HERE, begin, country, design, finish
 from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
+from spine.geocodes import SpineKind
 from spine.settings import Jurisdiction
 from spine.top_down import Estimates, joined
 from tasks.inputs.declarations import read_raw
@@ -32,6 +33,10 @@ from tasks.top_down.source import TopDownRun, load_histograms
 SECRET = bytes(range(32))
 STATES: dict[Jurisdiction, tuple[str, ...]] = {"us": ("23", "46"), "pr": ("72",)}
 PURE = {"mechanism": "pure", "budget": "20"}
+COLUMNS = {  # of levels of the other spines, as docs/declarations.md has them
+    "conventional": {"State": ["state"], "Block_Group": ["TABBLKGRPCE"]},
+    "aian": {"Block_Group": ["TABBLKGRPCE"]},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +51,18 @@ def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(SECRET)))
 
 
+def on_spine(declared: dict[str, Any], kind: SpineKind) -> dict[str, Any]:
+    """Return a shipped declaration with the levels of another spine."""
+    columns = COLUMNS.get(kind, {})
+    levels = [
+        {name: level[name] for name in ("name", "share")} | {"columns": columns[level["name"]]}
+        if level["name"] in columns
+        else level
+        for level in declared["levels"]
+    ]
+    return declared | {"levels": levels, "bypass": kind == "optimized"}
+
+
 def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: dict[str, str]) -> DeclaredRun:
     """Estimate the input of a run by the declaration of its product, with other values of some keys."""
     design, tables = run.design, run.tables
@@ -53,7 +70,8 @@ def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: d
     assert blocks is not None
     write_declarations(blocks, design.jurisdiction, folder)
     path = folder / "changed.json"
-    path.write_text(json.dumps(read_raw(str(folder / f"pl94-{product}-{design.jurisdiction}.toml")) | changes))
+    shipped = read_raw(str(folder / f"pl94-{product}-{design.jurisdiction}.toml"))
+    path.write_text(json.dumps(on_spine(shipped, design.kind) | changes))
     records = str(folder / "records.txt")
     rows = pd.read_csv(tables.records[product], sep="|", dtype=str)
     if product == "units":  # of which the file has group quarters as well
@@ -80,20 +98,34 @@ def of_states(run: TopDownRun, product: ProductName, level: str) -> Estimates:
 
 
 @pytest.mark.parametrize("product", ["persons", "units"])
+@pytest.mark.parametrize("changes", [{}, PURE], ids=["zcdp", "pure"])
+@pytest.mark.parametrize("estimator", ["topdown", "gls"])
 @pytest.mark.parametrize(
-    ("jurisdiction", "estimator", "changes"),
-    [("us", "topdown", {}), ("us", "gls", PURE), ("pr", "topdown", PURE), ("pr", "gls", {})],
+    ("jurisdiction", "kind"),
+    [
+        ("us", "optimized"),
+        ("pr", "conventional"),
+        *(
+            pytest.param(*each, marks=pytest.mark.ci)
+            for each in (("us", "aian"), ("us", "conventional"), ("pr", "optimized"))
+        ),
+    ],
 )
 def test_a_shipped_product_is_estimated_as_the_redistricting_data(
-    tmp_path: Path, product: ProductName, jurisdiction: Jurisdiction, estimator: Any, changes: dict[str, str]
+    tmp_path: Path,
+    product: ProductName,
+    jurisdiction: Jurisdiction,
+    kind: SpineKind,
+    estimator: Any,
+    changes: dict[str, str],
 ) -> None:
-    """On the optimized spine with the US level, under both mechanisms and by both estimators.
+    """On every spine, with the US level; the levels of a declaration are changed to those of the other spines.
 
     Under pure DP the spine of a declaration is bypassed at only children alone, and so is this run's.
     """
     pure: dict[str, Any] = {"definition": "puredp", "budget": Fraction(20)} if changes else {}
     nation = True if jurisdiction == "us" else None
-    made = design(jurisdiction, (product,), estimator=estimator, nation=nation, **pure)
+    made = design(jurisdiction, (product,), estimator=estimator, nation=nation, kind=kind, **pure)
     made = replace(made, settings={product: replace(made.settings[product], split=())})
     data = country(tmp_path / "country", STATES[jurisdiction])
     run = begin(tmp_path, data, made, SECRET)

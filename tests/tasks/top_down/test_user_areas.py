@@ -28,6 +28,7 @@ from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.grid import SiblingSums
 from spine.gls.information import Information
 from spine.hierarchy import Spine
+from spine.redistricting import PERSON_COUNTS
 from spine.top_down import PERSONS, NoisyAnswers, exact_answers, query_group, redistricting_bounds, summed
 from spine.top_down.queries import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
@@ -130,7 +131,7 @@ def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tre
     whole = estimate_file([tree], areas_by(tree, ["all"] * len(area)), "", None)
     found = estimate_file([tree], areas_by(tree, [str(one) for one in area]), "", None)
     for product in PRODUCTS:
-        assert whole.estimated[product].error.shape == (1, 24 if product == "persons" else 1)
+        assert whole.estimated[product].error.shape == (1, len(PERSON_COUNTS) if product == "persons" else 1)
         one, parts = whole.estimated[product], found.estimated[product]
         np.testing.assert_allclose(parts.estimate.sum(axis=0), one.estimate[0], atol=1e-7)
     persons, columns = found.estimated["persons"], columns_of("persons")
@@ -154,7 +155,7 @@ def test_districts_sum_to_the_state_and_their_errors_to_nothing(noisy: Path, tre
 def test_shares_have_the_errors_of_their_ratio(tree: KeptState) -> None:
     """The delta method against 200,000 draws of the two counts, where the base is well known: within 5 %."""
     found = estimate_file([tree], areas_by(tree, ["all"] * len(tree.codes("persons"))), "", None)
-    share, error = found.shares["white"]
+    share, error = found.shares["voting age by race: white"]
     persons, columns = found.estimated["persons"], columns_of("persons")
     names = ("voting age by race: white", "voting age")
     mean = [persons.estimate[0, persons.names.index(name)] for name in names]
@@ -478,7 +479,7 @@ def test_the_command_answers_from_what_is_kept(
     rows = list(csv.DictReader((tmp_path / "out/areas.csv").read_text().splitlines()))
     assert das("tda", "areas", noisy / "nmf", plan, *options, "--json") == 0
     data = json.loads(capsys.readouterr().out)
-    assert len(rows) == len(data["areas"]) == 2 * 25
+    assert len(rows) == len(data["areas"]) == 2 * (len(PERSON_COUNTS) + 1)
     assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in data["areas"]]
     assert all(row["low_95"] <= row["low_90"] <= row["high_90"] <= row["high_95"] for row in data["areas"])
     assert data["plan"]["bounds"]["range"]["low_95"] >= 0
@@ -558,7 +559,7 @@ def test_published_counts_are_those_of_pl94(tree: KeptState, tmp_path: Path) -> 
     cells = {name: at for part in SEGMENTS.values() for at, name in enumerate(part)}
     there, persons = counts("persons", "56")
     assert there.tolist() == codes.tolist()
-    assert persons.shape == (len(codes), 24)
+    assert persons.shape == (len(codes), len(PERSON_COUNTS))
     assert persons[2, 0] == cells["P0010001"] + 2
     assert persons[3, 1] == cells["P0030001"] + 3
     assert persons[0, 2] == cells["P0020002"]
@@ -575,7 +576,9 @@ def test_a_plan_has_the_deviations_of_the_published_totals(tree: KeptState) -> N
     file = AreaFile(codes, np.minimum(np.arange(len(codes)), 2), ("one", "two", "rest"), ())
 
     def published(product: str, state: str) -> tuple[np.ndarray, np.ndarray]:
-        return codes[:4], np.array([[14], [20], [1], [1]]).repeat(24 if product == "persons" else 1, axis=1)
+        return codes[:4], np.array([[14], [20], [1], [1]]).repeat(
+            len(PERSON_COUNTS) if product == "persons" else 1, axis=1
+        )
 
     found = estimate_file([tree], file, "", published)
     assert found.plan is not None
