@@ -12,6 +12,7 @@ from prefect.input import RunInput
 from pydantic import Field, ValidationError
 
 from flows.execution.settings import RunSettings
+from flows.execution.standing import ANSWER_IT
 from flows.execution.states import add_tags, best_effort
 from privacy.accounting.composition import Spend, rounded_down, rounded_up
 from privacy.accounting.ledger import LONGEST_REASON
@@ -39,9 +40,11 @@ def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Se
 
     Its process ends meanwhile; when resumed, the flow comes here again and continues. A Retry asks anew.
 
-    Raises Refused where the charge cannot be met, is not approved, or the run was resumed without an answer; Failed
-    where the ledger cannot be read or written now.
+    Raises Refused where the charge cannot be met, is not approved, or the run was resumed without an answer, or not by
+    a deployment, whose flow runs alone can be suspended; Failed where the ledger cannot be read or written now.
     """
+    if runtime.deployment.id is None:
+        raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
     best_effort(add_tags)(f"asks {charge(settings, given, spend, states)}")  # Suspended takes no message of ours
     form = Approval.with_initial_data(description=question(settings, given, spend, states), approve=False)
     try:

@@ -42,7 +42,7 @@ from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.staging import seen_elsewhere, staging
+from tasks.lifecycle.staging import clear_staging, seen_elsewhere, staging
 from tasks.lifecycle.workers import Paths, Workers
 
 Future = PrefectFuture[Any]
@@ -238,6 +238,7 @@ def _carry_out(settings: RunSettings) -> Path | None:
             if begins and not has_errors(load_findings(run)):
                 with suppress(Refused):  # it is charged
                     end_run(run)  # it holds nothing of use
+                    clear_staging(run, out, settings.folder)
             raise
         if place is None:
             end_run(run)

@@ -28,6 +28,7 @@ from tasks.lifecycle.staging import staging
 
 LOCKS = Path("/proc/locks")
 NOTHING = "nothing was charged"
+ANSWER_IT = "Resume or Retry its flow run in Prefect's UI"
 _charges: dict[Path, str] = {}  # of the runs that passed their gate in this process, by directory
 VALIDATED = ("prepared/validated", "prepared/tabulated")  # of whatever system
 
@@ -110,7 +111,10 @@ class Standing:
             return f"correct the input and start a new run; {discard} removes this one"
         if self.state != "stopped":
             return ""
-        return f"{self.settings.resume}, or {discard}" if self.settings else discard
+        if self.settings is None:
+            return discard
+        asks = self.settings.approval and not self.reserved
+        return f"{ANSWER_IT if asks else self.settings.resume}, or {discard}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of --json, without the findings."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spine.declaration.declaration import first_crossing
+from spine.declaration.declaration import Declaration, first_crossing
 from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
@@ -54,7 +54,7 @@ def read_bounds(hierarchy: Hierarchy, figures: Figures) -> tuple[Bounds | None, 
     needed = lows if sets is None else lows * (sets.member.sum(axis=1) == 1)
     found: list[tuple[int, Totals]] = []
     for at, (group, names, values) in enumerate(figures.totals):
-        placed = _placed(hierarchy, group, values)
+        placed = _placed(hierarchy, _level_of(declaration, form.totals[at].of), group, values)
         if placed is None:
             text = "its groups are neither geounits of one level nor parts of one geounit: declare other groups"
             faults.append(Fault(f"totals.{at}.of", text))
@@ -224,17 +224,31 @@ def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray,
     return counts, least * (not fixed), fixed  # a total says it all
 
 
-def _placed(hierarchy: Hierarchy, group: IntArray, values: IntArray) -> tuple[int, Totals] | None:
-    """Return the highest level whose geounits each lie in one group, and the totals there; None where none does."""
+def _level_of(declaration: Declaration, of: Sequence[str]) -> int:
+    """Return the level that totals are of: the one with that name, or the first below columns of these names, else 0.
+
+    A table with one group alone, which the root is in as well, is estimated as one with more.
+    """
+    columns: set[str] = set()
+    for at, level in enumerate(declaration.levels):
+        columns.update(level.columns)
+        if level.name in of or columns.issuperset(of):
+            return at
+    return 0
+
+
+def _placed(hierarchy: Hierarchy, first: int, group: IntArray, values: IntArray) -> tuple[int, Totals] | None:
+    """Return the highest level from `first` on whose geounits each lie in one group, and the totals there, or None."""
     spine = hierarchy.spine
-    for level, starts in enumerate(spine.starts):
+    for level in range(first, len(spine.starts)):
+        starts = spine.starts[level]
         of_geounit = group[starts]
         if np.array_equal(of_geounit[spine.geounit_of_block(level)], group):
-            first = np.sort(np.unique(of_geounit, return_index=True)[1])
-            ascending = np.cumsum(np.isin(np.arange(len(starts)), first)) - 1
-            if not np.array_equal(of_geounit[first][ascending], of_geounit):
+            begins = np.sort(np.unique(of_geounit, return_index=True)[1])
+            ascending = np.cumsum(np.isin(np.arange(len(starts)), begins)) - 1
+            if not np.array_equal(of_geounit[begins][ascending], of_geounit):
                 return None  # the geounits of a group are not neighbours
-            return level, Totals(ascending, values[of_geounit[first]])
+            return level, Totals(ascending, values[of_geounit[begins]])
     return None
 
 

@@ -66,6 +66,10 @@ def test_a_toy_system_needs_nothing_but_its_record(
         toy_system.toy(settings)
     ledger.open_account(Account("toy", "zcdp", Fraction(3)))
 
+    with pytest.raises(Refused, match="asks for a person's approval: Resume or Retry its flow run"):
+        toy_system.toy(settings.model_copy(update={"approval": True}))
+    assert not out.exists() or not list(out.iterdir())
+
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "full")
 

@@ -31,7 +31,7 @@ from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import TopDownRun, load_histograms
 
 SECRET = bytes(range(32))
-STATES: dict[Jurisdiction, tuple[str, ...]] = {"us": ("23", "46"), "pr": ("72",)}
+STATES = {"nation": ("23", "46"), "state": ("46",), "Puerto Rico": ("72",)}
 PURE = {"mechanism": "pure", "budget": "20"}
 COLUMNS = {  # of levels of the other spines, as docs/declarations.md has them
     "conventional": {"State": ["state"], "Block_Group": ["TABBLKGRPCE"]},
@@ -101,20 +101,25 @@ def of_states(run: TopDownRun, product: ProductName, level: str) -> Estimates:
 @pytest.mark.parametrize("changes", [{}, PURE], ids=["zcdp", "pure"])
 @pytest.mark.parametrize("estimator", ["topdown", "gls"])
 @pytest.mark.parametrize(
-    ("jurisdiction", "kind"),
+    ("of", "kind"),
     [
-        ("us", "optimized"),
-        ("pr", "conventional"),
+        ("nation", "optimized"),
+        ("Puerto Rico", "conventional"),
         *(
             pytest.param(*each, marks=pytest.mark.ci)
-            for each in (("us", "aian"), ("us", "conventional"), ("pr", "optimized"))
+            for each in (
+                ("nation", "aian"),
+                ("nation", "conventional"),
+                ("state", "optimized"),  # below a root that is the state
+                ("Puerto Rico", "optimized"),
+            )
         ),
     ],
 )
 def test_a_shipped_product_is_estimated_as_the_redistricting_data(
     tmp_path: Path,
     product: ProductName,
-    jurisdiction: Jurisdiction,
+    of: str,
     kind: SpineKind,
     estimator: Any,
     changes: dict[str, str],
@@ -124,16 +129,18 @@ def test_a_shipped_product_is_estimated_as_the_redistricting_data(
     Under pure DP the spine of a declaration is bypassed at only children alone, and so is this run's.
     """
     pure: dict[str, Any] = {"definition": "puredp", "budget": Fraction(20)} if changes else {}
+    jurisdiction: Jurisdiction = "pr" if of == "Puerto Rico" else "us"
     nation = True if jurisdiction == "us" else None
     made = design(jurisdiction, (product,), estimator=estimator, nation=nation, kind=kind, **pure)
     made = replace(made, settings={product: replace(made.settings[product], split=())})
-    data = country(tmp_path / "country", STATES[jurisdiction])
+    data = country(tmp_path / "country", STATES[of])
     run = begin(tmp_path, data, made, SECRET)
     finish(run, tmp_path)
     folder = tmp_path / "declared"
     folder.mkdir(0o700)
     declared = declared_run(folder, run, product, changes)
-    spine = declared.declared.hierarchy.spine
+    spine, totals = declared.declared.hierarchy.spine, declared.declared.bounds.totals
+    assert [level for level, known in zip(spine.levels, totals, strict=True) if known][-1] in ("State", "Block")
     for level in spine.levels:
         own = load_estimates(declared, declared.name, ALL, level)
         released = nation_of(run, product) if level == US else of_states(run, product, level)
