@@ -21,6 +21,7 @@ from spine.settings import Jurisdiction
 from spine.top_down import Estimates, joined
 from tasks.inputs.declarations import read_raw
 from tasks.lifecycle.reservation import Charging
+from tasks.synth.synthesize import synthesize_top_down
 from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.redistricting import write_declarations
@@ -73,7 +74,8 @@ def declared_run(folder: Path, run: TopDownRun, product: ProductName, changes: d
     shipped = read_raw(str(folder / f"pl94-{product}-{design.jurisdiction}.toml"))
     path.write_text(json.dumps(on_spine(shipped, design.kind) | changes))
     records = str(folder / "records.txt")
-    rows = pd.read_csv(tables.records[product], sep="|", dtype=str)
+    source = str(tables.records[product])
+    rows = pd.read_parquet(source) if source.endswith("parquet") else pd.read_csv(source, sep="|", dtype=str)
     if product == "units":  # of which the file has group quarters as well
         rows = rows[rows.HH_STATUS != "0"]
     rows.to_csv(records, sep="|", index=False)
@@ -128,12 +130,30 @@ def test_a_shipped_product_is_estimated_as_the_redistricting_data(
 
     Under pure DP the spine of a declaration is bypassed at only children alone, and so is this run's.
     """
+    hold_against_each_other(tmp_path, country(tmp_path / "country", STATES[of]), product, kind, estimator, changes)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("product", ["persons", "units"])
+@pytest.mark.parametrize("changes", [{}, PURE], ids=["zcdp", "pure"])
+@pytest.mark.parametrize("estimator", ["topdown", "gls"])
+@pytest.mark.parametrize("kind", ["optimized", "aian", "conventional"])
+def test_rhode_island_is_estimated_as_the_redistricting_data(
+    tmp_path: Path, das_data: Path, product: ProductName, kind: SpineKind, estimator: Any, changes: dict[str, str]
+) -> None:
+    data = synthesize_top_down(das_data / "ri_blocks_2020.csv.gz", tmp_path / "data", seed=1).data
+    hold_against_each_other(tmp_path, data, product, kind, estimator, changes)
+
+
+def hold_against_each_other(
+    tmp_path: Path, data: Path, product: ProductName, kind: SpineKind, estimator: Any, changes: dict[str, str]
+) -> None:
+    """Estimate data by a run and by its product's declaration: every geounit of every level has the same counts."""
     pure: dict[str, Any] = {"definition": "puredp", "budget": Fraction(20)} if changes else {}
-    jurisdiction: Jurisdiction = "pr" if of == "Puerto Rico" else "us"
+    jurisdiction: Jurisdiction = "pr" if "\n72" in (data / "states.csv").read_text() else "us"
     nation = True if jurisdiction == "us" else None
     made = design(jurisdiction, (product,), estimator=estimator, nation=nation, kind=kind, **pure)
     made = replace(made, settings={product: replace(made.settings[product], split=())})
-    data = country(tmp_path / "country", STATES[of])
     run = begin(tmp_path, data, made, SECRET)
     finish(run, tmp_path)
     folder = tmp_path / "declared"
