@@ -52,8 +52,7 @@ class Budget:
         if unnamed or len(given) != 1:
             raise ValueError('a budget has one definition: Budget(zcdp="1") in rho, or Budget(puredp="1") in epsilon')
         ((name, value),) = given.items()
-        self.definition = cast(Definition, name)
-        self.total = exact(value, "the budget")
+        self._definition, self._total = cast(Definition, name), exact(value, "the budget")
         if self.total <= 0:
             raise ValueError(f"the budget must be positive, not {self.total}")
         self._charges: list[Fraction] = []
@@ -65,6 +64,16 @@ class Budget:
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
         raise TypeError("a Budget cannot be copied or pickled: each copy could spend it")
+
+    @property
+    def definition(self) -> Definition:
+        """The privacy definition, which stays as it was made."""
+        return self._definition
+
+    @property
+    def total(self) -> Fraction:
+        """The whole budget, which stays as it was made."""
+        return self._total
 
     @property
     def spent(self) -> Fraction:
@@ -159,9 +168,13 @@ class Budget:
         else:
             noise = law(self.definition, cast(Exact, amount), stability)
         series = _counted(counts, by)
+        if series.hasnans:
+            raise ValueError("a count is missing: fill it, or leave its group out")
         exact_counts = whole_counts(series.to_numpy())  # what cannot be measured is refused before it is paid
-        if not len(exact_counts) or exact_counts.min() < 0:
-            raise ValueError("counts are of at least one group, and none is negative")
+        if not len(exact_counts):
+            raise ValueError("there is no count: the series is empty")
+        if exact_counts.min() < 0:
+            raise ValueError("counts of records are not negative")
         check_law(noise)
         wide = margin_of_error(noise, alpha=1 - exactly)
         self.charge(cast(Exact, amount))

@@ -56,6 +56,13 @@ def test_threads_cannot_spend_more_than_there_is() -> None:
     assert budget.left == 0
 
 
+def test_a_budget_stays_as_it_was_made() -> None:
+    budget = das.Budget(zcdp=1)
+    for name, value in (("total", 2), ("definition", "puredp"), ("left", 2), ("spent", 0)):
+        with pytest.raises(AttributeError):
+            setattr(budget, name, value)
+
+
 def test_a_budget_has_no_copy_that_could_spend_it_again() -> None:
     budget = das.Budget(zcdp=1)
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
@@ -123,7 +130,7 @@ def test_a_missing_value_counts_where_none_is_declared() -> None:
         (lambda b: b.measure(SERIES / 3, "1", stability=1), "counts must be whole numbers .* not of type float64"),
         (
             lambda b: b.measure(SERIES.astype("Int64").replace(412, pd.NA), "1", stability=1),
-            "counts must be whole numbers",
+            "a count is missing",
         ),
         (lambda b: b.measure(SERIES.to_frame("n"), "1", stability=1), "name the groups"),
         (lambda b: b.measure(SERIES, "1", stability=1, by={"n": [1]}), "groups are of a frame of records"),
@@ -168,8 +175,12 @@ def test_a_missing_value_counts_where_none_is_declared() -> None:
             for own in NOT_WHOLE
         ),
         (lambda b: b.measure(SERIES, margin=SERIES, stability=1), "not the Series$"),
-        (lambda b: b.measure(-SERIES, "1", stability=1), "none is negative"),
-        (lambda b: b.measure(SERIES[:0], "1", stability=1), "at least one group"),
+        (lambda b: b.measure(-SERIES, "1", stability=1), "are not negative"),
+        (lambda b: b.measure(SERIES[:0], "1", stability=1), "the series is empty"),
+        (
+            lambda b: b.measure(SERIES.astype("Int64").where(SERIES.min() < SERIES), "1", stability=1),
+            "a count is missing",
+        ),
         (lambda b: b.measure(SERIES, "1.1", stability=1), r"rho 1\.1 was asked for; 1 of 1 is left"),
         (lambda b: das.Budget(zcdp=1, puredp=1), "one definition"),
         (lambda b: das.Budget("1"), r'one definition: Budget\(zcdp="1"\)'),

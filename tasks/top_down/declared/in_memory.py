@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike, fspath
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -57,11 +58,15 @@ def top_down(
 
     Raises
     ------
+    ValueError
+        for another estimator.
     Refused
         for a declaration with faults, or for which there is no least squares where `gls` is asked for; for records that
         do not fit it: a missing column, an unknown leaf or value, a cell that is declared a zero, or a declared figure
         that is not true of them. Nothing is drawn then.
     """
+    if estimator not in get_args(Estimator):
+        raise ValueError(f"the estimator is {' or '.join(map(repr, get_args(Estimator)))}, not {estimator!r:.80}")
     _, declared = read_declared(fspath(declaration))
     check_estimator(declared, estimator)
     plan, true = declared.plan, _count(records, declared)

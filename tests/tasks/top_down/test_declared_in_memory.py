@@ -91,6 +91,12 @@ def test_records_that_do_not_fit_are_refused_without_their_values(
     assert "z9" not in str(refused.value)
 
 
+@pytest.mark.parametrize("estimator", ["GLS", "", None])
+def test_an_estimator_that_is_none_draws_no_noise(records: pd.DataFrame, declaration: Path, estimator: object) -> None:
+    with pytest.raises(ValueError, match="the estimator is 'topdown' or 'gls', not"):
+        das.top_down(records, declaration, estimator)  # type: ignore[arg-type]
+
+
 def test_codes_that_lost_their_leading_zeros_are_named(records: pd.DataFrame, declaration: Path) -> None:
     """As pandas reads codes by default: numbers."""
     own = json.loads(declaration.read_text())
