@@ -145,6 +145,7 @@ def all_data_files() -> list[DataFiles]:
 TABULATED = ReleaseKind(  # `das tabulate`
     title="Detailed DHC-A by SafeTab-P, as a tabulation system would publish it",
     description="tasks.detailed_dhca.tabulate:description",
+    page="flows.reports.show.detailed_dhca:TabulatedPages",
 )
 
 

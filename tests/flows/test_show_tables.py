@@ -72,10 +72,16 @@ def test_rows_are_filtered_by_codes_and_words_found_and_sorted(released: Path) -
         ({"q": "female autauga"}, rows[(rows.REGION_ID == "01001") & (rows.SEX == "2")]),
         ({"q": "Iteration 2002"}, rows[rows.ITERATION_CODE == "2002"]),
         ({"q": "1' OR '1'='1"}, rows[:0]),
-        ({"by_SEX": "1' OR '1'='1"}, rows[:0]),
     ):
         found = view(released, "table/t2-county-2", format="csv", **asked)
         assert sorted(map(tuple, found.page.rows)) == sorted(expected.itertuples(index=False, name=None)), asked
+    for words, message in (
+        ("1' OR '1'='1", "no iteration matches"),
+        ("no such", "no iteration matches 'no such'"),
+        ("Iteration", "several iterations match 'Iteration'"),
+    ):
+        with pytest.raises(NotThere, match=message):
+            view(released, "table/t2-county-2", by_ITERATION_CODE=words)
     counts = [row[6] for row in view(released, "table/t2-county-2", sort="COUNT").page.rows]
     assert counts == sorted(rows.COUNT)[:100]
     assert [row[6] for row in view(released, "table/t2-county-2").page.rows] == sorted(rows.COUNT, reverse=True)[:100]

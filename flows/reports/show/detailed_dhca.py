@@ -138,6 +138,12 @@ class IterationsView(View):
         return ["KIND", ITERATION, "ITERATION_NAME", "LEVEL", "REGIONAL_CODE", "REGIONAL_NAME"], rows
 
 
+def _nation(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
+    counted = any(LEVELS[name].region_type == "USA" for name in manifest["levels"])
+    return [str(state) for state in manifest["geography"]["states"]] if counted else []
+
+
 class DetailedDhcaPages(ReleasePages):
     """The views of a Detailed DHC-A release by their addresses."""
 
@@ -151,8 +157,7 @@ class DetailedDhcaPages(ReleasePages):
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
         self.levels: dict[Level, Mapping[str, Any]] = {LEVELS[name]: of for name, of in manifest["levels"].items()}
-        if any(level.region_type == "USA" for level in self.levels):
-            self.nation = [str(state) for state in manifest["geography"]["states"]]
+        self.nation = _nation(manifest)
 
     @cached_property
     def iterations(self) -> dict[str, Iteration]:
@@ -438,3 +443,14 @@ class DetailedDhcaPages(ReleasePages):
             if name.startswith("t2-"):
                 query = f"SELECT DISTINCT REGION_TYPE, REGION_ID, {ITERATION} FROM {table.rows_of} ORDER BY ALL"
                 yield from ({"view": f"group/{'/'.join(row)}"} for row in table.database.ask(query))
+
+
+class TabulatedPages(ReleasePages):
+    """The views of the tables of `das tabulate`, which have fewer groups than their release."""
+
+    selected = DetailedDhcaPages.selected
+    nothing = "Nothing was published here: the group was suppressed, by the run or on tabulation (changed-groups.csv)."
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
+        super().__init__(folder, manifest, scope)
+        self.nation = _nation(manifest)

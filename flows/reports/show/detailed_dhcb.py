@@ -32,6 +32,8 @@ class DetailedDhcbPages(ReleasePages):
         "the household count."
     )
 
+    nothing = "Nothing was published here: the Detailed DHC-A has no such group, or suppressed it."
+
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
         equated = bool(manifest["options"]["coterminous"])

@@ -67,6 +67,8 @@ class ReleasePages:
         How its groups were selected, and what that does to their counts; "" where none were left out.
     lists_missing : bool
         Whether a table of one code lists the regions without a row, with the reason.
+    nothing : str
+        What a page of a region and a code says where no table has a row of them.
     across : str
         What else to know of one region or code in several tables.
     """
@@ -76,6 +78,7 @@ class ReleasePages:
     first_page = "tables"
     selected = ""
     lists_missing = False
+    nothing = "Nothing was published here."
     across = ""
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
@@ -305,7 +308,10 @@ class ReleasePages:
         reading = f"{shown[0].reading} {self.across}".strip() if shown else ""
         words = [found[0][0].words_of_code(name, one) for name, one in further.items()] if found else []
         title = ", ".join([*words, title])
-        return AcrossView(title=title, reading=reading, kind=kind, code=code, tables=shown, others=others)
+        nothing = "" if shown else self.nothing
+        return AcrossView(
+            title=title, reading=reading, kind=kind, code=code, tables=shown, others=others, nothing=nothing
+        )
 
     def _maps_within(self, region: Region, view: AcrossView) -> list[tuple[str, Links]]:
         """Return links to maps of what lies in a region: of the code with the largest count, where codes overlap."""

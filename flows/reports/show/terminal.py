@@ -27,6 +27,8 @@ def tables(view: View, notes: Sequence[str]) -> list[TextTable]:
             around = [[f"{one.region} ({'/'.join(one.parts[:2])})", *_count(one)] for one in view.parents]
             return [*_group(view), TextTable("Within", ["region", *COUNTS], around, notes).without_empty(ESTIMATE)]
         case AcrossView():
+            if not view.tables:
+                return [TextTable(view.title, ["status"], [[view.nothing]], notes)]
             parts = [_plain(f"{view.title}: {one.title}", one) for one in view.tables]
             return [*parts[:-1], *(_plain(one.title, view.tables[-1], notes) for one in parts[-1:])]
         case GeounitView():

@@ -43,9 +43,9 @@ LISTED = 100  # blocks of a block group
 _ADULT, _HISPANIC = (PERSONS.count(name).where for name in ("voting age", "Hispanic"))
 PERSON_COLUMNS: tuple[tuple[str, Condition], ...] = (
     ("all ages", {}),
-    ("of them Hispanic", _HISPANIC),
+    ("Hispanic", _HISPANIC),
     ("18 and over", _ADULT),
-    ("of them Hispanic", {**_ADULT, **_HISPANIC}),
+    ("Hispanic, 18 and over", {**_ADULT, **_HISPANIC}),
 )
 TITLES = {
     "race": "Race, Hispanic origin, voting age",
@@ -135,9 +135,14 @@ class CountTable:
     declared: Sequence[str] = ()
     margins: Sequence[Sequence[EstimatedCount | None]] = ()
 
+    def margin(self, row: int, column: int) -> EstimatedCount | None:
+        """Return the estimate of a count, with its margin, where there is one."""
+        of_row = self.margins[row] if row < len(self.margins) else ()
+        return of_row[column] if column < len(of_row) else None
+
     def has_margins(self, column: int) -> bool:
         """Return whether a column has an estimate of any count."""
-        return any(row[column] for row in self.margins if column < len(row))
+        return any(self.margin(row, column) for row in range(len(self.rows)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,18 +176,26 @@ class GeounitView(View):
         return found
 
     def table(self) -> Table:
-        """Return every count of every table, then the estimates behind the margins."""
-        rows: list[list[Any]] = [
-            [self.key, table.title, label, column, value, None, None, None]
+        """Return every count of every table with its estimate, then the estimates of other counts."""
+        cells = [
+            (table.title, label, column, value, table.margin(row, at))
             for table in self.tables
-            for label, values in table.rows
-            for column, value in zip(table.columns, values, strict=True)
+            for row, (label, values) in enumerate(table.rows)
+            for at, (column, value) in enumerate(zip(table.columns, values, strict=True))
         ]
-        rows += [
-            [self.key, "margins", one.count, one.product, one.released, one.margin, one.estimate, one.error]
-            for one in self.margins
+        there = {(one.product, one.count) for *_, one in cells if one}
+        for of, others in self.margin_tables().items():
+            cells += [
+                (of or "Other counts", words, one.product, one.released, one)
+                for words, one in others
+                if (one.product, one.count) not in there
+            ]
+        rows = [
+            [self.key, *cell, *((one.margin, one.estimate, one.error, one.why) if one else (None, None, None, ""))]
+            for *cell, one in cells
         ]
-        return ["GEOUNIT", "TABLE", "ROW", "COLUMN", "COUNT", "MARGIN", "ESTIMATE", "STANDARD_ERROR"], rows
+        names = ["GEOUNIT", "TABLE", "ROW", "COLUMN", "COUNT", "MARGIN", "ESTIMATE", "STANDARD_ERROR", "NO_MARGIN"]
+        return names, rows
 
 
 class TopDownPages(ReleasePages):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from flows.reports.show.confidence import caveat
 from flows.reports.show.geography import Region, capitalized, title
 from flows.reports.show.maps.boundaries import Places
-from flows.reports.show.search import Index
+from flows.reports.show.search import Code, Index
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
 from tasks.lifecycle.description import Column
@@ -24,6 +24,8 @@ CAVEATS = {
     "tables": "Two tables may count the same persons or households with their own noise, so their figures can differ; "
     "or they are sums of the same noisy counts, so their errors depend on each other.",
     "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin.",
+    "estimates": "In 95 of 100 runs the unbiased estimate is within 1.96 of its standard errors of the count in the "
+    "records; a margin is that, where a released count is as near.",
 }
 
 
@@ -181,13 +183,14 @@ class TableView(View):
 class AcrossView(View):
     """The rows of a region, or of a code, in all tables: of the tables with the fewest keys the rows, of others links.
 
-    around: headings with links to what contains it, and to what it contains.
+    around: headings with links to what contains it, and to what it contains. nothing: what to say without a table.
     """
 
     kind: str
     code: str
     tables: Sequence[TableView]
     others: Links
+    nothing: str = ""
     around: Sequence[tuple[str, Links]] = ()
     view: str = "across"
 
@@ -288,7 +291,8 @@ def title_of(pages: Pages, table: ReleaseTable, by: Mapping[str, str], query: st
 def reading_of(pages: Pages, table: ReleaseTable) -> str:
     """Return how to read the counts of a table."""
     clipped = bool(pages.manifest.get("clipped"))
-    text = f"{CAVEATS['table']} {pages.selected}".strip() if table.margin else without_noise(pages.manifest)
+    known = CAVEATS["estimates" if table.resource.with_role("standard error") else "table"]
+    text = f"{known} {pages.selected}".strip() if table.margin else without_noise(pages.manifest)
     return caveat(pages.manifest, text, clipped=clipped)
 
 
@@ -300,16 +304,29 @@ def without_noise(manifest: Mapping[str, Any]) -> str:
 
 
 def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the codes or words by which an address filters columns; of regions one may be next to another."""
+    """Return the codes or words by which an address filters columns; of regions one may be next to another.
+
+    Raises NotThere for words that no code, or several, of a column of codes have.
+    """
     by = {}
     for column in table.keys:
         if wanted := asked.get(f"by_{column.name}", ""):
-            words, said = table.words(column), wanted.strip().casefold()
-            named = [] if wanted in words else [code for code, name in words.items() if name.casefold() == said]
-            by[column.name] = named[0] if len(named) == 1 else wanted
+            by[column.name] = _code_of(table, column, wanted)
     if table.place and (other := asked.get("next_to")) and (name := table.place.name) in by:
         by[name] = f"{by[name]},{other}"
     return by
+
+
+def _code_of(table: ReleaseTable, column: Column, wanted: str) -> str:
+    """Return the code that words of a column name, or the codes as they are asked for."""
+    words, said = table.words(column), wanted.strip().casefold()
+    if not words or {wanted, *wanted.split(",")} & words.keys() or wanted.endswith("*"):
+        return wanted
+    named = [code for code, name in words.items() if name.casefold() == said]
+    if not named and not column.region:  # of regions words are only some
+        codes = {Code(column.name, code): name for code, name in words.items()}
+        return Index({}, codes).code(wanted, column.title.lower()).code
+    return named[0] if len(named) == 1 else wanted
 
 
 def as_options(by: Mapping[str, str], query: str = "") -> dict[str, str]:
