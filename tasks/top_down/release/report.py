@@ -80,7 +80,10 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
 def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mapping[str, Any] | None) -> InShort:
     """Return what was published, and how sure a count is: by margins, or as the allocation was measured."""
     kinds = " and ".join({"persons": "persons", "units": "housing units"}[product] for product in run.design.products)
-    published = [f"Counts of {kinds} of {where} for redistricting, down to every block. They add up."]
+    published = [
+        f"Counts of {kinds} of {where} for redistricting, down to every block. Blocks add up to tracts, counties and "
+        "states."
+    ]
     if manifest.get("NOT_PRIVATE"):
         return InShort(published, ["The counts are exact."])
     allocation, used = run.design.allocations.get("persons"), production("pl94-persons", "us")
@@ -88,18 +91,23 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
     measured = MEASURED.get(run.design.kind)
     sure, table = ["A block’s count is not meant to be used alone: add blocks up."], None
     if margins:
-        found = margins["mean_standard_error"]
-        families = {level_title(row["of"]) for row in found if row["of"][0].islower()}
-        cut = families | {"State"}  # levels of the spine, which cuts them by AIAN areas
+        found = {row["of"]: row for row in margins["mean_standard_error"]}
+        public = [name for name in found if name[0].islower()]
+        on_spine = {*map(level_title, public), "State"}  # levels that the spine cuts by AIAN areas
         rows = [
-            [level_title(row["of"]), f"{row['with_margin']:,}", *(margin(Z * e) for e in (errors[0], max(errors)))]
-            for row in found
-            if row["of"][0].islower() or level_title(row["of"]) not in cut
-            for errors in [[*row["mean_standard_error"].values()][:COUNTED]]
+            [level_title(name), f"{row['geounits']:,}", f"{row['with_margin']:,}"]
+            + [margin(Z * error) for error in (errors[0], max(errors))]
+            for name in [*public, *(each for each in found if each not in public)]
+            for row, errors in [(found[name], [*found[name]["mean_with_margin"].values()][:COUNTED])]
+            if errors and (name in public or level_title(name) not in on_spine)
         ]
-        names = [*found[0]["mean_standard_error"]][:COUNTED]
-        columns = ["area", "areas", f"{count_title(names[0])}, ±", f"the least certain of {len(names)} counts, ±"]
-        notes = ["On average over areas; blocks have no margin."]
+        names = [*next(iter(found.values()))["mean_with_margin"]][:COUNTED]
+        columns = ["area", "areas", "with a margin", f"{count_title(names[0])}, ±"]
+        columns += [f"the least certain of {len(names)} counts, ±"]
+        notes = [
+            "On average over the areas with a margin; those that cut block groups of the spine, and blocks, have none.",
+            *(["Block group: of the spine, which makes its own."] if run.design.kind == "optimized" else []),
+        ]
         sure += ["In 95 of 100 runs the unbiased estimate is within its margin (±) of the count in the records."]
         table = TextTable("In short", columns, rows, notes, words=1)
     elif run.design.estimator == "topdown" and measured and is_production:

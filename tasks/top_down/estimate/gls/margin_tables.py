@@ -157,8 +157,10 @@ def write_margins(
 def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
     """Return the manifest's entry: by level and family the mean standard errors, and how many have their margin.
 
-    Empty where the run found no margins.
+    mean_with_margin: the mean over these alone, of the counts that have one. Empty where the run found no margins.
     """
+    counts = counts_of(product, source.design.pl94)
+    covered = is_covered(counts, np.zeros(1, np.int64))[0]
     levels = source.spine(product, source.validated.states[0]).levels
     rows = []
     for name in (US, *levels[:-1], *FOLDERS):
@@ -168,10 +170,18 @@ def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
         if found:
             error = np.concatenate([part.error for part in found])
             cut = np.concatenate([part.cut for part in found])
-            mean = np.round(error.mean(axis=0), PLACES).tolist()
-            row = {"of": name, "geounits": len(error), "with_margin": int((cut == 0).sum())}
-            names = [count.name for count in counts_of(product, source.design.pl94)]
-            rows.append({**row, "mean_standard_error": dict(zip(names, mean, strict=True))})
+            whole = error[cut == 0]
+            row = {"of": name, "geounits": len(error), "with_margin": len(whole)}
+            mean = {
+                count.name: round(float(each), PLACES) for count, each in zip(counts, error.mean(axis=0), strict=True)
+            }
+            of_whole = whole.mean(axis=0) if len(whole) else np.zeros(0)
+            narrow = {
+                count.name: round(float(each), PLACES)
+                for count, has_one, each in zip(counts, covered, of_whole, strict=False)
+                if has_one
+            }
+            rows.append({**row, "mean_standard_error": mean, "mean_with_margin": narrow})
     return {"law": LAW + FREE * source.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
