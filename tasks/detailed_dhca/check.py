@@ -12,7 +12,7 @@ import duckdb
 from privacy.accounting.composition import spend
 from privacy.noise.exact import parse_exact
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import DETAILS, WIDTHS
+from tasks.detailed_dhca.details import DETAILS, TABLE_NAMES, WIDTHS
 from tasks.inputs.names import NAMES
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
@@ -80,14 +80,16 @@ def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
 
 
 def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
-    """Compare the numbers of groups by their cells with those by detail in the manifest."""
-    groups_by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
-    stated: dict[int, int] = {}
+    """Compare the numbers of groups by their table with those by detail in the manifest."""
+    by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
+    names = {CELLS[detail] if CELLS[detail] > 1 else 0: words for detail, words in TABLE_NAMES.items()}
+    stated = dict.fromkeys(names.values(), 0)
     for detail, groups in published.items():
-        cells = CELLS[detail] if CELLS[detail] > 1 else 0
-        stated[cells] = stated.get(cells, 0) + groups
-    stated = {cells: groups for cells, groups in stated.items() if groups}
-    return check_same(f"groups published of {name}", f"{sum(stated.values()):,} groups", groups_by_cells, stated)
+        stated[TABLE_NAMES.get(detail, TABLE_NAMES["total"])] += groups
+    found = {words: by_cells.pop(cells, 0) for cells, words in names.items()}
+    found |= {f"{cells} cells": groups for cells, groups in by_cells.items()}
+    told, made = (", ".join(f"{n} {words}" for words, n in each.items() if n) for each in (stated, found))
+    return check_same(f"groups published of {name}", f"{sum(stated.values()):,} groups", made, told)
 
 
 def _check_margins(database: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any], name: str) -> Check:

@@ -132,7 +132,8 @@ def check_charge(release: Path, examined: Examined) -> Check:
         "states": tuple(sorted(_charged(manifest, row.states))),
         "journal": manifest.get("journal", ""),
     }
-    faults = [f"its {name.replace('_', ' ')} is not the row's" for name in stated if stated[name] != getattr(row, name)]
+    wrong = [name.replace("_", " ") for name in stated if stated[name] != getattr(row, name)]
+    faults = [f"its {name} {'are' if name == 'states' else 'is'} not the row's" for name in wrong]
     if examined.books.spends.get(run, read_spend(spent)) != read_spend(spent):
         faults.append("its neighbour relations are not those that were reserved")
     over = f"run {run}, account {row.account}, {UNITS[account.definition]} {rounded_up(row.amount)}"

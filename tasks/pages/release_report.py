@@ -6,12 +6,16 @@ budget and the statements are here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
-from privacy.accounting.composition import Spend
+from privacy.accounting.composition import Spend, read_spend
+from tasks.lifecycle.check import Check
+from tasks.lifecycle.received import read_in
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
 
@@ -56,6 +60,17 @@ def write_report(
     where, name = (package, template) if package else ("tasks.pages", "release.html")
     page = render(where, name, manifest=manifest, spend=spend, heading=heading, short=short, spent=spent, **facts)
     (out / REPORT).write_text(page)
+
+
+def check_report(release: Path, manifest: Mapping[str, Any]) -> Check:
+    """Check that OUT/report.html has the figures of what was spent, relation by relation."""
+    spend = read_spend(manifest["spent"])
+    page = read_in(release, REPORT).decode("utf-8", "replace")
+    said = " ".join(unescape(re.sub("<[^>]*>", " ", page)).split())
+    charged = f"Privacy loss: {spend.charged_row().words}."
+    rows = [f"{row.sentence} {' '.join(row.cells)}".strip() for row in spend.rows(manifest["spent"]["delta"])]
+    faults = tuple(f"it does not say “{text}”" for text in (charged, *rows) if text not in said)
+    return Check(f"what {REPORT} says was spent", f"{len(rows)} relations", faults)
 
 
 def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str]:

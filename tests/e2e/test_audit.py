@@ -112,7 +112,7 @@ FORGED: dict[str, tuple[Callable[[Office], object], str]] = {
     ),
     "the states": (
         lambda it: forged(it, lambda manifest: manifest["geography"].update(states=["01"])),
-        "its release digest is not the row's; its states is not the row's",
+        "its release digest is not the row's; its states are not the row's",
     ),
     "the head": (lambda it: forged(it, lambda manifest: manifest.update(journal="0" * 64)), "its journal is not"),
     "no head": (lambda it: forged(it, lambda manifest: manifest.pop("journal")), "its journal is not the row's"),

@@ -151,7 +151,7 @@ MANIFEST_FORGERIES = [
     ("released", lambda stated: relation(stated, 0).update(decimal=0.1), ", not 0.1"),
     ("released", lambda stated: stated["spent"].update(unit_of_privacy="household"), "it is person, not household"),
     ("released", lambda stated: stated["levels"]["(USA, 1)"].update(stability=1), "stage_2: "),
-    ("released", lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999), "it is {"),
+    ("released", lambda stated: stated["levels"]["(USA, 1)"]["groups_published"].update(age23=999), "999 sex by 23"),
     *(
         slow("bottom_up_released", change, fault)
         for change, fault in (
@@ -177,6 +177,16 @@ MANIFEST_FORGERIES = [
 def test_a_forged_manifest_is_found(das: Das, release: Path, change: Callable[[Manifest], object], fault: str) -> None:
     rewrite(release, change)
     assert any(fault in found for found in faults(das, release))
+
+
+@of_releases(("release", "words"), [("released", "rho"), ("released", "added or removed")])
+def test_a_report_that_states_another_spend_is_found(das: Das, release: Path, words: str) -> None:
+    report = release / "report.html"
+    changed = report.read_text().replace(words, f"{words} or less")
+    report.unlink()
+    report.write_text(changed)
+    rewrite(release)
+    assert [found for found in faults(das, release) if found.startswith("it does not say “")]
 
 
 # A table of a release, its column in which a number is forged, and the fault that is found.
