@@ -280,6 +280,13 @@ def catch_up(path: Path, ledger: Path, lines: Sequence[str]) -> None:
         return
     if len(held) > len(text) and held.startswith(text):
         lacking = max(1, held.count(b"\n") - len(lines))
+        try:
+            replay(held.decode("ascii", "replace").split("\n")[:-1])
+        except LedgerUnusable as fault:
+            raise LedgerUnusable(
+                f"{path} goes on after the ledger's own acts, {len(lines)}, with a line that is none: {fault}. Put the "
+                "newest ledger and journal back from a backup, or take off lines that no run wrote"
+            ) from None
         raise LedgerUnusable(
             f"the ledger {ledger} is older than its journal: it lacks {lacking} of the acts in {path}. Put back the "
             "newest ledger; if it is lost, das ledger restore"

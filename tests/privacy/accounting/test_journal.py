@@ -142,6 +142,10 @@ OTHERS: dict[str, tuple[Callable[[Ledger], object], str]] = {
     "an empty file": (lambda it: it.path.write_bytes(b""), "it lacks 5 of the acts"),
     "a new ledger": (lambda it: shutil.copy(new(it).path, it.path), "is not the journal of the ledger"),
     "no journal": (lambda it: it.journal.unlink(), "is missing: put it back"),
+    "a line that no act wrote": (
+        lambda it: it.journal.write_bytes(it.journal.read_bytes() + b'{"x":1}\n'),
+        "goes on after the ledger's own acts, .*does not follow from those before. Put .* take off lines",
+    ),
     "an empty journal": (lambda it: it.journal.write_bytes(b""), "is older than the ledger"),
     "an older journal": (lambda it: shutil.copy(old(it, it.journal.name), it.journal), "is older than the ledger"),
     "another's journal": (lambda it: shutil.copy(new(it).journal, it.journal), "is not the journal of the ledger"),
