@@ -25,7 +25,10 @@ def check_memory_limit(limit: str) -> str:
     except (ValueError, OverflowError):
         raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
     if not enough:
-        raise Refused(f"--memory-limit {limit} is too small: a run with one worker needs {format_bytes(least)}")
+        raise Refused(
+            f"a memory limit of {limit} is too small: a run with one worker needs {format_bytes(least)} "
+            "(--memory-limit, or memory_limit of a deployment's cluster)"
+        )
     return limit
 
 
