@@ -67,10 +67,19 @@ def check_report(release: Path, manifest: Mapping[str, Any]) -> Check:
     spend = read_spend(manifest["spent"])
     page = read_in(release, REPORT).decode("utf-8", "replace")
     said = " ".join(unescape(re.sub("<[^>]*>", " ", page)).split())
-    charged = f"Privacy loss: {spend.charged_row().words}."
+    charged = _charge(spend)
     rows = [f"{row.sentence} {' '.join(row.cells)}".strip() for row in spend.rows(manifest["spent"]["delta"])]
     faults = tuple(f"it does not say “{text}”" for text in (charged, *rows) if text not in said)
     return Check(f"what {REPORT} says was spent", f"{len(rows)} relations", faults)
+
+
+def _charge(spend: Spend) -> str:
+    """Return what the release was charged, which of some systems is the loss of no one change of the data."""
+    row = spend.charged_row()
+    if any(each.figure == spend.charged for each in spend.relations):
+        return f"Privacy loss: {row.words}."
+    charged = f"Charged: {row.cells[0]}, the sum of the budgets of all queries."
+    return f"{charged} Each change of the data has a loss of its own."
 
 
 def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str]:
@@ -78,13 +87,13 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     if spend is None:
         return []
     charged = [text for mark, text in NOT_CHARGED.items() if mark in manifest]
-    charge, covered = spend.charged_row(), [row for row in spend.rows() if row.figure is not None]
+    covered = [row for row in spend.rows() if row.figure is not None]
     row = covered[0]
     more = [each for each in covered[1:] if each.figure is not None and each.figure > spend.charged]
     right, belief = row.attacker
     part = "" if row.figure == spend.charged else f" ({row.words})"
     said = [
-        f"Privacy loss: {charge.words}.",
+        _charge(spend),
         *(charged or [CHARGED]),
         f"What that means for this change, {row.sentence}{part}: suppose somebody knows everything else and guesses "
         f"whether it was made. If they say so wrongly 5 times in 100, they say so rightly at most {right} times in "

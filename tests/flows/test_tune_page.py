@@ -130,6 +130,7 @@ def test_pure_dp_and_its_budgets_for_the_same_margins(fresh):
     ]
     plan = first_plan(None, None, None, None)
     assert values[0] == Fraction("8.319")  # the least with the margin of rho = 2.134, which is 3
+    assert values == list(first_plan(None, None, "puredp", None).levels.values())  # as the terminal has them
     assert_shows(fresh, replace(plan, definition="puredp", levels=dict(zip(plan.levels, values, strict=True))))
 
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
-from flows.reports.figures import digits
 from flows.reports.terminal import refusing
-from flows.reports.tuning.plan import BudgetPlan
+from flows.reports.tuning.plan import BudgetPlan, budgets_of
 from flows.reports.tuning.tuning import COUNTS_MET, SHARE_MET
 from privacy.accounting.composition import spend
-from privacy.analyses.margin_budgets import least_budget
-from privacy.analyses.tuning import level_laws
 from privacy.noise.laws import Definition
-from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF
 from tasks.pages import render
-from tasks.population_groups.levels import Level
 
 
 def page(plan: BudgetPlan) -> str:
@@ -35,6 +30,7 @@ def page(plan: BudgetPlan) -> str:
 
 
 def _start(plan: BudgetPlan) -> dict[str, Any]:
+    budgets = {definition: budgets_of(plan, definition) for definition in get_args(Definition)}
     return {
         "definition": plan.definition,
         "gamma": float(plan.gamma),
@@ -52,17 +48,8 @@ def _start(plan: BudgetPlan) -> dict[str, Any]:
                 "on": level not in plan.off,
                 "suppressible": not level.nation_or_state,
                 "stability": (plan.stabilities or {}).get(level),
-                "budgets": _budgets(plan, level),
+                "budgets": {definition: float(of[level]) for definition, of in budgets.items()},
             }
             for level in plan.levels
         ],
     }
-
-
-def _budgets(plan: BudgetPlan, level: Level) -> dict[Definition, float]:
-    """Return the level's budget, and the least one with its margin under the other definition, to four digits."""
-    other: Definition = "zcdp" if plan.definition == "puredp" else "puredp"
-    budget = plan.level_budget(level)
-    cell = margin_of_error(level_laws(plan.definition, budget, plan.gamma)["stage_2"])
-    need = least_budget(other, cell, budget.stability) / (1 - plan.gamma)
-    return {plan.definition: float(budget.budget), other: float(Fraction(digits(need, 4)))}

@@ -12,8 +12,9 @@ from flows.reports.terminal import refusing
 from privacy.accounting.composition import LevelBudget
 from privacy.analyses.comparison_tables import GAMMA, PRODUCTION
 from privacy.analyses.margin_budgets import least_budget
-from privacy.analyses.tuning import LARGEST_MULTIPLICITY, multiplicity_stability
+from privacy.analyses.tuning import LARGEST_MULTIPLICITY, level_laws, multiplicity_stability
 from privacy.noise.laws import Definition
+from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.level_budgets import Setting, read_settings
 from tasks.lifecycle.errors import Refused
@@ -158,4 +159,23 @@ def _of_production(definition: Definition) -> BudgetPlan:
         least = {target: least_budget(definition, target, multiplicity_stability(8)) for target in targets}
         budgets = {target: Fraction(digits(budget / (1 - GAMMA), 4)) for target, budget in least.items()}
     levels = {named_level(name): budgets[target] for name, target in PRODUCTION.targets.items()}
-    return BudgetPlan(f"production ({PRODUCTION.name})", "us", definition, levels)
+    source = f"production ({PRODUCTION.name})"
+    return BudgetPlan(source if definition == "zcdp" else f"least budgets of {source}", "us", definition, levels)
+
+
+def budgets_of(plan: BudgetPlan, definition: Definition) -> Mapping[Level, Fraction]:
+    """Return the budgets of the levels; under the other definition the least with the same margins, to four digits.
+
+    Of production's plan they are that definition's own.
+    """
+    if plan.levels == _of_production(plan.definition).levels:
+        return _of_production(definition).levels
+    if definition == plan.definition:
+        return plan.levels
+    found = {}
+    for level in plan.levels:
+        budget = plan.level_budget(level)
+        cell = margin_of_error(level_laws(plan.definition, budget, plan.gamma)["stage_2"])
+        need = least_budget(definition, cell, budget.stability) / (1 - plan.gamma)
+        found[level] = Fraction(digits(need, 4))
+    return found
