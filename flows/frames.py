@@ -36,6 +36,8 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
         the histogram: a column a factor, count, margin.
     A declaration of one's own
         level, the columns of the levels, a column an axis, count; cells without a record are left out.
+    Supplemental DHC
+        table (`ph1-num`, …), region_id, region, region_type, iteration_code, cell, count, margin.
     Any other system
         the tables that its datapackage.json calls counts, under the names that it gives (docs/spec/files.md).
 
@@ -64,7 +66,12 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
         raise Refused(f"{folder} has no table of published counts")
     try:
         names = {Region("USA", NATION): "United States", **names_of_2020(), **NAMES.of_release(folder, named)}
-        parts = [part for table in chosen for part in _parts(folder, tables, table, names)]
+        unnamed = sum(not table.where for table in chosen) > 1  # by levels or products
+        parts = [
+            _of_table(part, table) if unnamed else part
+            for table in chosen
+            for part in _parts(folder, tables, table, names)
+        ]
         frame = pd.concat(parts, ignore_index=True)
     except Refused:
         raise
@@ -76,6 +83,11 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     numbers = {_name(column) for table in tables.values() for column in table.with_role(*NUMBERS)}
     order = sorted(frame, key=lambda name: name in numbers)
     return frame[order].astype(dict.fromkeys(coded, "category"))
+
+
+def _of_table(frame: pd.DataFrame, table: Resource) -> pd.DataFrame:
+    """Return rows with the name of their table."""
+    return pd.DataFrame({"table": pd.Categorical([table.name]).repeat(len(frame)), **frame})
 
 
 def _of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[Resource]:

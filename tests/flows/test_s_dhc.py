@@ -44,6 +44,7 @@ def test_a_run_is_released_checked_and_shown(das: Das, inputs: tuple[Path, Path]
     faults = [each for each in json.loads(out)["checks"] if each.get("faults")]
     assert (code, faults) == (0, []), err
     frame = read_release(release)
+    assert not frame.duplicated(["table", "region_type", "region_id", "iteration_code", "cell"]).any()
     assert {"region", "iteration_code", "cell", "count", "margin"} <= set(frame)
     code, shown, _ = das("show", release, "--table", "ph3", "--format", "csv")
     assert code == 0

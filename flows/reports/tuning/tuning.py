@@ -197,7 +197,8 @@ def _sizes(answers: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) ->
     for level in measured:
         sizes = [level["sizes"][name] for name in (*TABLE_NAMES, "total_only")]
         need = [] if relative else [near(level["least_budget_for_target"], 6)]
-        rows.append([level["level"], *("never" if size is None else f"{size:,}" if size else "any" for size in sizes), *need])
+        shown = ["never" if size is None else f"{size:,}" if size else "any" for size in sizes]
+        rows.append([level["level"], *shown, *need])
     if relative:
         title = f"Population from which the margin of error is at most {float(target):.4g} of the count"
         notes = [f"In persons. {SHARE_MET}"]
