@@ -18,7 +18,7 @@ from flows.execution.s_dhc_settings import SDhcSettings
 from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import err
-from tasks.lifecycle.new_folder import check_empty
+from tasks.lifecycle.new_folder import new_folder
 from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -67,26 +67,20 @@ def accuracy(
     from flows.execution.repetitions import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import PAGE, make_report, write_report
     from tasks.inputs.names import title_of_states
-    from tasks.lifecycle.files import atomic_path
     from tasks.population_groups.manifest import names_of_states
 
-    check_empty(place)
     about, facts, tables = {"Parameters": chosen["params"], "Data": chosen["data"]}, [], list[TextTable]()
-    for settings, found in _measured(
-        options,
-        DetailedDhcaSettings,
-        chosen | {"out": str(place), "spine": False},
-        partial(measure_accuracy, runs=runs),
-    ):
-        run, jurisdiction, made = settings.directory, settings.jurisdiction, make_report(found)
-        own = place / jurisdiction
-        write_report(run / "report", made, about, title_of_states(names_of_states(run, jurisdiction)))
-        with atomic_path(own) as temporary:
-            shutil.move(run / "report", temporary)
-        gains = {"estimates": made.gains().to_dict("records")} if chosen["estimates"] else {}
-        facts.append({"region": jurisdiction, "runs": runs, "report": own, "levels": made.summary(), **gains})
-        title = f"{jurisdiction.upper()}, {runs} runs"
-        tables += [replace(table, title=f"{title}: {table.title}. {own / PAGE}") for table in made.tables()]
+    values = chosen | {"out": str(place), "spine": False}
+    with new_folder(place, 0o700) as folder:
+        for settings, found in _measured(options, DetailedDhcaSettings, values, partial(measure_accuracy, runs=runs)):
+            run, jurisdiction, made = settings.directory, settings.jurisdiction, make_report(found)
+            own = place / jurisdiction
+            write_report(run / "report", made, about, title_of_states(names_of_states(run, jurisdiction)))
+            shutil.move(run / "report", folder / jurisdiction)
+            gains = {"estimates": made.gains().to_dict("records")} if chosen["estimates"] else {}
+            facts.append({"region": jurisdiction, "runs": runs, "report": own, "levels": made.summary(), **gains})
+            title = f"{jurisdiction.upper()}, {runs} runs"
+            tables += [replace(table, title=f"{title}: {table.title}. {own / PAGE}") for table in made.tables()]
     err.print(STATEMENT, style="bold red")
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
 
@@ -104,27 +98,25 @@ def accuracy_ddhcb(
     By level, table, detail and cell, in errors.csv: bias, root mean square error, coverage of the stated margin. With
     --estimates the same of these. Data that is not marked synthetic is refused, whoever asks.
 
-    **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/us --runs 20`
+    **Example:** `das ddhcb accuracy params/ data/ accuracy/ --totals dhc-a/ --runs 20`
     """
     from flows.execution.repetitions import measure_errors
     from tasks.detailed_dhcb.accuracy import compare
     from tasks.detailed_dhcb.accuracy import report as summary
-    from tasks.lifecycle.files import atomic_path
 
-    check_empty(place)
     facts, tables = [], []
     measure = partial(measure_errors, runs=runs, compare=compare)
-    for settings, errors in _measured(options, DetailedDhcbSettings, chosen | {"out": str(place)}, measure):
-        own, found = place / settings.jurisdiction, summary(errors)
-        with atomic_path(own / "errors.csv") as temporary:
-            found.to_csv(temporary, sep="|", index=False)
-        totals = found[found["CELL"] == 0].drop(columns="CELL").round(3)
-        facts.append(
-            {"region": settings.jurisdiction, "runs": runs, "report": own, "totals": totals.to_dict("records")}
-        )
-        title = f"{settings.jurisdiction.upper()}, {runs} runs: errors of totals; all cells are in {own}/errors.csv"
-        rows = totals.astype(str).to_numpy().tolist()
-        tables.append(TextTable(title, list(map(str, totals)), rows, words=4))
+    with new_folder(place, 0o700) as folder:
+        for settings, errors in _measured(options, DetailedDhcbSettings, chosen | {"out": str(place)}, measure):
+            jurisdiction, found = settings.jurisdiction, summary(errors)
+            own = place / jurisdiction
+            (folder / jurisdiction).mkdir()
+            found.to_csv(folder / jurisdiction / "errors.csv", sep="|", index=False)
+            totals = found[found["CELL"] == 0].drop(columns="CELL").round(3)
+            facts.append({"region": jurisdiction, "runs": runs, "report": own, "totals": totals.to_dict("records")})
+            title = f"{jurisdiction.upper()}, {runs} runs: errors of totals; all cells are in {own}/errors.csv"
+            rows = totals.astype(str).to_numpy().tolist()
+            tables.append(TextTable(title, list(map(str, totals)), rows, words=4))
     err.print(STATEMENT, style="bold red")
     report({"NOT_PRIVATE": STATEMENT, "regions": facts}, tables, Format.table, as_json=options.as_json)
 

@@ -211,8 +211,8 @@ DETAILED_DHCB = SystemCommands(
 The groups and the detail of their tables come from published totals of the Detailed DHC-A: --totals names its release,
 or DATA holds pop-group-totals.txt. The unit of privacy is a household, so the account is of households.""",
     example="`das ledger open households-2020 --unit household --definition zcdp --total 8.895302`, then\n"
-    "`das ddhcb run params/ data/ out/ --totals dhc-a/us --account households-2020`",
-    words="params/ data/ --totals dhc-a/us",
+    "`das ddhcb run params/ data/ out/ --totals dhc-a/ --account households-2020`",
+    words="params/ data/ --totals dhc-a/",
     inputs=("params", "data", "totals"),
     exact=("coterminous",),
     modules={"": ("tasks.population_groups.count", "tasks.detailed_dhcb.release")},

@@ -26,7 +26,10 @@ def domain_of(path: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     form, product = declaration.form, declaration.product
     key = form.record_key
     if len(key) > 1:
-        raise ValueError(f"records_file.key: das bottom-up reads the leaf from one column, not from {', '.join(key)}")
+        raise ValueError(
+            f"records_file.key: das bottom-up reads the leaf from one column, not from {', '.join(key)}; das tda "
+            "explain has the margins of the TopDown Algorithm"
+        )
     values = {name: cell_values(axis) for name, axis in form.axes.items()}
     if joint := next((f"{name}: {each[0]}" for name, cells in values.items() for each in cells if len(each) > 1), None):
         raise ValueError(f"axes.{joint} shares a cell with others, and das bottom-up counts each value: use a recode")

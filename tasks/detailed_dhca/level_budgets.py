@@ -79,7 +79,10 @@ def _of_release(path: Path) -> Setting:
     try:
         manifest: dict[str, Any] = read_json(path.parent, MANIFEST)
         if (title := manifest.get("release", TITLE)) != TITLE:
-            raise Refused(f"{path} is of a release of {title!r:.80}, not of the {TITLE}")
+            hint = (
+                "; das tda explain has margins of declarations, as pl94-persons-us" if "TopDown" in str(title) else ""
+            )
+            raise Refused(f"{path} is of a release of {title!r:.80}, not of the {TITLE}{hint}")
         if manifest["spent"] is None:
             raise Refused(f"{path}: a release of exact counts (`das truth`) has no budgets")
         config = manifest["configuration"]

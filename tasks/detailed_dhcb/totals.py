@@ -116,9 +116,14 @@ def _compare(domains: _Domains, manifest: Mapping[str, Any]) -> Iterator[Finding
         "max_race_codes": manifest["configuration"]["max_race_codes"],
         **manifest["parameter_files"],
     }
+    if theirs["region"] != ours["region"]:
+        here = f"{theirs['region']!s:.80}, and not of {ours['region']}"
+        yield Finding(TOTALS_FILE, f"the release of the totals is of {here}: name the folder that holds us/ and pr/")
+        return
     for name, value in ours.items():
         if theirs.get(name) != value:
-            yield Finding(TOTALS_FILE, f"the release of the totals was made with another {name.replace('_', ' ')}")
+            other = "other" if name == "states" else "another"
+            yield Finding(TOTALS_FILE, f"the release of the totals was made with {other} {name.replace('_', ' ')}")
 
 
 def _read(domains: _Domains, files: Mapping[str, str], released: str | None, findings: list[Finding]) -> list[Finding]:

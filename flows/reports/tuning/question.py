@@ -24,6 +24,9 @@ PLACE = re.compile(
 )
 SHARES, COUNTS = ("%", "percent", "per cent"), ("", "person", "persons", "people", "count", "counts")
 REGIONS = {"town": "place", "city": "place", "tribal area": "aiannh", "counties": "county", "country": "nation"}
+WITHOUT_ARTICLE = re.compile(
+    rf"\b(of|in) (?={'|'.join([*REGIONS, *{level.geography for level in ALL_LEVELS}])}\b)", re.I
+)
 STATISTICS = {"count": "count", "total": "count", "group": "count"}  # in the asker's words: one count of step 2
 
 
@@ -53,7 +56,7 @@ def read_question(text: str, plan: BudgetPlan) -> Question:
 
     Raises Refused, also where a word is left over or a kind of region has several levels in the plan.
     """
-    parts = ASKED.fullmatch(" ".join(text.split()))
+    parts = ASKED.fullmatch(WITHOUT_ARTICLE.sub(r"\1 a ", " ".join(text.split())))
     if parts is None:
         raise Refused(f"a question is {QUESTIONS}, not {text[:LONGEST_SHOWN]!r}")
     named, words, number, unit = parts[1], parts[2].strip(), parts[3].replace(",", ""), parts[4].strip().casefold()

@@ -230,8 +230,11 @@ def shares_table(areas: AreaEstimates) -> TextTable:
     cells: dict[str, list[str]] = {name: [] for name in areas.shown}
     for row in share_rows(areas):
         low, high = row["low_95"], row["high_95"]
-        interval = "unknown" if low is None else f"under {high:.1f}" if low < 0.05 else f"{low:.1f} to {high:.1f}"
-        cells[row["area"]].append(interval if row["published"] is None else f"{row['published']:.1f} ({interval})")
+        places = 1 if low is None or high >= 10 else 2
+        interval = "unknown" if low is None else f"{low:.{places}f} to {high:.{places}f}"
+        cells[row["area"]].append(
+            interval if row["published"] is None else f"{row['published']:.{places}f} ({interval})"
+        )
     of_published = "published, and in brackets " if "persons" in areas.published else ""
     title = f"Share of the voting age population, per cent: {of_published}where the share before noise is, 95%"
     rows = [[name, *row] for name, row in cells.items()]
