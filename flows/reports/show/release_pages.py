@@ -231,9 +231,12 @@ class ReleasePages:
         """Return the tables whose titles and columns have the words of a query."""
         by = [[one.title for one in table.keys] for table in self.tables.values() if table.count]
         common = [one for one in by[0] if all(one in others for others in by)] if len(by) > 1 else []
+        first = sorted(  # named counts of regions, then counts with margins
+            self.tables.values(), key=lambda one: (not (one.place and one.summed), not (one.place and one.margin))
+        )
         items = [
             _item(table, common if table.count else ())
-            for table in self.tables.values()
+            for table in first
             if matches(words_of(query), f"{table.resource.title} {' '.join(one.title for one in table.columns)}")
         ]
         has_margins = any(table.margin for table in self.tables.values())
