@@ -64,13 +64,14 @@ def run_name() -> str:
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
-    """Have the record of a refusal be its sentence: a filter of the logger with which Prefect ends a run's process."""
+    """Have the record of a refusal be its sentence: a filter of the loggers with which Prefect ends a run's process."""
     if record.exc_info and isinstance(error := record.exc_info[1], Refused):
         record.msg, record.args, record.exc_info = f"refused: {error}", (), None
     return True
 
 
-logging.getLogger("prefect.engine").addFilter(without_traceback)
+for _logger in ("prefect.engine", "prefect.flow_runs"):
+    logging.getLogger(_logger).addFilter(without_traceback)
 
 
 def refused(error: Refused) -> State[Any]:

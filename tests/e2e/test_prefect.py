@@ -611,10 +611,14 @@ def test_somebody_is_told_of_a_run_that_waits_and_what_the_form_shows(office: Of
         assert words in asked
     assert found(counts(), asked) == []
     assert f"asks rho 2 of account {ACCOUNT}" in office.get(f"flow_runs/{run}")["tags"]
+    code, said = office.das("run", "--resume", f"{run}-pr", "--state", office.folder)
+    assert code == 1
+    assert "asks for a person's approval: Resume or Retry its flow run in Prefect's UI" in " ".join(said.split())
     assert answered(office, run, **ANSWER | {"approve": False, "reason": "another day"}) == "ACCEPT"
     wait_for(lambda: state_of(office, run) == "Refused", "the answer")
     last = office.get(f"flow_runs/{run}")["state"]["message"]
     assert last == "refused: the charge was not approved by A. Person: another day"
+    assert "exited with unexpected exception" not in office.log.read_text()
     again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
     office.post(f"flow_runs/{run}/set_state", again)  # a Retry asks again, and the answer before is no answer
     wait_for(lambda: state_of(office, run) == "Suspended", "the second question")

@@ -30,12 +30,13 @@ def begun(client: SyncPrefectClient, run: FlowRun) -> TaskRun:
     return client.create_task_run(stage, run.id, dynamic_key=str(run.run_count), name="totals", state=Running())
 
 
-def test_a_refused_run_s_process_ends_its_log_with_the_sentence() -> None:
-    """The logger with which Prefect's engine ends a process; any other error keeps its traceback."""
+@pytest.mark.parametrize("logger", ["prefect.engine", "prefect.flow_runs"])
+def test_a_refused_run_s_process_ends_its_log_with_the_sentence(logger: str) -> None:
+    """The loggers with which Prefect's engine ends a process; any other error keeps its traceback."""
     found = []
     for error in (Refused("account a is not open"), KeyError("x")):
         record = logging.makeLogRecord({"msg": "Execution exited", "exc_info": (type(error), error, None)})
-        assert logging.getLogger("prefect.engine").filter(record)
+        assert logging.getLogger(logger).filter(record)
         found.append((record.getMessage(), record.exc_info is not None))
     assert found == [("refused: account a is not open", False), ("Execution exited", True)]
 
