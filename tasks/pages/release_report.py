@@ -29,6 +29,10 @@ CHARGED = (
     "noise, and a new run is charged anew. The curator shows it with das ledger check."
 )
 LIKELY = 99.5  # right of 100 at which a bound hides nothing by itself
+NEXT_TO_NOTHING = (
+    "For somebody who knows everything else the bound excludes next to nothing: they may find out whether a whole "
+    "record is there. One figure of the release says less than all of them together: it costs a part of the budget."
+)
 IN_WORDS = "In at least 95 of 100 runs the noise in a count is no larger than its margin of error (±)."
 
 
@@ -95,6 +99,7 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     said = [
         _charge(spend),
         *(charged or [CHARGED]),
+        *([NEXT_TO_NOTHING] if float(right) >= LIKELY else []),
         f"What that means for this change, {row.sentence}{part}: suppose somebody knows everything else and guesses "
         f"whether it was made. If they say so wrongly 5 times in 100, they say so rightly at most {right} times in "
         f"100; without the release, 5. Whoever was 1% sure of it is at most {belief} sure afterwards"
@@ -103,10 +108,4 @@ def spent_in_short(spend: Spend | None, manifest: Mapping[str, Any]) -> list[str
     if more:
         costs = "; ".join(f"{each.sentence} ({each.cells[0]})" for each in more)
         said.append(f"The bounds are weaker for changes that cost more: {costs}.")
-    if float(right) >= LIKELY:
-        said.append(
-            "So the bound excludes next to nothing for somebody who knows all else: they may find out whether a whole "
-            "record is there. One figure of the release says less than all of them together: it costs a part of the "
-            "budget."
-        )
     return said

@@ -38,7 +38,8 @@ def test_what_is_charged_is_said_where_a_relation_costs_less_or_more() -> None:
     for stability in ("program", "unit"):
         run = spend_s_dhc("zcdp", stability, queries)
         said = spent_in_short(run, {})
-        assert said[0] == f"Privacy loss: {run.charged_row().words}."
+        assert all(each.figure != run.charged for each in run.relations)
+        assert said[0].startswith(f"Charged: {run.charged_row().cells[0]}, the sum of the budgets of all queries.")
         assert f"for this change, {ONE_UNIT.sentence} (" in said[2]
         assert TWO_UNITS.sentence in said[3]
     text = " ".join(spent_in_short(spend("zcdp", [Fraction(1)], "household"), {}))
@@ -65,9 +66,9 @@ def test_a_bound_that_hides_nothing_is_called_so_and_marked_data_is_not_charged(
     said = spent_in_short(spend("zcdp", [Fraction("4.944")], "household"), {"SYNTHETIC": "…"})
     assert said[1].startswith("No account was charged: the data is synthetic and describes nobody.")
     assert "rho 4.944" in said[0]
-    assert "a household added or removed" in said[2]
-    assert said[2].endswith("in 95 of 100 releases.")
-    assert said[4].startswith("So the bound excludes next to nothing for somebody who knows all else")
+    assert said[2].startswith("For somebody who knows everything else the bound excludes next to nothing")
+    assert "a household added or removed" in said[3]
+    assert said[3].endswith("in 95 of 100 releases.")
     assert spent_in_short(None, {}) == []
 
 
