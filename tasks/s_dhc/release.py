@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from privacy.accounting.composition import rounded_up
 from privacy.noise.margins import margin_of_error
 from privacy.s_dhc.stability import CHANGES
 from tasks.inputs.names import name_of_state, title_of_states
@@ -113,7 +114,7 @@ def _noise(manifest: dict[str, Any]) -> TextTable:
     rows = [
         [
             name,
-            query["budget"],
+            rounded_up(Fraction(query["budget"])),
             str(query["tau"] or "–"),
             decimal(query["variance"] ** 0.5),
             f"± {query['margin']:,}",
