@@ -42,7 +42,7 @@ from tasks.lifecycle.confidential import guard
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory, locked
-from tasks.lifecycle.staging import clear_staging, seen_elsewhere, staging
+from tasks.lifecycle.staging import seen_elsewhere, staging
 from tasks.lifecycle.workers import Paths, Workers
 
 Future = PrefectFuture[Any]
@@ -237,8 +237,7 @@ def _carry_out(settings: RunSettings) -> Path | None:
         except Refused:
             if begins and not has_errors(load_findings(run)):
                 with suppress(Refused):  # it is charged
-                    end_run(run)  # it holds nothing of use
-                    clear_staging(run, out, settings.folder)
+                    end_run(run, (out, settings.folder))  # it holds nothing of use
             raise
         if place is None:
             end_run(run)

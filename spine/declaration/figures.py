@@ -225,14 +225,14 @@ def _counts(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, IntArray,
 
 
 def _level_of(declaration: Declaration, of: Sequence[str]) -> int:
-    """Return the level that totals are of: the one with that name, or the first below columns of these names, else 0.
+    """Return the level that totals are of: that of the name, or the highest that these columns name; else the top.
 
-    A table with one group alone, which the root is in as well, is estimated as one with more.
+    So a table with a single group is estimated as one with more, though the root lies in that group as well.
     """
     columns: set[str] = set()
     for at, level in enumerate(declaration.levels):
         columns.update(level.columns)
-        if level.name in of or columns.issuperset(of):
+        if [level.name] == list(of) or columns.issuperset(of):
             return at
     return 0
 

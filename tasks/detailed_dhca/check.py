@@ -12,7 +12,7 @@ import duckdb
 from privacy.accounting.composition import spend
 from privacy.noise.exact import parse_exact
 from privacy.noise.margins import margin_of_error
-from tasks.detailed_dhca.details import DETAILS, TABLE_NAMES, WIDTHS
+from tasks.detailed_dhca.details import CELLS_OF, TABLE_NAMES
 from tasks.inputs.names import NAMES
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
@@ -21,7 +21,6 @@ from tasks.lifecycle.release_database import ReleaseDatabase, parquet
 from tasks.population_groups.check import check_laws, query_law, wrong_margins
 from tasks.population_groups.levels import named_level
 
-CELLS: dict[str, int] = dict(zip(DETAILS, WIDTHS.tolist(), strict=True))  # a group's published cells, by its detail
 KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
 ALONE = "totals alone"  # of groups without a table
 QUERIES = ("total_only", "stage_1", "stage_2")
@@ -82,7 +81,7 @@ def _check_sums(database: duckdb.DuckDBPyConnection, name: str) -> Check:
 def _check_groups(database: duckdb.DuckDBPyConnection, published: Mapping[str, int], name: str) -> Check:
     """Compare the numbers of groups by their table with those by detail in the manifest."""
     by_cells = dict(database.execute("SELECT cells, count(*) FROM grouped GROUP BY cells").fetchall())
-    names = {CELLS[detail] if CELLS[detail] > 1 else 0: words for detail, words in TABLE_NAMES.items()}
+    names = {cells if cells > 1 else 0: TABLE_NAMES[name] for name, cells in CELLS_OF.items()}
     stated = dict.fromkeys(names.values(), 0)
     for detail, groups in published.items():
         stated[TABLE_NAMES.get(detail, TABLE_NAMES["total"])] += groups
@@ -108,6 +107,6 @@ def _margins(manifest: Mapping[str, Any], name: str) -> dict[str, set[int]]:
     """Return the margins that a level's counts can have, by the cells that a count sums, or of totals alone."""
     level, definition = manifest["levels"][name], manifest["spent"]["definition"]
     laws = {query: query_law(definition, level, query) for query in QUERIES}
-    sums = {cells // part for cells in CELLS.values() for part in (1, 2, cells) if cells > 1}
+    sums = {cells // part for cells in CELLS_OF.values() for part in (1, 2, cells) if cells > 1}
     margins = {f"{cells} cells": {margin_of_error(laws["stage_2"], cells)} for cells in sums}
     return margins | {ALONE: {margin_of_error(laws["total_only"]), margin_of_error(laws["stage_2"])}}

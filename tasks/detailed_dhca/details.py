@@ -22,8 +22,8 @@ AGE_RANGES = {  # first and last ages of a detail's bins; the last is open
 }
 SEXES = {1: "male", 2: "female"}  # by their code; cells are those of males by age, then those of females
 SHAPES = DETAILS[:TOTAL_ONLY]  # of a published table: what is TotalOnly is published as a total
-CELLS_OF = dict(zip(SHAPES, WIDTHS.tolist(), strict=False))
-BY_AGE = SHAPES[AGE4:]
+CELLS_OF = dict(zip(SHAPES, WIDTHS.tolist(), strict=False))  # of a published table
+BY_AGE = SHAPES[AGE4:]  # the tables of sex by age
 FINEST = BY_AGE[-1]
 TABLE_NAMES = {DETAILS[TOTAL]: "total"} | {DETAILS[at]: f"sex by {len(bins)} ages" for at, bins in AGES.items()}
 AGES_NAMES = {name: words.removeprefix("sex by ") for name, words in TABLE_NAMES.items()}  # where "sex by" is said

@@ -68,6 +68,7 @@ def test_rows_are_filtered_by_codes_and_words_found_and_sorted(released: Path) -
             {"by_ITERATION_CODE": "2001", "by_AGESTART": "*"},
             rows[of_2001 & (rows.AGESTART == "*")],
         ),
+        ({"by_SEX": "female,1"}, rows),
         ({"q": "autauga"}, rows[rows.REGION_ID == "01001"]),
         ({"q": "female autauga"}, rows[(rows.REGION_ID == "01001") & (rows.SEX == "2")]),
         ({"q": "Iteration 2002"}, rows[rows.ITERATION_CODE == "2002"]),

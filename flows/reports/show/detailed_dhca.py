@@ -449,7 +449,10 @@ class TabulatedPages(ReleasePages):
     """The views of the tables of `das tabulate`, which have fewer groups than their release."""
 
     selected = DetailedDhcaPages.selected
-    nothing = "Nothing was published here: the group was suppressed, by the run or on tabulation (changed-groups.csv)."
+    nothing = (
+        "Nothing was published here: the group was suppressed, by the run or on tabulation (changed-groups.csv), or it "
+        "was not tabulated."
+    )
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)

@@ -26,11 +26,8 @@ NOT_PRIVATE = "NOT_PRIVATE"
 STATEMENT = (
     "NOT PRIVATE: these are exact errors of repeated runs on synthetic data. There is no such report for real data."
 )
-WORKLOADS = (
-    "Total",
-    *(f"Sex x Age({len(bins)})" for bins in AGES.values()),
-    "TotalOnly",
-)  # by detail, in the CSV files
+# By detail, in the CSV files.
+WORKLOADS = ("Total", *(f"Sex x Age({len(bins)})" for bins in AGES.values()), "TotalOnly")
 TABLES = dict(zip(WORKLOADS, (*TABLE_NAMES.values(), "TotalOnly"), strict=True))  # the same for people
 MARKS = dict(zip(WORKLOADS, ("circle", "square", "diamond", "triangle", "cross"), strict=True))
 COUNT_OF = ("table", "sex", "cell")  # by statistic

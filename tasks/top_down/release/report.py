@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spine.production import allocation as production
-from spine.redistricting import PERSON_COUNTS
+from spine.redistricting import PERSON_COUNTS, UNIT_COUNTS
 from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.manifest import spend_of
 from tasks.pages import margin
@@ -77,6 +77,27 @@ def write_report(run: Source, staged: Path, manifest: dict[str, Any]) -> None:
     )
 
 
+def _margins_in_short(levels: Sequence[Mapping[str, Any]], kind: str) -> TextTable:
+    """Return the mean margins of areas that have one: of public areas, then of what only the spine has."""
+    own = {count.name for count in (*PERSON_COUNTS, *UNIT_COUNTS)}  # and not cells of P1 to P5
+    public = [row for row in levels if row["of"].islower()]
+    cut = {*(level_title(row["of"]) for row in public), "State"}  # levels that the spine cuts by AIAN areas
+    rows, number = [], 0
+    for row in [*public, *(each for each in levels if each not in public and level_title(each["of"]) not in cut)]:
+        errors = [error for name, error in row["mean_with_margin"].items() if name in own]
+        if errors:
+            numbers = (f"{row[name]:,}" for name in ("geounits", "with_margin"))
+            rows.append([level_title(row["of"]), *numbers, margin(Z * errors[0]), margin(Z * max(errors))])
+            number = len(errors)
+    total = next(iter(levels[0]["mean_standard_error"]))
+    columns = ["area", "areas", "with a margin", f"{count_title(total)}, ±", f"the least certain of {number} counts, ±"]
+    notes = [
+        "On average over the areas with a margin; those that cut block groups of the spine, and blocks, have none.",
+        *(["Block group: of the spine, which makes its own."] if kind == "optimized" else []),
+    ]
+    return TextTable("In short", columns, rows, notes, words=1)
+
+
 def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mapping[str, Any] | None) -> InShort:
     """Return what was published, and how sure a count is: by margins, or as the allocation was measured."""
     kinds = " and ".join({"persons": "persons", "units": "housing units"}[product] for product in run.design.products)
@@ -91,25 +112,8 @@ def _short(run: Source, where: str, manifest: Mapping[str, Any], margins: Mappin
     measured = MEASURED.get(run.design.kind)
     sure, table = ["A block’s count is not meant to be used alone: add blocks up."], None
     if margins:
-        found = {row["of"]: row for row in margins["mean_standard_error"]}
-        public = [name for name in found if name[0].islower()]
-        on_spine = {*map(level_title, public), "State"}  # levels that the spine cuts by AIAN areas
-        rows = [
-            [level_title(name), f"{row['geounits']:,}", f"{row['with_margin']:,}"]
-            + [margin(Z * error) for error in (errors[0], max(errors))]
-            for name in [*public, *(each for each in found if each not in public)]
-            for row, errors in [(found[name], [*found[name]["mean_with_margin"].values()][:COUNTED])]
-            if errors and (name in public or level_title(name) not in on_spine)
-        ]
-        names = [*next(iter(found.values()))["mean_with_margin"]][:COUNTED]
-        columns = ["area", "areas", "with a margin", f"{count_title(names[0])}, ±"]
-        columns += [f"the least certain of {len(names)} counts, ±"]
-        notes = [
-            "On average over the areas with a margin; those that cut block groups of the spine, and blocks, have none.",
-            *(["Block group: of the spine, which makes its own."] if run.design.kind == "optimized" else []),
-        ]
         sure += ["In 95 of 100 runs the unbiased estimate is within its margin (±) of the count in the records."]
-        table = TextTable("In short", columns, rows, notes, words=1)
+        table = _margins_in_short(margins["mean_standard_error"], run.design.kind)
     elif run.design.estimator == "topdown" and measured and is_production:
         rows = [[area, f"{total:g}", f"{race:g}"] for area, (total, race) in measured.items()]
         columns = ["area", "its population, off by", "persons of voting age of one race, off by"]

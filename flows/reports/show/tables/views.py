@@ -24,8 +24,7 @@ CAVEATS = {
     "tables": "Two tables may count the same persons or households with their own noise, so their figures can differ; "
     "or they are sums of the same noisy counts, so their errors depend on each other.",
     "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin.",
-    "estimates": "In 95 of 100 runs the unbiased estimate is within 1.96 of its standard errors of the count in the "
-    "records; a margin is that, where a released count is as near.",
+    "estimates": "A margin is of the unbiased estimate: in 95 of 100 runs that is so near to the count in the records.",
 }
 
 
@@ -319,14 +318,17 @@ def chosen(table: ReleaseTable, asked: Mapping[str, str]) -> dict[str, str]:
 
 def _code_of(table: ReleaseTable, column: Column, wanted: str) -> str:
     """Return the code that words of a column name, or the codes as they are asked for."""
-    words, said = table.words(column), wanted.strip().casefold()
-    if not words or {wanted, *wanted.split(",")} & words.keys() or wanted.endswith("*"):
+    words, parts = table.words(column), [wanted, *wanted.split(",")]
+    named = [code for code, name in words.items() if name.casefold() == wanted.strip().casefold()]
+    if len(named) == 1 and wanted not in words:
+        return named[0]
+    known = words.keys() | {name.casefold() for name in words.values()}
+    if named or not words or column.region or wanted.endswith("*"):  # of regions only some have words
         return wanted
-    named = [code for code, name in words.items() if name.casefold() == said]
-    if not named and not column.region:  # of regions words are only some
-        codes = {Code(column.name, code): name for code, name in words.items()}
-        return Index({}, codes).code(wanted, column.title.lower()).code
-    return named[0] if len(named) == 1 else wanted
+    if any(part in known or part.strip().casefold() in known for part in parts):
+        return wanted
+    codes = {Code(column.name, code): name for code, name in words.items()}
+    return Index({}, codes).code(wanted, column.title.lower()).code
 
 
 def as_options(by: Mapping[str, str], query: str = "") -> dict[str, str]:
