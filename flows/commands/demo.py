@@ -72,6 +72,6 @@ def _next_steps(place: Path) -> str:
         f"das show {place / 'ddhcb/release/us'}": "households by type and tenure; sdhc/release/us: persons in them",
         f"{us}/report.html": "what was released, what it spent and how it was made; open it in a browser",
         f"{top_down}/report.html": "the same of the TopDown Algorithm",
-        "docs/tutorial.md": "from a budget to a release in pandas, in half an hour",
+        "docs/tutorial.md": "from a budget to a release in pandas",
     }
     return "\n".join(["Look at it:", *(f"   {what}\n      {why}" for what, why in steps.items())])
