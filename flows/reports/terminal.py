@@ -99,6 +99,7 @@ def counting(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+LOOK_SECONDS = 1
 _leave: list[Callable[[int, Any], None]] = []  # handlers of the interruptible commands, the innermost last
 
 
@@ -122,14 +123,18 @@ def interruptible(message: str, tidy: Callable[[], None] | None = None) -> Itera
         remove_leftovers()
         os._exit(3)
 
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, leave) for number in signals]
+    # A signal that arrives just before the main thread waits for a lock is not handled until the wait ends, or until
+    # another signal interrupts it: the alarm, which does nothing else.
+    handlers = {signal.SIGINT: leave, signal.SIGTERM: leave, signal.SIGALRM: lambda _number, _frame: None}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    alarm = signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
     _leave.append(leave)
     try:
         yield
     finally:
         _leave.pop()
-        for number, handler in zip(signals, before, strict=True):
+        signal.setitimer(signal.ITIMER_REAL, *alarm)
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 

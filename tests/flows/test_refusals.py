@@ -6,6 +6,8 @@ import json
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, nullcontext
@@ -218,6 +220,24 @@ def test_a_plain_kill_is_the_commands_in_a_flow_too() -> None:
         assert signal.getsignal(signal.SIGTERM) is ours
     stay_interruptible()
     assert signal.getsignal(signal.SIGTERM) is others
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+UNNOTICED = """
+import signal, threading, time
+from flows.reports.terminal import interruptible
+def other():
+    time.sleep(0.2)  # the main thread waits by then, and a signal that this thread takes does not interrupt it
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+with interruptible("say how to resume"):
+    threading.Thread(target=other, daemon=True).start()
+    threading.Event().wait()
+"""
+
+
+def test_a_kill_that_does_not_interrupt_a_wait_is_noticed_all_the_same() -> None:
+    ended = subprocess.run([sys.executable, "-c", UNNOTICED], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (3, "\nstopped: say how to resume\n")
 
 
 # das run
