@@ -16,7 +16,7 @@ from typing import Any
 HOME = Path(__file__).resolve().parent
 GARBAGE = 20_000  # objects after which Python looks for garbage: its 700 take a fifth of the time of imports
 PACKAGES = ("flows", "tasks", "privacy", "spine")
-OPEN = ("privacy", "spine", "spine.top_down")  # packages all of whose names are names of this module
+OPEN = ("privacy", "spine", "spine.top_down", "spine.redistricting")  # all of whose public names are this module's
 NAMES = {
     "Budget": "flows.budget",
     "BudgetSpent": "flows.budget",

@@ -29,17 +29,9 @@ from spine.bypass import bypass
 from spine.geography import Geography, geocode16, gq_pattern
 from spine.hierarchy import Spine
 from spine.production import allocation
+from spine.redistricting import PERSONS, redistricting_bounds, redistricting_passes
 from spine.settings import settings_for
-from spine.top_down import (
-    PASSES,
-    PERSONS,
-    Plan,
-    TrueHistograms,
-    descend,
-    integer_programs,
-    redistricting_bounds,
-    solve_parent,
-)
+from spine.top_down import Plan, TrueHistograms, descend, integer_programs, solve_parent
 from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.quadratic_programs import least_squares
@@ -177,7 +169,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 def large() -> None:
     """Shapes that no state of a test has: a nation's root and 102 parts, and a county of 1,000 tracts."""
-    alloc = allocation("pl94-persons", "us")
+    alloc, passes = allocation("pl94-persons", "us"), redistricting_passes(PERSONS)
     parts = np.arange(102)
     top = Spine(("US", "State"), parts, (parts[:1], parts), (parts[:1], parts), 1)
     top = top.with_shares({level: alloc.levels[level] for level in top.levels})
@@ -185,7 +177,7 @@ def large() -> None:
     nation = state(top, sizes, parts // 2, 1)
     totals = dict(enumerate(np.bincount(parts // 2, nation.persons.totals()).tolist()))
     estimated(
-        Plan(PERSONS, top, alloc, redistricting_bounds(PERSONS, top, nation.quarters, totals, parts // 2), PASSES),
+        Plan(PERSONS, top, alloc, redistricting_bounds(PERSONS, top, nation.quarters, totals, parts // 2), passes),
         nation.persons,
     )
     tracts = np.arange(1000)
@@ -194,7 +186,7 @@ def large() -> None:
     county = county.with_shares({level: alloc.levels[level] for level in county.levels})
     truth = state(county, np.full(1000, 3900), tracts, 1)
     declared = redistricting_bounds(PERSONS, county, truth.quarters, {STATE: truth.total()}, np.full(1000, STATE))
-    estimated(Plan(PERSONS, county, alloc, declared, PASSES), truth.persons)
+    estimated(Plan(PERSONS, county, alloc, declared, passes), truth.persons)
 
 
 def main() -> None:

@@ -5,10 +5,8 @@ Those of the redistricting products are in their shipped declarations. docs/spec
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from fractions import Fraction
-from importlib.resources import files
 
 from spine.allocations import Allocation
 from spine.settings import Jurisdiction, SpineSettings
@@ -89,18 +87,10 @@ def allocation_for(settings: SpineSettings, budget: Fraction | None = None) -> A
 
 
 def _pl94(product: str, jurisdiction: Jurisdiction) -> Allocation:
-    shipped = files("spine.declaration") / f"shipped/{product}-{jurisdiction}.toml"
-    declared = tomllib.loads(shipped.read_text())
-    return Allocation(
-        definition="zcdp",
-        budget=Fraction(declared["budget"]),
-        levels={level["name"]: Fraction(level["share"]) for level in declared["levels"]},
-        queries={
-            level: {query: Fraction(share) for query, share in shares.items()}
-            for level, shares in declared["queries"].items()
-        },
-        source="certificates of the P.L. 94-171 production runs, 2021-06-24",
-    )
+    from spine.redistricting import redistricting_declaration  # which `import spine` does not need
+
+    source = "certificates of the P.L. 94-171 production runs, 2021-06-24"
+    return replace(redistricting_declaration(product, jurisdiction).allocation, source=source)
 
 
 def _dhc(product: str, jurisdiction: Jurisdiction) -> Allocation:

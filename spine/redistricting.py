@@ -1,4 +1,4 @@
-"""The histograms of the redistricting data: the axes of persons and units, their counts, and the tables P1 to P5, H1.
+"""The redistricting data: its products, as their shipped declarations say, their counts, and the tables P1 to P5, H1.
 
 The tables are those of the 2020 Census National Redistricting Data Summary File (technical documentation, chapter 5):
 P1 race; P2 Hispanic origin, and race of those who are not Hispanic; P3 and P4 the same of those 18 and over; P5 group
@@ -7,60 +7,46 @@ quarters by type; H1 occupancy. A cell is named as there, table and number: P001
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, combinations, pairwise
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from itertools import accumulate, pairwise
 from math import comb
 
-from spine.counts import Axis, Count, Recode
+import numpy as np
+
+from spine.counts import Count
+from spine.declaration.declaration import Declaration, read_declaration
+from spine.geography import IntArray
+from spine.hierarchy import Spine
+from spine.settings import Jurisdiction
+from spine.top_down.bounds import Bounds, Totals, sum_bounds
+from spine.top_down.histogram import Product
+from spine.top_down.plan import Passes
+
+__all__ = ["PERSONS", "UNITS", "redistricting_bounds", "redistricting_passes"]  # of docs/api.md
 
 HOUSEHOLD, NURSING = 0, 3  # of hhgq: 0 in a household, 1..7 the major group-quarters types
 UNDER_18, ADULT = 0, 1  # of votingage
 VACANT, OCCUPIED = 0, 1  # of h1
 
-ALONE = (
-    "White",
-    "Black or African American",
-    "American Indian and Alaska Native",
-    "Asian",
-    "Native Hawaiian and Other Pacific Islander",
-    "Some other race",
-)
-HHGQ = Axis(
-    "hhgq",
-    "kind of living quarters",
-    (
-        "households",
-        "correctional facilities for adults",
-        "juvenile facilities",
-        "nursing facilities",
-        "other institutional facilities",
-        "college or university student housing",
-        "military quarters",
-        "other noninstitutional facilities",
-    ),
-    "GQTYPE_PL",
-    tuple("01234567"),
-)
-VOTING_AGE = Axis("votingage", "voting age", ("under 18", "18 and over"), "VOTING_AGE", ("1", "2"))
-HISPANIC = Axis("hispanic", "Hispanic origin", ("not Hispanic", "Hispanic"), "CENHISP", ("1", "2"))
-RACES = [" + ".join(races) for number in range(1, 7) for races in combinations(ALONE, number)]
-CENRACE = Axis(
-    "cenrace",
-    "race",
-    tuple(race + " alone" * (race in ALONE) for race in RACES),
-    "CENRACE",
-    tuple(f"{code:02d}" for code in range(1, len(RACES) + 1)),
-)
-PERSON_AXES = (HHGQ, VOTING_AGE, HISPANIC, CENRACE)
-UNIT_AXES = (Axis("h1", "occupancy", ("vacant", "occupied"), "HH_STATUS", ("2", "1")),)
+
+@cache
+def redistricting_declaration(product: str, jurisdiction: Jurisdiction) -> Declaration:
+    """Return the shipped declaration of `pl94-persons` or `pl94-units`."""
+    file = files("spine.declaration") / f"shipped/{product}-{jurisdiction}.toml"
+    declaration, faults = read_declaration(tomllib.loads(file.read_text()))
+    if declaration is None:
+        raise ValueError(f"{product}-{jurisdiction}: {faults[0].key}: {faults[0].text}")
+    return declaration
+
+
+PERSON_AXES, UNIT_AXES = (redistricting_declaration(name, "us").product.axes for name in ("pl94-persons", "pl94-units"))
+HHGQ, _, HISPANIC, CENRACE = PERSON_AXES
 TYPES = len(HHGQ)
 INSTITUTIONS = (range(1), range(1, 5), range(5, TYPES))  # households, institutional, noninstitutional
-HHINSTLEVELS = Recode(
-    "hhinstlevels",
-    HHGQ.name,
-    tuple(part for part, types in enumerate(INSTITUTIONS) for _ in types),
-    ("households", "institutional group quarters", "noninstitutional group quarters"),
-)
 
 Where = dict[str, frozenset[int]]
 _ADULTS: Where = {"votingage": frozenset({ADULT})}
@@ -142,3 +128,43 @@ TABLE_TITLES = {
     "P5": "Group quarters by type",
     "H1": "Occupancy",
 }
+
+
+def _product(name: str, counts: tuple[Count, ...], tables: dict[str, tuple[Count, ...]]) -> Product:
+    return replace(redistricting_declaration(name, "us").product, name=name, counts=counts, tables=tables)
+
+
+PERSONS = _product("pl94-persons", PERSON_COUNTS, PERSON_TABLES)
+UNITS = _product("pl94-units", UNIT_COUNTS, UNIT_TABLES)
+PRODUCTS = {product.name: product for product in (PERSONS, UNITS)}
+
+
+def redistricting_passes(product: Product) -> Passes:
+    """Return how children are estimated; tract groups as tracts are."""
+    passes = redistricting_declaration(product.name, "us").passes
+    groups = {"Tract_Group"} if "Tract" in passes.total_first else set()
+    return replace(passes, total_first=passes.total_first | groups)
+
+
+def redistricting_bounds(
+    product: Product, spine: Spine, quarters: IntArray, state_totals: dict[int, int], state_of_block: IntArray
+) -> Bounds:
+    """Return what is declared for the redistricting data on the levels of a spine.
+
+    quarters: (blocks, types) housing units and group-quarters facilities of the blocks in spine order. state_totals:
+    population by state code; state_of_block: the state code of the blocks in spine order. Where a spine ends at the
+    states, its "blocks" are the states' parts. ValueError for a state without a declared total. A block may have no
+    quarters that are known: readers of inputs refuse one, except where only units were published, and group quarters
+    are not known.
+    """
+    codes = np.unique(state_of_block)
+    if missing := sorted(set(codes.tolist()) - set(state_totals)):
+        raise ValueError(f"no total population is declared for state {missing[0]:02d}")
+    level = spine.levels.index("State")
+    totals = np.array([state_totals[code] for code in codes.tolist()], np.int64)
+    of_parts = Totals(np.searchsorted(codes, state_of_block[spine.starts[level]]), totals)
+    (counts,) = redistricting_declaration(product.name, "us").form.counts
+    least = np.zeros(TYPES, np.int64)
+    if not counts.is_total:  # which says it all
+        least[:] = counts.least
+    return sum_bounds(spine, quarters, least, (level, of_parts), fixed=counts.is_total)

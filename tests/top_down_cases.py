@@ -13,10 +13,8 @@ import pytest
 from spine.allocations import Allocation
 from spine.hierarchy import Spine
 from spine.production import allocation
+from spine.redistricting import PERSONS, UNITS, redistricting_bounds, redistricting_passes
 from spine.top_down import (
-    PASSES,
-    PERSONS,
-    UNITS,
     Estimates,
     Measure,
     NoisyAnswers,
@@ -30,7 +28,6 @@ from spine.top_down import (
     estimate_roots,
     exact_answers,
     query_group,
-    redistricting_bounds,
     solve_parent,
     summed,
 )
@@ -176,7 +173,7 @@ def plan_of(state: State, alloc: Allocation | None = None, product: Product = PE
     declared = redistricting_bounds(
         product, state.spine, state.quarters, {STATE: state.total()}, np.full(state.spine.blocks, STATE)
     )
-    return Plan(product, state.spine, alloc, declared, PASSES, **options)  # type: ignore[arg-type]
+    return Plan(product, state.spine, alloc, declared, redistricting_passes(product), **options)  # type: ignore[arg-type]
 
 
 def nation(seed: int) -> tuple[Plan, TrueHistograms]:
@@ -191,7 +188,7 @@ def nation(seed: int) -> tuple[Plan, TrueHistograms]:
     codes = np.array([1, 1, 2, 2, 4])
     totals = np.bincount(codes, people.persons.totals(), minlength=5)
     declared = redistricting_bounds(PERSONS, spine, quarters, dict(enumerate(totals.tolist())), codes)
-    return Plan(PERSONS, spine, alloc, declared, PASSES), people.persons
+    return Plan(PERSONS, spine, alloc, declared, redistricting_passes(PERSONS)), people.persons
 
 
 def pure(epsilon: Fraction) -> Allocation:

@@ -20,8 +20,8 @@ The steps, each returning `Estimates` of a range of geounits and a `Solve` for e
 
 Reading it together with the paper
     plan            which query groups each pass asks       queries                 query groups and their variances
-    bounds          what is declared                        redistricting           the products of 2020
-    descend         the passes of a parent, level by level  own_answers             a parent's objective and constraints
+    bounds          what is declared                        own_answers             a parent's objective and constraints
+    descend         the passes of a parent, level by level
     solve_parent    what if a solver fails                  least_squares, totals   its kernels: last pass and pass 0
     rounding, flow  integers                                projection              onto the constraints
     integer_programs  integers under bounds that cross      quadratic_programs      where the kernels do not converge
@@ -51,7 +51,6 @@ from spine.top_down.bounds import Bounds, Totals, sum_bounds
 from spine.top_down.histogram import Estimates, Product, TrueHistograms, joined, summed
 from spine.top_down.plan import Passes, Plan
 from spine.top_down.queries import Measure, NoisyAnswers, exact_answers, query_group
-from spine.top_down.redistricting import PASSES, PERSONS, UNITS, redistricting_bounds
 
 if TYPE_CHECKING:
     from spine.top_down.descend import Solve, estimate_children, estimate_roots
@@ -73,9 +72,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "PASSES",
-    "PERSONS",
-    "UNITS",
     "Bounds",
     "Estimates",
     "EstimationError",
@@ -93,7 +89,6 @@ __all__ = [
     "exact_answers",
     "joined",
     "query_group",
-    "redistricting_bounds",
     "sum_bounds",
     "summed",
 ]

@@ -22,8 +22,8 @@ from spine.entities import Entities, entities
 from spine.geocodes import largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
+from spine.redistricting import PRODUCTS
 from spine.settings import SpineSettings
-from spine.top_down.redistricting import PRODUCTS
 from spine.variance import upward
 from spine.workload import Part, marginal_parts
 from tasks.lifecycle.files import read_object

@@ -17,10 +17,10 @@ from spine.allocations import Allocation
 from spine.geocodes import SpineKind
 from spine.noise import noise, parameter, record_cost
 from spine.production import allocation
+from spine.redistricting import PERSONS, UNITS, redistricting_passes
 from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
-from spine.top_down.redistricting import PERSONS, UNITS
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.files import digest_file
 from tasks.inputs.marks import GRF_FILE, DataFiles
@@ -122,13 +122,13 @@ class Design:
 def check_allocation(product: ProductName, allocation: Allocation, settings: SpineSettings) -> None:
     """Refuse an allocation with which a product's spine cannot be estimated, before it is charged.
 
-    Every level must ask the detailed query; for persons, levels between the top and the blocks also the total, because
-    the children's totals are estimated first.
+    Every level must ask the detailed query, and below the top the total where totals are estimated first.
     """
+    total_first = redistricting_passes(SCHEMAS[product]).total_first - {settings.levels[0]}
     if tuple(allocation.levels) != settings.levels:
         raise Refused(f"the allocation of {product} is not for the levels {', '.join(settings.levels)}")
     for level in settings.levels:
-        needed = {DETAILED, TOTAL} if product == "persons" and level in settings.levels[1:-1] else {DETAILED}
+        needed = {DETAILED, TOTAL} if level in total_first else {DETAILED}
         if missing := sorted(needed - set(allocation.queries[level])):
             raise Refused(f"the allocation of {product} must ask the query {missing[0]} in level {level}")
         for query in allocation.queries[level]:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spine.counts import Axis, cell_table, mask, sums
-from spine.redistricting import PERSON_TABLES
-from spine.top_down import PERSONS, UNITS
+from spine.redistricting import PERSON_TABLES, PERSONS, UNITS
 
 
 def axis(name: str, size: int) -> Axis:

@@ -21,8 +21,8 @@ from spine.allocations import Allocation
 from spine.bypass import bypass
 from spine.hierarchy import Spine
 from spine.osed import overlap
+from spine.redistricting import PERSONS
 from spine.settings import settings_for
-from spine.top_down import PERSONS
 from spine.variance import Root, cell_variance, downward, entity_sums, upward
 from spine.workload import marginal_parts
 

@@ -21,8 +21,8 @@ from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.view import Links, NotThere, Table, View
 from spine.counts import Axis, Condition, Count, matrix
-from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, TABLE_TITLES
-from spine.top_down import PERSONS, UNITS, Product
+from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS
+from spine.top_down import Product
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.release_database import parquet
 from tasks.pages.words import count_title

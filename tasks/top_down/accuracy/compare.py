@@ -12,7 +12,8 @@ import pandas as pd
 from privacy.analyses.error_measures import Closeness, ErrorSums
 from spine.counts import matrix
 from spine.geography import FloatArray, IntArray
-from spine.top_down import PERSONS, TrueHistograms
+from spine.redistricting import PERSONS
+from spine.top_down import TrueHistograms
 from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.pages.words import level_title

@@ -18,7 +18,8 @@ from spine.bypass import bypass
 from spine.geocodes import geocodes, largest_numbers
 from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
-from spine.top_down import PASSES, Bounds, redistricting_bounds
+from spine.redistricting import redistricting_bounds, redistricting_passes
+from spine.top_down import Bounds
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
 from tasks.lifecycle.process import use_kernels
@@ -148,7 +149,8 @@ def _plan_of(path: Path, product: ProductName, state: str, _made: tuple[tuple[in
         quarters, of_block = blocks.quarters[spine.order], blocks.geography.state[spine.order]
         declared = redistricting_bounds(SCHEMAS[product], spine, quarters, blocks.totals, of_block)
     allocation = design.allocations[product]
-    return Plan(SCHEMAS[product], spine, allocation, declared, PASSES, ROWS, design.free)
+    passes = redistricting_passes(SCHEMAS[product])
+    return Plan(SCHEMAS[product], spine, allocation, declared, passes, ROWS, design.free)
 
 
 def _nation(source: Source, product: ProductName) -> tuple[Spine, Bounds]:

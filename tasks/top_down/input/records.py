@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from spine.geocodes import digits
 from spine.geography import BoolArray, IntArray
-from spine.redistricting import HOUSEHOLD, NURSING, OCCUPIED, UNDER_18, VACANT
-from spine.top_down.redistricting import PERSONS
+from spine.redistricting import HOUSEHOLD, NURSING, OCCUPIED, PERSONS, UNDER_18, VACANT
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, block_numbers, find_blocks, has_digits, short_codes
 from tasks.inputs.record_digests import Sums, sum_by_state, weights

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from spine.geography import BoolArray, IntArray, geoid15
-from spine.redistricting import HHGQ, HOUSEHOLD, OCCUPIED, TYPES, VACANT
+from spine.redistricting import HHGQ, HOUSEHOLD, OCCUPIED, PERSONS, TYPES, VACANT
 from spine.top_down.histogram import TrueHistograms, from_entries
 from spine.top_down.queries import group_sums, query_group
-from spine.top_down.redistricting import PERSONS
 from tasks.inputs.findings import SHOWN_VALUES, Finding
 from tasks.inputs.records import RecordFile
 from tasks.lifecycle.files import load_object, save_object, unless_done

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from spine.counts import Axis
-from spine.redistricting import HHGQ, PERSON_AXES, UNIT_AXES
+from spine.redistricting import HHGQ, PERSON_AXES
 from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE
 from tasks.lifecycle.description import Column, Description, Reference, Role, Table
 from tasks.lifecycle.received import PART, NotOfRelease
@@ -71,7 +71,7 @@ def axis_column(axis: Axis) -> Column:
     return Column(axis.column, "code", axis.words, dict(zip(axis.codes, axis.labels, strict=True)))
 
 
-def _tables(product: str, *, whole_states: bool) -> list[Table]:
+def _tables(product: ProductName, *, whole_states: bool) -> list[Table]:
     """Return the tables of a product: by area and by level of the spine, and its cells."""
     kind, cell = f"{{product={product}}}", ("cell",)
     margins = tuple(replace(column, unit=UNITS[product]) if column.role else column for column in MARGINS)
@@ -135,7 +135,7 @@ def _tables(product: str, *, whole_states: bool) -> list[Table]:
         ),
         Table(
             f"Cells of the histograms of {product}",
-            (CELL, *map(axis_column, PERSON_AXES if product == "persons" else UNIT_AXES)),
+            (CELL, *map(axis_column, SCHEMAS[product].axes)),
             text=CELLS_FILE.format(product=product),
             key=cell,
         ),
@@ -277,7 +277,7 @@ OTHER_TABLES = (
 
 def tables(*, whole_states: bool = False) -> tuple[Table, ...]:
     """Return the tables of a release; whole_states: of one that tabulates states, which may be two parts of a spine."""
-    of_products = (table for product in UNITS for table in _tables(product, whole_states=whole_states))
+    of_products = (table for product in SCHEMAS for table in _tables(product, whole_states=whole_states))
     return *of_products, *OTHER_TABLES
 
 

@@ -23,8 +23,8 @@ from spine.gls.tree_answers import ChildInformation, TreeAnswers, TreeMisfit, in
 from spine.gls.upward import pass_up
 from spine.hierarchy import Spine
 from spine.production import allocation
+from spine.redistricting import PERSONS
 from spine.top_down import (
-    PERSONS,
     Measure,
     Plan,
     Totals,

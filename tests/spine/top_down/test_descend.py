@@ -36,6 +36,7 @@ from spine.gls.tree_answers import TreeAnswers
 from spine.gls.upward import pass_up, pass_up_above
 from spine.hierarchy import Spine
 from spine.production import allocation
+from spine.redistricting import PERSONS, redistricting_bounds
 from spine.top_down import (
     Estimates,
     EstimationError,
@@ -50,14 +51,12 @@ from spine.top_down import (
     least_squares,
     own_answers,
     quadratic_programs,
-    redistricting_bounds,
     solve_parent,
     summed,
 )
 from spine.top_down.histogram import from_entries
 from spine.top_down.least_squares import Solution
 from spine.top_down.queries import inverse_variance
-from spine.top_down.redistricting import PERSONS
 
 both = pytest.mark.parametrize("estimator", [OwnAnswers, TreeAnswers])
 

@@ -9,7 +9,8 @@ import pytest
 from top_down_cases import small_state
 
 from spine.production import allocation
-from spine.top_down import PERSONS, UNITS, exact_answers, query_group, summed
+from spine.redistricting import PERSONS, UNITS
+from spine.top_down import exact_answers, query_group, summed
 from spine.top_down.histogram import joined
 from spine.top_down.least_squares import sums_of
 from spine.top_down.queries import query_hierarchy

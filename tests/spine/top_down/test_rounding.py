@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from spine.top_down import PASSES, integer_programs
+from spine.redistricting import PERSONS, redistricting_passes
+from spine.top_down import integer_programs
 from spine.top_down.flow import Network, cheapest_flow
 from spine.top_down.least_squares import Parent
 from spine.top_down.own_answers import ParentProblem
 from spine.top_down.rounding import floors
 from spine.top_down.solve_parent import broken_rule, to_integers
 
+CELL_WEIGHT = redistricting_passes(PERSONS).cell_weight
 Parents = list[tuple[bool, ParentProblem, np.ndarray]]
 
 
@@ -24,7 +26,7 @@ def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: 
     b = whole - f
     counts = problem.parent.counts - f.sum(axis=1) if len(problem.parent.counts) else np.full(len(f), 1)
     amount = int(problem.parent.total[0] - f.sum()) if len(problem.parent.total) else int(counts.sum())
-    weight = 1 + 2 * (len(problem.parent.nested) + PASSES.cell_weight) * amount if total_first else 1
+    weight = 1 + 2 * (len(problem.parent.nested) + CELL_WEIGHT) * amount if total_first else 1
     total = float(weight * np.abs(b.sum(axis=0) - np.rint(fraction.sum(axis=0))).sum())
     for coordinate in problem.parent.nested:
         rows = np.unique(coordinate, return_inverse=True)[1]
@@ -32,7 +34,7 @@ def cost(problem: ParentProblem, x: np.ndarray, whole: np.ndarray, total_first: 
         np.add.at(sums[0], rows, b)
         np.add.at(sums[1], rows, fraction)
         total += np.abs(sums[0] - np.rint(sums[1])).sum()
-    return total + PASSES.cell_weight * float(np.abs(b - (fraction > 0.5)).sum())
+    return total + CELL_WEIGHT * float(np.abs(b - (fraction > 0.5)).sum())
 
 
 def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple[float, float]:
@@ -55,7 +57,7 @@ def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple
     assert optimum.status == 0, optimum.message
     cells = optimum.x[: x.size]
     _, fraction = floors(x, problem.parent.allowed, problem.parent.quarters_type)
-    return optimum.fun + PASSES.cell_weight * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
+    return optimum.fun + CELL_WEIGHT * int((fraction > 0.5).sum()), float(np.abs(cells - np.rint(cells)).max())
 
 
 def test_the_flow_is_as_cheap_as_the_linear_program(parents: Parents) -> None:
@@ -96,7 +98,7 @@ def test_random_laminar_trees_with_lower_bounds(seed: int, total_first: bool) ->
         [cells // 252, cells // 252 * 2 + cells // 63 % 2, (cells // 252 * 2 + cells // 63 % 2) * 63 + cells % 63]
     )
     allowed = np.ones((kind.max() + 1, children), bool)
-    parent = Parent(cells, kind, counts, allowed, least, nested, cell_weight=PASSES.cell_weight)
+    parent = Parent(cells, kind, counts, allowed, least, nested, cell_weight=CELL_WEIGHT)
     problem = ParentProblem(None, parent)  # type: ignore[arg-type]
     whole, by = to_integers(problem, x, total_first)
     assert by == "flow"

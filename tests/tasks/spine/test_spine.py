@@ -118,7 +118,7 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
     from spine.entities import entities
     from spine.osed import osed, overlap
     from spine.production import allocation_for
-    from spine.top_down.redistricting import PRODUCTS
+    from spine.redistricting import PRODUCTS
     from spine.variance import cell_variance, entity_sums, upward
     from spine.workload import marginal_parts
     from tasks.inputs.blocks.geography import read_geography

@@ -32,9 +32,9 @@ from privacy.accounting.ledger import Account, Ledger
 from privacy.noise.query_noise import QueryNoise
 from privacy.noise.randomness import RunSecret
 from spine.declaration.declaration import read_declaration
-from spine.production import allocation
-from spine.redistricting import PERSON_AXES, UNIT_AXES
-from spine.top_down import PASSES, PERSONS, query_group
+from spine.redistricting import PERSONS, UNITS, redistricting_declaration
+from spine.settings import Jurisdiction
+from spine.top_down import Passes, query_group
 from tasks.inputs.declarations import read_raw
 from tasks.inputs.files import digest_file
 from tasks.inputs.findings import Finding, load_findings
@@ -822,29 +822,36 @@ def test_random_declarations_keep_their_figures_and_without_noise_are_the_truth(
 
 
 @pytest.mark.parametrize("jurisdiction", ["us", "pr"])
-def test_the_shipped_redistricting_products_are_those_of_the_program(jurisdiction: str) -> None:
-    declaration, faults = read_declaration(read_raw(str(SHIPPED / f"pl94-persons-{jurisdiction}.toml")))
-    assert declaration is not None, faults
-    product, own = declaration.product, allocation("pl94-persons", jurisdiction)
-    assert [(axis.column, axis.codes) for axis in product.axes] == [(axis.column, axis.codes) for axis in PERSON_AXES]
-    assert np.array_equal(product.possible, PERSONS.possible)
-    assert np.array_equal(product.types, PERSONS.types)
-    for level, shares in own.queries.items():
-        if level in own.levels:
-            assert declaration.allocation.queries[level] == shares
-        for query in shares:
-            assert np.array_equal(query_group(product, query).coordinate, query_group(PERSONS, query).coordinate)
-    assert declaration.allocation.levels == own.levels
-    assert declaration.allocation.budget == own.budget
-    assert declaration.passes.rounded == PASSES.rounded
-    assert declaration.passes.cell_weight == PASSES.cell_weight
-    assert declaration.passes.total_first == PASSES.total_first & own.levels.keys()
-    assert declaration.passes.band == PASSES.band
-    units, faults = read_declaration(read_raw(str(SHIPPED / f"pl94-units-{jurisdiction}.toml")))
-    assert units is not None, faults
-    assert [axis.codes for axis in units.product.axes] == [axis.codes for axis in UNIT_AXES]
-    assert units.allocation.levels == allocation("pl94-units", jurisdiction).levels
+def test_the_shipped_redistricting_products_are_those_of_the_program(jurisdiction: Jurisdiction) -> None:
+    """Its schema pl94, its strategy Strategy1b_ST_CTY_TR_BG_isoTot_Ordering_dsepJune3, its budgets."""
+    persons, units = (redistricting_declaration(name, jurisdiction) for name in ("pl94-persons", "pl94-units"))
+    assert [(axis.column, axis.codes) for axis in persons.product.axes] == [
+        ("GQTYPE_PL", tuple("01234567")),
+        ("VOTING_AGE", ("1", "2")),
+        ("CENHISP", ("1", "2")),
+        ("CENRACE", tuple(f"{code:02d}" for code in range(1, 64))),
+    ]
+    impossible = np.flatnonzero(~persons.product.possible)
+    assert impossible.tolist() == [*range(3 * 252, 3 * 252 + 126)]  # of 8 x 2 x 2 x 63: minors in nursing facilities
+    assert np.array_equal(persons.product.types, np.arange(2016) // 252)
+    assert persons.passes == Passes(
+        total_first=frozenset(("State", "County", "Tract", "Block_Group")),
+        rounded=("hhgq", "hhgq*hispanic", "hhgq*hispanic*cenrace"),
+        cell_weight=2,  # hhgq*votingage*hispanic*cenrace and detailed are the same cells: they count twice
+    )
+    levels = ("US", "State", "County", "Tract", "Block_Group", "Block")[jurisdiction == "pr" :]
+    assert tuple(level.name for level in persons.levels) == tuple(level.name for level in units.levels) == levels
+    assert persons.allocation.budget == Fraction(293764, 114921)  # 2.5562
+    assert units.allocation.budget == Fraction(11417641, 152349649)  # .0749
+    assert [(axis.column, axis.codes) for axis in units.product.axes] == [("HH_STATUS", ("2", "1"))]
     assert units.form.counts_are_totals
+    for product, own in ((PERSONS, persons.product), (UNITS, units.product)):
+        assert (own.axes, own.recodes, own.zeros, own.bounded) == (
+            product.axes,
+            product.recodes,
+            product.zeros,
+            product.bounded,
+        )
 
 
 def test_the_shipped_table_of_1940_has_its_cells_and_queries() -> None:

@@ -16,7 +16,8 @@ from top_down_inputs import HERE, begin, country, design, finish, read, settings
 
 from flows.execution.runner import release_truth
 from privacy.noise.laws import DiscreteGaussian
-from spine.top_down import PERSONS, TrueHistograms, exact_answers, query_group
+from spine.redistricting import PERSONS
+from spine.top_down import TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.commit import mark_truth
 from tasks.lifecycle.errors import Failed, Refused

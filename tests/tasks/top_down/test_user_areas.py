@@ -28,8 +28,8 @@ from spine.gls.blue import STATES, Blue, blue_nation, blue_states, sibling_sums
 from spine.gls.grid import SiblingSums
 from spine.gls.information import Information
 from spine.hierarchy import Spine
-from spine.redistricting import PERSON_COUNTS
-from spine.top_down import PERSONS, NoisyAnswers, exact_answers, query_group, redistricting_bounds, summed
+from spine.redistricting import PERSON_COUNTS, PERSONS, redistricting_bounds
+from spine.top_down import NoisyAnswers, exact_answers, query_group, summed
 from spine.top_down.queries import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spine.redistricting import CENRACE, TYPES
-from spine.top_down.redistricting import PERSONS
+from spine.redistricting import CENRACE, PERSONS, TYPES
 from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS, BLOCK_WIDTHS
 from tasks.inputs.record_fields import Field, number, whole
 from tasks.lifecycle.errors import Refused

@@ -16,8 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
-from spine.redistricting import TYPES
-from spine.top_down.redistricting import PERSONS
+from spine.redistricting import PERSONS, TYPES
 from tasks.inputs.block_codes import long_codes
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused

@@ -19,8 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from spine.geography import IntArray
-from spine.redistricting import TYPES
-from spine.top_down.redistricting import PERSONS
+from spine.redistricting import PERSONS, TYPES
 from tasks.inputs.block_codes import STATE_UNIT
 from tasks.inputs.files import members, open_file, refuse_unreadable
 from tasks.inputs.tables import Column

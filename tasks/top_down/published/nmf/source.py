@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from spine.geography import FloatArray, IntArray
+from spine.redistricting import PERSONS
 from spine.top_down.queries import TOTAL
-from spine.top_down.redistricting import PERSONS
 from tasks.lifecycle.files import load_object, open_array
 from tasks.top_down.input.geography import codes_of
 from tasks.top_down.published.nmf.faults import Faults
