@@ -82,12 +82,12 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
-    """Turn the ValueError by which a library function rejects its arguments into a refusal."""
+def refusing(what: str = "") -> Iterator[None]:
+    """Turn the ValueError by which a library function rejects its arguments into a refusal; what: they are of."""
     try:
         yield
     except ValueError as error:
-        raise Refused(str(error)) from error
+        raise Refused(f"{what}: {error}" if what else str(error)) from error
 
 
 @contextmanager

@@ -488,7 +488,7 @@ def test_a_resumed_run_keeps_its_cluster_except_for_the_options_given(
         ("run params data out --ledger=", "--ledger .: it is no file"),
         ("accuracy params data out --ledger=", "--ledger .: it is no file"),
         ("bottom-up noise --epsilon 1e-9", "the noise is too wide"),
-        ("tune --total 1e-9", "the noise is too wide for the sampler"),
+        ("tune --total 1e-9", "Nation, Detailed: the noise is too wide for the sampler"),
         ("tune --total 1e-9 --definition puredp", "the noise is too wide for the sampler"),
         ("tda run nowhere out --persons-budget 1/0", "--persons-budget 1/0: is not a number"),
         (

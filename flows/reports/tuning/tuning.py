@@ -106,7 +106,8 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
 def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any]:
     laws = level_laws(plan.definition, budget, plan.gamma)
     for drawn in laws.values():
-        check_law(drawn)  # refuse what a run would refuse; sums over such a law would take minutes
+        with refusing(level.name):
+            check_law(drawn)  # refuse what a run would refuse; sums over such a law would take minutes
     level_margins = margins(laws, CELLS_OF)
     answer = {
         "stability": budget.stability,
