@@ -238,6 +238,7 @@ def test_a_table_of_another_form_is_found(das: Das, release: Path, fault: str) -
     assert any(fault in found for found in faults(das, release))
 
 
+@pytest.mark.ci
 def test_a_description_that_is_not_the_tables_is_found(das: Das, release: Path) -> None:
     """Its words may differ, and that of another version is not compared."""
     path = release / PACKAGE_FILE
@@ -361,6 +362,7 @@ def test_every_value_of_a_manifest_may_be_hostile(release: Path) -> None:
         check_with(release, path, HOSTILE[number % len(HOSTILE)])
 
 
+@pytest.mark.ci
 def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(das: Das, release: Path) -> None:
     agrees = f"{release} agrees with its manifest: none of "
     code, out, err = das("check", release)

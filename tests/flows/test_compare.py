@@ -39,6 +39,7 @@ def sections(text: str) -> list[list[dict[str, str]]]:
     return tables
 
 
+@pytest.mark.long
 def test_the_comparison_paper_s_tables_stand_beside_recipe_and_exact_values(das):
     code, out, _ = das("--format", "csv")
     assert code == 0
@@ -82,6 +83,7 @@ def test_own_targets_gamma_and_stability(das):
     )
 
 
+@pytest.mark.ci
 def test_a_configuration_with_both_jurisdictions(das, tmp_path):
     changes = dict.fromkeys(BUDGETS, 0) | {
         "privacy_budget_p_level_2_usa": 2.134,
@@ -116,6 +118,7 @@ def test_a_configuration_of_pure_dp_has_the_gaussian_beside_it(das, tmp_path):
     assert "configured" in us["budgets"]["puredp"][0]["budgets"]["total"]
 
 
+@pytest.mark.ci
 def test_a_finished_release(das, tmp_path):
     """Those parts of a manifest that are read, made by the functions that make it."""
     params, _ = Inputs(config=configuration(privacy_budget_p_level_2_usa=0.1)).write(tmp_path)

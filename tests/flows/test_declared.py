@@ -77,6 +77,7 @@ def test_records_become_a_release_that_passes_its_checks_and_has_its_own_words(
     assert "persons" not in page.replace("What is true\nof many persons", "")
 
 
+@pytest.mark.ci
 @pytest.mark.e2e
 @pytest.mark.usefixtures("prefect_server", "shared_cluster")
 def test_estimates_over_the_tree_of_the_example_country_are_made_again_from_their_measurements(

@@ -51,6 +51,7 @@ def test_a_table_is_measured_until_its_account_is_spent(tmp_path: Path) -> None:
     assert "state 44 has 0 of 1" in example("measure_a_table.py", tmp_path, "1/2", code=1)
 
 
+@pytest.mark.ci
 def test_any_table_is_read_by_its_description(released: Path, top_down_released: Path) -> None:
     listed = example("read_tables.py", released).splitlines()
     assert "t1-county-2-text: Totals of population groups: County, Detailed" in listed

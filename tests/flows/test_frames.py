@@ -30,6 +30,7 @@ def test_a_detailed_dhca_has_a_row_for_every_count(released: Path) -> None:
         read_release(released, ["PR-County, Detailed"])
 
 
+@pytest.mark.ci
 def test_estimates_stand_in_the_rows_of_their_counts(released: Path, tmp_path: Path) -> None:
     """Each is its count and 1, but for the first group of each level, which has none."""
     table = read_release(with_estimates(released, tmp_path / "estimates"))

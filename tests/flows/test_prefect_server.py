@@ -23,6 +23,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.ci
 def test_only_its_run_is_answered_and_a_killed_one_leaves_no_trace_in_what_is_configured(tmp_path: Path) -> None:
     """Neither in a database that environment, files or profile name, nor in a home whose own database is damaged."""
     home, here, scratch = (tmp_path / name for name in ("home", "here", "scratch"))

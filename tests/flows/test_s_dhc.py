@@ -95,7 +95,7 @@ def test_truth_and_what_truncation_removes(das: Das, inputs: tuple[Path, Path], 
         assert das("check", out / "us")[0] == 0
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_accuracy_holds_its_margins(das: Das, inputs: tuple[Path, Path]) -> None:
     """200 runs hold 95.1% of counts and 95.5% of averages; five vary by .4% and .8%. False alarms: 1 in a million."""
     code, out, err = das("sdhc", "accuracy", *inputs, "--runs", 5, "--averages", "--json")

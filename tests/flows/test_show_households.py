@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from dhcb_inputs import HouseholdInputs, households, released, stage_here
 
 from flows.commands.show import open_release
 from flows.reports.show.geography import Region
 
 
+@pytest.mark.ci
 def test_pages_of_households_say_how_groups_were_selected_and_that_both_tables_count_them(tmp_path: Path) -> None:
     texts = {}
     for coterminous in (False, True):

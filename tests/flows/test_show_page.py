@@ -149,6 +149,7 @@ def made_up_sums():
     return pd.DataFrame(keys).assign(**columns)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("width", "scheme", "media"), [SCREENS[0], *(pytest.param(*each, marks=pytest.mark.ci) for each in SCREENS[1:])]
 )
@@ -159,6 +160,7 @@ def test_written_pages_are_accessible_and_fit_screens_and_paper(written, sized, 
         assert (file.name, faults(browser)) == (file.name, [])
 
 
+@pytest.mark.ci
 def test_reports_are_one_file_and_have_words(written, sized):
     for file in written[:4]:
         text = file.read_text()
@@ -217,6 +219,7 @@ def test_a_group_with_a_table_has_a_page_of_its_own_in_a_copy(copied, released):
     assert pages == groups_with_tables(released)
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "estimates", "histogram"])
 def test_copies_of_all_releases_agree_with_what_is_served(kind, released, histogram, tmp_path):
@@ -226,6 +229,7 @@ def test_copies_of_all_releases_agree_with_what_is_served(kind, released, histog
     assert differences(release, copied_to(release, tmp_path / "copy")) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("scope", "kinds", "states"),
     [
@@ -271,6 +275,7 @@ def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     WebDriverWait(browser, 10).until(lambda one: one.title == "Alabama")
 
 
+@pytest.mark.ci
 def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, released, page, sized):
     """As the page that is served; a group that has no page of its own leads to the list of its region."""
     browser = sized(1300)

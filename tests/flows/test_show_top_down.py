@@ -84,6 +84,7 @@ def test_the_combinations_of_races_are_in_the_order_of_cenrace(release, place):
     assert {f"{number + 1:02d}": of[0] for number, (_, of) in enumerate(table.rows) if of[0]} == own.to_dict()
 
 
+@pytest.mark.ci
 def test_every_geounit_is_the_sum_of_what_lies_in_it(release):
     whole = "race", "all persons"
 

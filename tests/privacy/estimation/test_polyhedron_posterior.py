@@ -165,7 +165,7 @@ WIDEST = (DiscreteGaussian(Fraction(10) ** 10), TwoSidedGeometric(Fraction(40_00
 
 
 @pytest.mark.parametrize(("law", "place"), [(WIDE[0], (0, 0, 0)), (WIDE[1], (-2, 40, 4))])
-@pytest.mark.ci
+@pytest.mark.long
 def test_wide_noise_is_rounded_to_a_lattice_with_the_accuracy_that_is_stated(law: Law, place: tuple[int, ...]) -> None:
     """A hundredth of a deviation; a ratio is off as if either count were."""
     deviation = law.variance() ** 0.5

@@ -154,6 +154,7 @@ def test_without_noise_the_estimate_is_the_truth_and_with_it_declared_figures_ho
         assert declared is None or np.array_equal(found.totals(), declared.values)
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(products(), st.integers(0, 99))
 def test_the_hessian_of_a_parent_is_its_gradient_s_and_below_the_majorizer(

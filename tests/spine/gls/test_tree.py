@@ -201,6 +201,7 @@ def above_blocks(plan: Plan, measure: Measure) -> list[tuple[ParentProblem, Chil
     ]
 
 
+@pytest.mark.long
 def test_the_majorizer_is_above_the_hessian() -> None:
     """And the product with the Hessian is the dense one's."""
     case = small_state(2, parts=2)

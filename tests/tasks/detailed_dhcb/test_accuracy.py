@@ -16,6 +16,7 @@ from tasks.lifecycle.errors import Refused
 RUNS = 8
 
 
+@pytest.mark.ci
 def test_errors_have_the_variance_of_their_noise_and_margins_cover(tmp_path: Path) -> None:
     params, data = HouseholdInputs(households=households(200)).write(tmp_path)
     new_run(tmp_path, "other-us")

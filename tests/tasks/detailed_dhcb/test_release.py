@@ -188,6 +188,7 @@ def test_estimates_of_very_large_budgets_are_the_counts(tmp_path: Path, large: s
     assert not faults(staged)
 
 
+@pytest.mark.ci
 def test_a_regional_ethnicity_is_estimated_from_its_parts_where_all_have_tables(tmp_path: Path) -> None:
     """Its estimate moves with its parts' counts; a part without a table says nothing of the sum."""
     everything = HouseholdInputs(households=households(200))

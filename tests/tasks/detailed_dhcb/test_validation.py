@@ -234,6 +234,7 @@ def test_totals_of_a_release_are_those_of_its_text(tmp_path: Path, dhca: Path) -
     assert [each["from"] for each in manifests] == ["declared by the curator", "truth-us"]
 
 
+@pytest.mark.ci
 def test_totals_in_parquet_are_those_of_their_text(tmp_path: Path) -> None:
     params, data = HouseholdInputs().write(tmp_path / "a")
     of_text = released(truth_here(tmp_path / "a", params, data))

@@ -24,6 +24,7 @@ print(folder)
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("virtual", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_kernels_are_cached_with_the_environment_or_below_the_state(virtual: bool, tmp_path: Path) -> None:
     """Those of an installation that may not be written, as set-up makes them for every user, are copied."""
@@ -54,6 +55,7 @@ print("spine.compiled" in sys.modules)
 """
 
 
+@pytest.mark.ci
 def test_no_stage_imports_a_kernel_before_their_folder_is_chosen() -> None:
     assert subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True).stdout == "False\n"
 

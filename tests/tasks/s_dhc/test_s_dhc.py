@@ -605,7 +605,7 @@ def test_a_family_of_one_by_its_recode_is_in_the_range_of_its_average(tmp_path: 
 
 
 @pytest.mark.parametrize("rules", ["warn", pytest.param("error", marks=pytest.mark.slow)])
-@pytest.mark.ci
+@pytest.mark.long
 def test_the_averages_of_households_that_may_contradict_their_rules_say_so(
     tmp_path: Path, made: Country, rules: str
 ) -> None:

@@ -41,7 +41,7 @@ def test_cenrace_numbers_the_63_combinations() -> None:
     assert CENRACE[63] == 63
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_rhode_island_has_the_blocks_and_the_national_shares(das_data: Path, tmp_path: Path) -> None:
     production = das_data / "params-2020-production"
     table_of_blocks, shares = das_data / "ri_blocks_2020.csv.gz", das_data / "ddhca_published_national.csv.gz"

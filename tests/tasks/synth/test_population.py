@@ -174,7 +174,7 @@ def test_every_system_has_the_same_people(everything: Path) -> None:
     assert quarters.sum(axis=1).sum() == len(units)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_recodes_are_those_of_the_persons(everything: Path) -> None:
     """HHT, HHT2, CPLT, NPF and the householder's race, household by household, as they are defined."""
     persons, units = (table(everything / f"sdhc/{name}.csv") for name in ("persons", "units"))
@@ -306,7 +306,7 @@ def test_published_tables_are_kept_to_the_person(tmp_path: Path, everything: Pat
         synthesize_blocks(source, params, tmp_path / "again", options)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_published_persons_share_households_as_drawn_ones_do(das_data: Path, tmp_path: Path) -> None:
     """A state's drawn persons, published as P.L. 94-171 tables and made again: of one race and ethnicity as often."""
     shares, production = das_data / "ddhca_published_national.csv.gz", das_data / "params-2020-production"
@@ -329,6 +329,7 @@ def test_published_persons_share_households_as_drawn_ones_do(das_data: Path, tmp
     assert {figure.words: figure.value(made.counts) for figure in shared if not figure.fits(made.counts)} == {}
 
 
+@pytest.mark.long
 def test_a_state_is_plausible(das_data: Path, tmp_path: Path) -> None:
     options = Options(form="parquet", report=True)
     production = das_data / "params-2020-production"

@@ -110,6 +110,7 @@ def assert_dense(release: Path, product: Product) -> None:
         np.testing.assert_allclose(margins.loc[key, "standard_error"], errors, atol=0.0006)
 
 
+@pytest.mark.ci
 def test_free_margins_are_the_dense_solution(release: Path, product: Product) -> None:
     assert_dense(release, product)
     manifest = read_manifest(release)

@@ -337,6 +337,7 @@ def test_geounits_are_measured_fewer_at_a_time_where_answers_are_many(
     assert first == second
 
 
+@pytest.mark.ci
 def test_a_declaration_that_no_worker_can_hold_is_refused_before_its_records_are_read(tmp_path: Path) -> None:
     def wide(raw: dict[str, Any]) -> None:
         raw["axes"]["age"]["values"] = "0-499999"

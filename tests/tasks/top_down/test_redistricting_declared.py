@@ -106,9 +106,9 @@ def of_states(run: TopDownRun, product: ProductName, level: str) -> Estimates:
     ("of", "kind"),
     [
         ("nation", "optimized"),
-        ("Puerto Rico", "conventional"),
+        pytest.param("Puerto Rico", "conventional", marks=pytest.mark.ci),
         *(
-            pytest.param(*each, marks=pytest.mark.ci)
+            pytest.param(*each, marks=pytest.mark.long)
             for each in (
                 ("nation", "aian"),
                 ("nation", "conventional"),

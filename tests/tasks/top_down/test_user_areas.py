@@ -257,7 +257,7 @@ def random_areas(rng: np.random.Generator, blocks: int, areas: int) -> np.ndarra
     return np.searchsorted(cuts, np.arange(blocks), side="right")
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_intervals_of_random_areas_hold_the_truth() -> None:
     """480 random areas of 12 draws: intervals at 95 %, and errors against their covariances.
 
