@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import re
 import shutil
@@ -42,8 +43,14 @@ def make_commands_once() -> None:
     typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 
+def collect_garbage_seldom() -> None:
+    """Look for cycles less often: a process of tests has millions of objects, nearly all of them for good."""
+    gc.set_threshold(50_000, 20, 20)
+
+
 forget_configured_prefect()
 one_thread_each()
+collect_garbage_seldom()
 make_commands_once()
 settings.register_profile("das-flows", deadline=None)  # a busy machine is no fault of an example
 settings.load_profile("das-flows")
