@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,9 @@ def texts(*suffixes: str) -> list[Path]:
 
 def prose(file: Path) -> str:
     """The text of a file; of Python its comments and docstrings, for a test's code may name files that it makes."""
-    if file.suffix != ".py":
-        return file.read_text()
+    text = file.read_text()
+    if file.suffix != ".py" or not PATH.search(text):  # a source without any path need not be cut into tokens
+        return text
     with tokenize.open(file) as source:
         tokens = list(tokenize.generate_tokens(source.readline))
     return "\n".join(
@@ -43,6 +45,7 @@ def prose(file: Path) -> str:
     )
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ +(.+?) *$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), flags=re.M)

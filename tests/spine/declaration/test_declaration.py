@@ -57,8 +57,8 @@ BAD_FORMS: dict[str, tuple[str, Change]] = {  # what is wrong: the key, and the 
     "a table of too many cells": (
         "axes",
         lambda raw: (
-            raw["axes"]["age"].update(values="0-999999", column="A")
-            or raw["axes"].update(more={"column": "M", "values": "0-99"})
+            raw["axes"]["age"].update(values="0-9999", column="A")
+            or raw["axes"].update(more={"column": "M", "values": "0-9999"})
         ),
     ),
     "a level without columns": ("levels.2.columns", lambda raw: raw["levels"][2].update(columns=[])),
