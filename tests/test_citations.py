@@ -65,7 +65,6 @@ def test_links_of_the_pages_lead_somewhere() -> None:
     assert not broken
 
 
-@pytest.mark.ci
 def test_paths_that_are_named_exist() -> None:
     broken = []
     for file in texts():
@@ -91,7 +90,6 @@ def test_the_glossary_has_each_word_once_in_order() -> None:
     assert [word.lower() for word in words] == sorted({word.lower() for word in words})
 
 
-@pytest.mark.ci
 def test_the_checks_find_what_is_wrong(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# config.json\n\n## A draw, seen *once*\n\n```\n# no heading\n```\n")
