@@ -82,12 +82,11 @@ def test_pages_are_accessible_and_fit(page, sized, screen, views):
         assert (view, faults(browser)) == (view, [])
 
 
-@pytest.mark.parametrize("screen", [SCREENS[0], *(pytest.param(each, marks=pytest.mark.ci) for each in SCREENS[1:])])
-def test_pages_of_a_bottom_up_release_are_accessible_and_fit(bottom_up_released, sized, screen):
-    browser = sized(*screen)
+def test_pages_of_a_bottom_up_release_are_accessible_and_fit(bottom_up_released, sized):
     with serving(bottom_up_released) as page:
-        enter(browser, page)
-        for view in ("overview", "table/histogram&by_SEX=2", "table/none"):
+        enter(sized(1400), page)
+        for screen, view in itertools.product(SCREENS, ("overview", "table/histogram&by_SEX=2", "table/none")):
+            browser = sized(*screen)
             browser.get(f"{page}?view={view}")
             assert (view, faults(browser)) == (view, [])
 
@@ -276,31 +275,18 @@ def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     WebDriverWait(browser, 10).until(lambda one: one.title == "Alabama")
 
 
-ASKED = ("Iteration 1002 Alabama", "alabama, iteration 1002", "how many iteration 1002 live in 01001")
-
-
-@pytest.mark.parametrize(
-    ("scope", "queries"),
-    [("state-1", ASKED[:2]), ("county-1", ASKED[2:]), pytest.param(None, ASKED, marks=pytest.mark.ci)],
-)
-def test_a_copy_finds_a_group_by_its_region_and_iteration(scope, queries, released, page, sized, tmp_path, request):
-    """As the page that is served; a copy of one level is written in a tenth of the time of all."""
-    copied = copied_to(released, tmp_path / scope, Scope.named(scope)) if scope else request.getfixturevalue("copied")
+@pytest.mark.ci
+def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, released, page, sized):
+    """As the page that is served; a group that has no page of its own leads to the list of its region."""
     browser = sized(1300)
     enter(browser, page)
-    for query in queries:
+    for query in ("Iteration 1002 Alabama", "alabama, iteration 1002", "how many iteration 1002 live in 01001"):
         browser.get(f"{page}?view=find&q={query}")
         served = [link.text for link in browser.find_elements(By.CSS_SELECTOR, ".choices a")]
         browser.get(f"file://{copied}/find.html?q={query}")
         links = browser.find_elements(By.CSS_SELECTOR, "#found a")
         assert [link.text.split(", ")[:2] for link in links] == [name.split(", ")[:2] for name in served] != []
         assert links[0].get_attribute("href").endswith("-1002.html")
-
-
-@pytest.mark.parametrize("scope", ["state-2", pytest.param(None, marks=pytest.mark.ci)])
-def test_a_group_without_a_page_in_a_copy_is_found_in_the_list_of_its_region(scope, released, sized, tmp_path, request):
-    copied = copied_to(released, tmp_path / scope, Scope.named(scope)) if scope else request.getfixturevalue("copied")
-    browser = sized(1300)
     rows = [row for path in copied.glob("region-*.csv") for row in csv.DictReader(path.read_text().splitlines())]
     keys = {(row["REGION_TYPE"], row["REGION_ID"], row["ITERATION_CODE"]) for row in rows}
     kind, region, code = min(keys - groups_with_tables(released))
