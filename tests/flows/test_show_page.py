@@ -258,6 +258,12 @@ def test_a_file_of_a_copy_stays_in_its_folder(asked):
     assert re.fullmatch("[A-Za-z0-9_=~-]+", file_name(asked))
 
 
+def found_in(browser):
+    """The links of a copy's search, which the page writes itself."""
+    WebDriverWait(browser, 10).until(lambda one: one.find_element(By.ID, "number").text)
+    return browser.find_elements(By.CSS_SELECTOR, "#found a")
+
+
 @pytest.mark.ci
 def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     for width, scheme in ((1300, "light"), (400, "dark")):
@@ -268,7 +274,7 @@ def test_a_copy_is_accessible_and_found_in_as_a_folder(copied, sized):
     browser.get(f"file://{copied}/index.html")
     browser.find_element(By.ID, "q").send_keys("ALABÁMA", Keys.ENTER)
     WebDriverWait(browser, 10).until(lambda one: one.title == "Find")
-    links = browser.find_elements(By.CSS_SELECTOR, "#found a")
+    links = found_in(browser)
     assert links[0].text == "Alabama"
     assert {"county 01001", "state 01"} <= {one.text for one in browser.find_elements(By.CSS_SELECTOR, "#found .code")}
     links[0].click()
@@ -284,12 +290,12 @@ def test_a_copy_finds_a_group_by_its_region_and_iteration(copied, released, page
         browser.get(f"{page}?view=find&q={query}")
         served = [link.text for link in browser.find_elements(By.CSS_SELECTOR, ".choices a")]
         browser.get(f"file://{copied}/find.html?q={query}")
-        links = browser.find_elements(By.CSS_SELECTOR, "#found a")
+        links = found_in(browser)
         assert [link.text.split(", ")[:2] for link in links] == [name.split(", ")[:2] for name in served] != []
         assert links[0].get_attribute("href").endswith("-1002.html")
     rows = [row for path in copied.glob("region-*.csv") for row in csv.DictReader(path.read_text().splitlines())]
     keys = {(row["REGION_TYPE"], row["REGION_ID"], row["ITERATION_CODE"]) for row in rows}
     kind, region, code = min(keys - groups_with_tables(released))
     browser.get(f"file://{copied}/find.html?q={code} {region}")
-    (link,) = browser.find_elements(By.CSS_SELECTOR, "#found a")
+    (link,) = found_in(browser)
     assert link.get_attribute("href").endswith(f"/region-{kind}-{region}.html")
