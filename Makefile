@@ -11,7 +11,7 @@ spine.top_down.rounding.compile_rounding()
 endef
 export COMPILE_ROUNDING
 
-.PHONY: setup run test test-ci test-slow test-long test-scheduled lint docs site lock vendor clean
+.PHONY: setup run test test-slow test-long test-scheduled lint docs site lock vendor clean
 
 setup: .venv/.installed
 
@@ -42,11 +42,9 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $$(nproc) + 2) --m
   --no-loadscope-reorder --durations 30
 unexport PYTHONDONTWRITEBYTECODE # or each process that tests start compiles all it imports
 
+TESTS := not ci and not slow and not long
 test: setup
-	$(PYTEST) -m "not ci and not slow and not long"
-
-test-ci: setup # the files that have any: each process collects all that it is given
-	$(PYTEST) -m "ci and not slow and not long" $$(grep -rl --include=*.py "mark\.ci" tests)
+	$(PYTEST) -m "$(TESTS)"
 
 test-slow: setup
 	$(PYTEST) -m slow
