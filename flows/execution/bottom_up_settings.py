@@ -58,11 +58,6 @@ class BottomUpSettings(RunSettings):
     clip: bool = option(False, "Publish no negative count (biases counts upwards).")
 
     @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return "bottom-up"
-
-    @property
     def marks(self) -> str:
         """The folder of the table, where its mark is."""
         from tasks.bottom_up.tabulate import mark_folder

@@ -126,11 +126,6 @@ class SafeTabSettings(RunSettings):
         return not self.each_alone and sibling_run(self.directory) is not None
 
     @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return self.jurisdiction
-
-    @property
     def shaping_options(self) -> dict[str, object]:
         """The options that shape a release; with the parameter files they make the configuration digest."""
         from tasks.inputs.files import digest_file

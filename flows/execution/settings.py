@@ -150,9 +150,9 @@ class RunSettings(BaseModel, ABC):
         check_out(self.directory, Path(self.out), self.folder)
 
     @property
-    @abstractmethod
     def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
+        """The folder of OUT that the release goes to: its jurisdiction, or the system where there is none."""
+        return str(getattr(self, "jurisdiction", self.SYSTEM))
 
     @abstractmethod
     def configuration_digest(self) -> str:

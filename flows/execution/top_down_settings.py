@@ -76,11 +76,6 @@ class TopDownSettings(RunSettings):
 
         return TopDownRun(self.runs / str(self.run_id))
 
-    @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return self.jurisdiction
-
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, with the US level and without it where that depends on the data."""
         from tasks.top_down.spend import planned_spends
@@ -187,11 +182,6 @@ class DeclaredSettings(RunSettings):
         from tasks.top_down.declared.measure import DeclaredRun
 
         return DeclaredRun(self.runs / str(self.run_id))
-
-    @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return "declared"
 
     @property
     def marks(self) -> str:
