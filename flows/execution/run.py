@@ -113,8 +113,6 @@ class PrefectRunner(Runner[S]):
         return future
 
     def _start(self, name: str, call: Callable[..., Any], after: Sequence[Future] = ()) -> Future:
-        self.stop_before(name)
-
         def skip_reason() -> str | None:
             failed = not all(future.state.is_completed() for future in after)
             return "the run ended in another stage" if failed or self.over.is_set() else None
@@ -134,8 +132,14 @@ class PrefectRunner(Runner[S]):
         for future in self.needed:
             future.result()
 
-    def before_gate(self, given: Input, charge: Callable[[], Spend], states: Sequence[str]) -> None:
-        """Wait for a person's approval where the settings ask for it. A dry run ends here."""
+    def gate(
+        self, function: Callable[..., Any], given: Input, charge: Callable[[], Spend], states: Sequence[str]
+    ) -> Callable[..., Any]:
+        """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the gate.
+
+        Its artifact shows what it charged. A place that another run has filled meanwhile is refused: nothing is charged
+        that could not be released.
+        """
         if self.planned is not None:
             self.wait()
             self.planned.append(Planned(charge(), given.mark))
@@ -144,12 +148,6 @@ class PrefectRunner(Runner[S]):
             self.wait()
             if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
                 await_approval(self.settings, given, charge(), states)
-
-    def gated(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the gate, whose artifact shows what it charged.
-
-        A place that another run has filled meanwhile is refused: nothing is charged that could not be released.
-        """
 
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
