@@ -109,7 +109,8 @@ class WorkOptions(StateOptions):
 
         end: what removes them, by default a truth's with what is staged of it.
         """
-        from flows.commands.findings import show_findings_of
+        from flows.reports.curator import show_findings
+        from tasks.inputs.findings import has_errors, load_findings
         from tasks.lifecycle.commit import end_truth
 
         end = end or partial(end_truth, *runs)
@@ -117,8 +118,8 @@ class WorkOptions(StateOptions):
             with interruptible("interrupted; nothing is left", end), self.working(title, *runs) as workers:
                 yield workers
         except Refused:
-            for run in runs:
-                show_findings_of(run, as_json=self.as_json)
+            for findings in filter(has_errors, map(load_findings, runs)):
+                show_findings(findings, as_json=self.as_json)
             raise
         finally:
             end()

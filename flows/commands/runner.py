@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from flows.commands.fields import Chosen, check_needed
-from flows.commands.findings import show_findings
 from flows.commands.options import ExactOptions, RunOptions
 from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
@@ -56,6 +55,7 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
 
 def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> list[S]:
     """Return the settings of the runs of a command. Raises Refused; findings in parameters are shown."""
+    from flows.reports.curator import show_findings
     from tasks.inputs.findings import NotValid
 
     try:
