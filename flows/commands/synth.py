@@ -95,11 +95,13 @@ def synth(
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
+    from tasks.top_down.declared.shipped import declarations
+
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params, "--for": systems}
     if not words and mark is not None:
         _only(given, "--mark DATA")
         return _declare(mark, as_json, yes=yes)
-    if systems is not None and (systems.endswith((".toml", ".json")) or systems in shipped_declarations()):
+    if systems is not None and (systems.endswith((".toml", ".json")) or systems in declarations()):
         _only(given, "das synth --for DECLARATION OUT", "--shares", "--persons", "--for")
         return _records(words or [], systems, seed, form, persons, shares, as_json)
     prepare_kernels()
@@ -219,13 +221,6 @@ def _table(made: Made) -> Table:
     table.add_row("parameters", str(made.params))
     table.add_row("next", "\n".join(NEXT[name].format(made.params, data) for name, data in made.folders.items()))
     return table
-
-
-def shipped_declarations() -> list[str]:
-    """Return the names of the declarations that are shipped."""
-    from tasks.top_down.declared.shipped import declarations
-
-    return declarations()
 
 
 def _records(

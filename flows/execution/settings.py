@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.crash_report import set_crash_folder
-from flows.execution.option import argument, option, refuse_url, validated
+from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -53,13 +53,6 @@ def _folder(path: str) -> str:
     if "://" in path:
         raise ValueError(f"{path} is a URL; give a folder on this machine or on a file system that it mounts")
     return path
-
-
-def _state(path: Path | None) -> Path | None:
-    """Refuse a URL for the state folder; from now on reports of crashes go there."""
-    if path is not None:
-        refuse_url(path)
-    return set_crash_folder(path)
 
 
 def _regular(path: Path | None) -> Path | None:
@@ -111,7 +104,7 @@ class RunSettings(BaseModel, ABC):
         "Folder of the confidential run directories.",
         typed=Path,
         show_default="$XDG_STATE_HOME/das-flows",
-        callback=_state,
+        callback=set_crash_folder,
     )
     approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
     run_id: str | None = option(None, "Name the run; das run adds -us or -pr.", pattern=rf"^{RUN_ID}$")
