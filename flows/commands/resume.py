@@ -27,12 +27,8 @@ def resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]
 
     kind: of the command's runs.
 
-    Raises
-    ------
-    Refused
-        where the run has no directory here, or is of another command.
-    typer.BadParameter
-        where an option is given that a resumed run would ignore.
+    Raises Refused where the run has no directory here, or is of another command; typer.BadParameter where an option is
+    given that a resumed run would ignore.
     """
     from flows.execution.settings import load_settings, run_directory
 

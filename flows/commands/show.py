@@ -117,8 +117,7 @@ def _write(shown: ReleasePages, check: Check, folder: Path | None, file: Path | 
     from flows.reports.show.export import export, write_single_file
     from flows.reports.show.view import anybodys
 
-    check.run()
-    _warn(check)
+    _check(check)
     with anybodys(shown.folder):
         about_it = {**about(shown, check), "scope": shown.scope.words}
         if folder is not None:
@@ -143,8 +142,7 @@ def _print(
     from flows.reports.show.terminal import tables
     from flows.reports.show.view import anybodys
 
-    check.run()
-    _warn(check)
+    _check(check)
     with anybodys(shown.folder):
         view = shown.view({**shown.address(*named), "format": form.value})
         if form is Format.csv:
@@ -167,15 +165,12 @@ def _notes(shown: ReleasePages, view: Any) -> list[str]:
     return [*status, *more, *said, view.reading, *marks]
 
 
-def _warn(check: Check) -> None:
+def _check(check: Check) -> None:
+    """Check the release, and warn where it was changed."""
+    check.run()
     if check.changed:
-        err.print(
-            labelled(
-                "THIS RELEASE WAS CHANGED after it was made:",
-                "; ".join(check.changed) + ". Do not rely on any number in it.",
-            ),
-            soft_wrap=True,
-        )
+        message = f"{'; '.join(check.changed)}. Do not rely on any number in it."
+        err.print(labelled("THIS RELEASE WAS CHANGED after it was made:", message), soft_wrap=True)
 
 
 def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
@@ -199,7 +194,7 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
     with ExitStack() as stack:
         stack.enter_context(listening)
         warm(shown, check)
-        threading.Thread(target=_beside, args=[check], daemon=True).start()
+        threading.Thread(target=_check, args=[check], daemon=True).start()  # a reader need not wait
         release = f"{shown.manifest['release']}, run {shown.manifest['run']}"
         err.print(f"{release}: {address} (Ctrl-C ends it)", soft_wrap=True)
         served = application(shown, check, token)
@@ -222,9 +217,3 @@ def _opened(address: str) -> Iterator[None]:
         file.flush()
         threading.Thread(target=webbrowser.open, args=[Path(file.name).as_uri()], daemon=True).start()
         yield
-
-
-def _beside(check: Check) -> None:
-    """Check the release while the server runs, so that a reader need not wait."""
-    check.run()
-    _warn(check)

@@ -162,10 +162,7 @@ def is_temporary() -> bool:
 def served() -> Iterator[None]:
     """Have the flows within this use the temporary server, where one was started.
 
-    Raises
-    ------
-    Failed
-        where the temporary server does not answer, or ends before the flows do.
+    Raises Failed where it does not answer, or ends before the flows do.
     """
     if _server is None:
         yield

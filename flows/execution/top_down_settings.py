@@ -116,13 +116,11 @@ class TopDownSettings(RunSettings):
         settings = {
             name: read_settings(SCHEMAS[name].name, self.jurisdiction, "production", changes) for name in products
         }
-        own = {
-            "persons": (self.persons_allocation, self.persons_budget),
-            "units": (self.units_allocation, self.units_budget),
-        }
-        allocations = {name: read_allocation(*own[name], settings[name], f"--{name}-budget") for name in products}
-        for name, allocation in allocations.items():
-            check_allocation(name, allocation, settings[name])
+        allocations = {}
+        for name in products:
+            own, budget = getattr(self, f"{name}_allocation"), getattr(self, f"{name}_budget")
+            allocations[name] = read_allocation(own, budget, settings[name], f"--{name}-budget")
+            check_allocation(name, allocations[name], settings[name])
         if self.nation and self.jurisdiction == "pr":
             raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
         design = Design(
