@@ -33,15 +33,12 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     Raises Failed where a run stopped; the message names the command that resumes it; Refused where a run was refused,
     and none stopped.
     """
-    if options.resume is None:
-        _say_left_behind(options)
-        todo = _new_runs(options, kind, chosen)
-    elif (again := resumed(context, options, kind)) is not None:
-        _say_left_behind(options)
-        todo = [again]
-    else:
+    again = resumed(context, options, kind) if options.resume is not None else None
+    if options.resume is not None and again is None:
         return
-    sibling = _sibling(todo[0]) if options.resume else None  # a released run has no directory that names it
+    _say_left_behind(options)
+    todo = _new_runs(options, kind, chosen) if again is None else [again]
+    sibling = again and _sibling(again)  # now: a released run has no directory that names it
     outcomes = _outcomes(todo, as_json=options.as_json)
     _report(outcomes, as_json=options.as_json)
     if sibling and (waits := waiting(sibling)):
@@ -159,7 +156,7 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints of the run."""
         from flows.reports.curator import findings_data, other_data
-        from tasks.lifecycle.manifest import mark_of
+        from tasks.lifecycle.manifest import mark_of, read_manifest
 
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
@@ -172,29 +169,23 @@ class Outcome:
         if self.findings:
             facts["findings"] = findings_data(self.findings)
         if self.release:
-            manifest = self.manifest()
+            manifest = read_manifest(Path(self.release))
             mark = mark_of(manifest)
             facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": mark == "SYNTHETIC"}
             facts["mark"] = mark
         return facts
 
-    def manifest(self) -> dict[str, Any]:
-        """Return the release's manifest, empty where there is no release."""
-        from tasks.lifecycle.manifest import read_manifest
-
-        return read_manifest(Path(self.release)) if self.release else {}
-
     def lines(self, facts: Mapping[str, Any]) -> Iterator[str]:
         """Yield what a person is shown: how the run ended, what it spent, where its release is; and warnings."""
         from flows.reports.curator import other_data_warning
-        from tasks.lifecycle.manifest import describe_spent
+        from tasks.lifecycle.manifest import describe_spent, read_manifest
 
         yield f"{self.settings.folder.upper()} {self.state} (run {facts['run']})"
         if self.release:
             yield f"   spent    {describe_spent(facts['spent'], facts['mark'])}"
             yield f"   release  {self.release}"
             yield f"   report   {self.release}/report.html"
-            yield from self.settings.remarks(self.manifest())
+            yield from self.settings.remarks(read_manifest(Path(self.release)))
         if facts["other_data"]:
             yield other_data_warning(facts["run"], facts["other_data"])
 
