@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -75,11 +74,10 @@ class RunSettings(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
-    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
-        {"cluster", "approval", "sign"}
-    )  # when resumed: no release depends on it
-
+    # What may change when a run is resumed: no release depends on it.
+    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval", "sign"})
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
+    IS_TABLE: ClassVar[bool] = False  # whether the first of DATA is a file, not a folder of files
     VALIDATED: ClassVar[str] = GATE  # the stage before which the whole input is checked
     OF_TRUTH: ClassVar[dict[str, Any]] = {}  # what exact tables are made with
     SEVERAL: ClassVar[bool] = False  # whether a command starts several runs
@@ -158,8 +156,9 @@ class RunSettings(BaseModel, ABC):
 
     @property
     def marks(self) -> str:
-        """The folder, by path or URL, that a mark of the data would be in: the first of DATA."""
-        return str(getattr(self, self.DATA[0]))
+        """The folder, by path or URL, that a mark of the data would be in: the first of DATA, or that of the table."""
+        data = str(getattr(self, self.DATA[0]))
+        return data.rpartition("/")[0] or "/" if self.IS_TABLE else data
 
     @property
     def system(self) -> System:
@@ -211,12 +210,6 @@ class RunSettings(BaseModel, ABC):
         return validated(cls, values)
 
 
-def settings_of(system: System) -> type[RunSettings]:
-    """Return the class of a system's settings."""
-    found: type[RunSettings] = resolve_name(system.settings_class)
-    return found
-
-
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
 
@@ -232,7 +225,7 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
             if part.get(name) == value:
                 del part[name]
     try:
-        settings = settings_of(SYSTEMS[kept["system"]]).model_validate(typed)
+        settings: RunSettings = SYSTEMS[kept["system"]].part("settings_class").model_validate(typed)
     except ValidationError:  # its text holds the values
         raise Refused(
             f"{run / SETTINGS} is of another version of das-flows: resume or discard run {run.id} with that one"

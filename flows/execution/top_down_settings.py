@@ -167,6 +167,7 @@ class DeclaredSettings(RunSettings):
     """What one run of a declaration reads, writes and may spend."""
 
     SYSTEM = "declared"
+    IS_TABLE = True
 
     data: Location = argument("DATA", "Records: text or Parquet (path or URL).")
     declaration: Annotated[str, AfterValidator(_declaration)] = option(
@@ -180,11 +181,6 @@ class DeclaredSettings(RunSettings):
         from tasks.top_down.declared.measure import DeclaredRun
 
         return DeclaredRun(self.runs / str(self.run_id))
-
-    @property
-    def marks(self) -> str:
-        """The folder of the records, where their mark is."""
-        return self.data.rpartition("/")[0]
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of the declaration."""
