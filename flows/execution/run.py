@@ -24,8 +24,8 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.execution import artifacts, states
-from flows.execution.approval import await_approval
+from flows.execution import states
+from flows.execution.charge_pages import await_approval, publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
@@ -155,7 +155,7 @@ class PrefectRunner(Runner[S]):
                 check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
             remember_charge(self.settings)
-            artifacts.publish_reserved(self.settings)
+            publish_reserved(self.settings)
 
         return reserve
 
@@ -212,7 +212,7 @@ def carry_out(settings: RunSettings) -> State[Any]:
         get_run_logger().warning("the run is released; after that, a %s was raised", type(error).__name__)
     if place is None:
         return states.skipped(f"{settings.folder.upper()} has no block, or config.json switches it off")
-    artifacts.publish_released(settings, place)
+    publish_released(settings, place)
     get_run_logger().info("released: %s", place)
     return states.released(place)
 
