@@ -140,12 +140,11 @@ class TopDownSettings(RunSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
+        from tasks.inputs.files import refuse_unreadable
         from tasks.top_down.run_plan import public_digests, request_digest
 
-        try:
+        with refuse_unreadable(self.data):
             return request_digest(self.design(), public_digests(self.tables))
-        except OSError as error:
-            raise Refused(f"{self.data}: {error.strerror or 'a file cannot be read'}") from None
 
 
 def _records(data: str, name: str) -> str:
