@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from flows.commands.fields import option_of
-from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.fork_server import start_fork_server
 from flows.execution.option import refuse_url
 from flows.execution.prefect_server import start_server
-from flows.execution.settings import RunSettings
+from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.terminal import Json, interruptible
 from tasks.lifecycle.errors import Refused
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from flows.commands.fields import options_of
 from flows.commands.options import RunOptions
-from flows.execution.cluster_settings import ClusterSettings
+from flows.execution.settings import ClusterSettings, RunSettings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import out
 from tasks.lifecycle.errors import Refused
-
-if TYPE_CHECKING:
-    from flows.execution.settings import RunSettings
 
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
 TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
@@ -30,8 +27,6 @@ def resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]
     Raises Refused where the run has no directory here, or is of another command; typer.BadParameter where an option is
     given that a resumed run would ignore.
     """
-    from flows.execution.settings import load_settings, run_directory
-
     refuse(context, given(context).keys() - ALLOWED, "a resumed run keeps the options that it began with")
     run = run_directory(options.home, str(options.resume))
     settings = load_settings(run)

@@ -18,8 +18,8 @@ from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
-from flows.execution.cluster_settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
+from flows.execution.settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
