@@ -13,6 +13,7 @@ import typer
 from flows.commands.fields import with_options
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
+from privacy.accounting.states import STATES_US
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import query_title
@@ -257,7 +258,6 @@ def s_dhc(
 
 def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], str]:
     """Return what each table spends, and whose budgets these are."""
-    from privacy.accounting.states import STATES_US
     from privacy.analyses.attribute_loss_s_dhc import DECK
     from tasks.s_dhc.budgets import budgets_of_configuration, read_budgets, tables_of
     from tasks.synth.params import PRODUCTION, SDHC_CONFIG

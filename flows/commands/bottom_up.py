@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.reports.figures import fraction
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, refusing, show
+from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable
@@ -51,7 +53,6 @@ def noise(
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
     from privacy.bottom_up.mechanism import BottomUp
-    from privacy.noise.margins import margin_of_error
 
     sizes = cells or [1, 2, 4, 10, 100]
     facts: list[dict[str, Any]] = []
@@ -114,8 +115,6 @@ def curve(
 
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
     """Return the budgets that were typed, the slides' where none was. Raises Refused."""
-    from flows.reports.figures import fraction
-
     return [fraction(text, "--epsilon") for text in texts or STANDARD]
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
@@ -89,10 +91,6 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 
 def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:
     """Return the release's name, digest and marks, a table of checks if any is shown, and the verdict as last line."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}", *facts["marks"]]
     if shown:
         table = Table("", "check", "over", "fault: what it is, not what is stated")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.reports.figures import delta_of, pair, share
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
 from tasks.lifecycle.errors import Refused
@@ -44,7 +45,6 @@ def compare(
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
     from flows.reports.comparison import of_setting, of_targets
-    from flows.reports.figures import delta_of, share
     from tasks.detailed_dhca.level_budgets import read_settings
 
     at = delta_of(delta)
@@ -62,7 +62,6 @@ def compare(
 
 
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
-    from flows.reports.figures import pair
     from privacy.analyses.comparison_tables import TABLES, PrintedTable
     from tasks.population_groups.levels import named_level, one_jurisdiction
 

@@ -19,9 +19,9 @@ from flows.execution.prefect_server import start_server
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.terminal import Json, interruptible
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 
 if TYPE_CHECKING:
-    from tasks.lifecycle.run_directory import RunDirectory
     from tasks.lifecycle.workers import Workers
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -51,8 +51,6 @@ class StateOptions:
     @property
     def home(self) -> Path:
         """The state directory."""
-        from tasks.lifecycle.run_directory import state_home
-
         return self.state or state_home()
 
     def shared_settings(self) -> dict[str, Any]:
@@ -89,7 +87,6 @@ class WorkOptions(StateOptions):
         """Lock run directories, start workers in the first, and show their progress under a title."""
         from flows.execution.cluster import open_cluster
         from flows.execution.progress import bars, report
-        from tasks.lifecycle.run_directory import locked
         from tasks.lifecycle.workers import Workers
 
         cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)

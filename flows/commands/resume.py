@@ -12,6 +12,7 @@ from flows.commands.options import RunOptions
 from flows.execution.settings import ClusterSettings, RunSettings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.terminal import out
+from privacy.accounting.ledger import Ledger, LedgerError
 from tasks.lifecycle.errors import Refused
 
 CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
@@ -43,8 +44,6 @@ def resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]
 
 def _say_released(run_id: str, options: RunOptions) -> None:
     """Report that a run without a directory here is released. Raises Refused where its row has another status."""
-    from privacy.accounting.ledger import Ledger, LedgerError
-
     try:
         row = Ledger(options.ledger_file).row(run_id)
     except LedgerError:

@@ -15,14 +15,15 @@ from flows.commands.options import ExactOptions, RunOptions
 from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
 from flows.execution.prefect_server import served
+from flows.execution.settings import RunSettings, keep_settings
 from flows.reports.terminal import err, interruptible, labelled, out, show
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.run_directory import locked
 
 if TYPE_CHECKING:
-    from flows.execution.settings import RunSettings
     from tasks.inputs.findings import Finding
 
-S = TypeVar("S", bound="RunSettings")
+S = TypeVar("S", bound=RunSettings)
 
 
 def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
@@ -219,9 +220,6 @@ def _check_input(todo: Sequence[RunSettings]) -> None:
 
 def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[str, str]) -> None:
     """Save the settings of new runs: from now on each can be resumed. Raises Refused."""
-    from flows.execution.settings import keep_settings
-    from tasks.lifecycle.run_directory import locked
-
     try:
         for settings in todo:
             with locked(settings.directory):
@@ -248,7 +246,6 @@ def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: b
     """Return the outcome of a run that must not begin, for one before it was refused or stopped before its charge."""
     from flows.execution.standing import charge_of, is_reserved
     from tasks.lifecycle.commit import end_run
-    from tasks.lifecycle.run_directory import locked
 
     before = next((each for each in outcomes if each.problem and not is_reserved(each.settings)), None)
     if not settings.all_or_none or before is None:

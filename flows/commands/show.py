@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.execution.systems import kind_of_release
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
@@ -95,7 +99,6 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
 
 def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
-    from flows.execution.systems import kind_of_release
     from flows.reports.show.maps.boundaries import places_of
     from flows.reports.show.scope import Scope
     from flows.reports.show.view import anybodys, read_manifest
@@ -174,9 +177,6 @@ def _check(check: Check) -> None:
 
 
 def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
-    import socket
-    import threading
-    from contextlib import ExitStack, suppress
 
     import uvicorn
 
@@ -208,9 +208,7 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
 @contextmanager
 def _opened(address: str) -> Iterator[None]:
     """Open an address in a browser by way of a file of our own: every user sees the arguments of every process."""
-    import threading
     import webbrowser
-    from tempfile import NamedTemporaryFile
 
     with NamedTemporaryFile("w", prefix="das-show-", suffix=".html") as file:  # 0600
         file.write(f'<!doctype html><title>das show</title><meta http-equiv="refresh" content="0; url={address}">')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,8 +13,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from flows.execution.systems import all_data_files
 from flows.reports.terminal import Json, counting, err, labelled, show
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
@@ -139,9 +143,6 @@ def synth(
 
 def prepare_kernels() -> None:
     """Decide where compiled kernels are cached; call it before what imports them."""
-    from tasks.lifecycle.process import use_kernels
-    from tasks.lifecycle.run_directory import state_home
-
     use_kernels(state_home())
 
 
@@ -152,9 +153,7 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 
 
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
-    from importlib.metadata import version
 
-    from flows.execution.systems import all_data_files
     from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
 
     names = [data.name] if data.is_file() else data_files(data, all_data_files())
