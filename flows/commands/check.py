@@ -14,6 +14,8 @@ from rich.text import Text
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
+from tasks.lifecycle.received import NotOfRelease, reason_of
 
 if TYPE_CHECKING:
     from tasks.lifecycle.check import Check
@@ -38,8 +40,6 @@ def check(
     **Example:** `das check out/us`
     """
     from tasks.lifecycle.check import check_signature
-    from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
-    from tasks.lifecycle.received import NotOfRelease, reason_of
 
     require_release(release)
     try:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
+from flows.reports.curator import spend_table
 from flows.reports.figures import up
 from flows.reports.terminal import Json, refusing, show
 from privacy.accounting.composition import DELTA, read_spend, rounded_down, rounded_up
@@ -28,6 +29,7 @@ from privacy.noise.laws import UNITS
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.process import code_names
+from tasks.lifecycle.received import reason_of
 
 if TYPE_CHECKING:
     from tasks.lifecycle.check import Check
@@ -162,7 +164,6 @@ def _line(check: Check) -> RenderableType:
 
 def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
     from tasks.lifecycle.check import Check, check_charge
-    from tasks.lifecycle.received import reason_of
     from tasks.lifecycle.signature import read_publisher
 
     yield from (Check(what, over, tuple(faults)) for what, over, faults in examined.found)
@@ -276,8 +277,6 @@ def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, a
 
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:
-
-    from flows.reports.curator import spend_table
 
     tables: list[RenderableType] = []
     for account in facts:

@@ -17,7 +17,9 @@ from flows.execution.fork_server import start_fork_server
 from flows.execution.option import refuse_url
 from flows.execution.prefect_server import start_server
 from flows.execution.settings import ClusterSettings, RunSettings
+from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, interruptible
+from tasks.inputs.findings import has_errors, load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 
@@ -105,8 +107,6 @@ class WorkOptions(StateOptions):
 
         end: what removes them, by default a truth's with what is staged of it.
         """
-        from flows.reports.curator import show_findings
-        from tasks.inputs.findings import has_errors, load_findings
         from tasks.lifecycle.commit import end_truth
 
         end = end or partial(end_truth, *runs)

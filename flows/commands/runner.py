@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 
@@ -14,14 +14,23 @@ from flows.commands.fields import Chosen, check_needed
 from flows.commands.options import ExactOptions, RunOptions
 from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
+from flows.execution.policy import under_policy
 from flows.execution.prefect_server import served
 from flows.execution.settings import RunSettings, keep_settings
+from flows.reports.curator import (
+    findings_data,
+    findings_table,
+    other_data,
+    other_data_warning,
+    run_directories,
+    show_findings,
+    spend_table,
+)
 from flows.reports.terminal import err, interruptible, labelled, out, show
+from tasks.inputs.findings import REPORT, Finding, NotValid, has_errors, load_findings
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
 from tasks.lifecycle.run_directory import locked
-
-if TYPE_CHECKING:
-    from tasks.inputs.findings import Finding
 
 S = TypeVar("S", bound=RunSettings)
 
@@ -53,9 +62,6 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
 
 def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> list[S]:
     """Return the settings of the runs of a command. Raises Refused; findings in parameters are shown."""
-    from flows.reports.curator import show_findings
-    from tasks.inputs.findings import NotValid
-
     try:
         return kind.new_runs(base, {**options.shared_settings(), **chosen})
     except NotValid as refused:
@@ -65,9 +71,6 @@ def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, c
 
 def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> Sequence[RunSettings]:
     """Return the settings of new runs, kept in their directories, after what they will spend was shown."""
-    from flows.execution.policy import under_policy
-    from flows.reports.curator import spend_table
-
     check_needed(kind, chosen)
     runs = planned_runs(options, kind, options.run_id or kind.new_id(), chosen)
     todo = [under_policy(settings, settings.SYSTEM) for settings in runs]
@@ -156,9 +159,6 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints of the run."""
-        from flows.reports.curator import findings_data, other_data
-        from tasks.lifecycle.manifest import mark_of, read_manifest
-
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
             "region": self.settings.folder,
@@ -178,9 +178,6 @@ class Outcome:
 
     def lines(self, facts: Mapping[str, Any]) -> Iterator[str]:
         """Yield what a person is shown: how the run ended, what it spent, where its release is; and warnings."""
-        from flows.reports.curator import other_data_warning
-        from tasks.lifecycle.manifest import describe_spent, read_manifest
-
         yield f"{self.settings.folder.upper()} {self.state} (run {facts['run']})"
         if self.release:
             yield f"   spent    {describe_spent(facts['spent'], facts['mark'])}"
@@ -193,8 +190,6 @@ class Outcome:
 
 def _say_left_behind(options: RunOptions) -> None:
     """Warn of confidential directories that earlier runs left."""
-    from flows.reports.curator import run_directories
-
     if left := run_directories(options.home):
         what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
         err.print(f"{what} in {options.home / 'runs'}: das runs list shows them, das runs discard removes them")
@@ -230,9 +225,6 @@ def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[st
 
 def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     """Return the findings that a run was refused for, shown as a table unless --json will hold them."""
-    from flows.reports.curator import findings_table
-    from tasks.inputs.findings import REPORT, has_errors, load_findings
-
     findings = load_findings(settings.directory)
     if not has_errors(findings):
         return []

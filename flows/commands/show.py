@@ -17,6 +17,7 @@ from flows.execution.systems import kind_of_release
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import shown_marks
 from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -158,8 +159,6 @@ def _print(
 
 
 def _notes(shown: ReleasePages, view: Any) -> list[str]:
-    from tasks.lifecycle.manifest import shown_marks
-
     marks = shown_marks(shown.manifest)
     status = [view.group.why] if view.view == "group" and view.group.why else []
     page = getattr(view, "page", None)

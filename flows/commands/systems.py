@@ -19,7 +19,9 @@ from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbS
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
+from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import err, labelled, out, show
+from tasks.inputs.findings import REPORT, NotValid, has_errors, load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
@@ -139,8 +141,6 @@ def truth(of: SystemCommands) -> Command:
 def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen) -> None:
     """Run the stages that validate an input, and show what they found. Raises Refused where it does not pass."""
     from flows.execution.runner import InProcess
-    from flows.reports.curator import findings_data, findings_table
-    from tasks.inputs.findings import REPORT, NotValid, has_errors, load_findings
     from tasks.lifecycle.commit import end_run
 
     findings, reports = [], []
