@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, check_needed
+from flows.commands.fields import Chosen, check_needed, given, options_of, refuse
 from flows.commands.options import ExactOptions, RunOptions
-from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import served
-from flows.execution.settings import RunSettings, keep_settings
+from flows.execution.settings import ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
+from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
     findings_data,
     findings_table,
@@ -27,12 +27,15 @@ from flows.reports.curator import (
     spend_table,
 )
 from flows.reports.terminal import err, interruptible, labelled, out, show
+from privacy.accounting.ledger import Ledger, LedgerError
 from tasks.inputs.findings import REPORT, Finding, NotValid, has_errors, load_findings
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
 from tasks.lifecycle.run_directory import locked
 
 S = TypeVar("S", bound=RunSettings)
+CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
+ALLOWED = {"resume", "ledger", "state", "as_json", *CLUSTER}  # next to --resume
 
 
 def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
@@ -43,7 +46,7 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     Raises Failed where a run stopped; the message names the command that resumes it; Refused where a run was refused,
     and none stopped.
     """
-    again = resumed(context, options, kind) if options.resume is not None else None
+    again = _resumed(context, options, kind) if options.resume is not None else None
     if options.resume is not None and again is None:
         return
     _say_left_behind(options)
@@ -58,6 +61,56 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     if problems := [outcome.problem for outcome in outcomes if outcome.problem]:
         worst = Failed if any(isinstance(problem, Failed) for problem in problems) else Refused
         raise worst("; and ".join(dict.fromkeys(str(problem) for problem in problems)))
+
+
+def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]) -> RunSettings | None:
+    """Return the settings with which a stopped run continues; None, after a message, where it is released.
+
+    kind: of the command's runs.
+
+    Raises Refused where the run has no directory here, or is of another command; typer.BadParameter where an option is
+    given that a resumed run would ignore.
+    """
+    refuse(context, given(context).keys() - ALLOWED, "a resumed run keeps the options that it began with")
+    run = run_directory(options.home, str(options.resume))
+    settings = load_settings(run)
+    if settings is None:
+        _say_released(run.id, options)
+        return None
+    command = settings.system.command
+    if command != SYSTEMS[kind.SYSTEM].command:
+        raise Refused(f"run {run.id} was started by {command}: resume it with {command} --resume")
+    if options.ledger and str(options.ledger.absolute()) != settings.ledger:
+        refuse(context, ["ledger"], f"the run is charged in {settings.ledger}")
+    return settings.model_copy(update={"cluster": _cluster_of_resumed(context, settings.cluster)})
+
+
+def _say_released(run_id: str, options: RunOptions) -> None:
+    """Report that a run without a directory here is released. Raises Refused where its row has another status."""
+    try:
+        row = Ledger(options.ledger_file).row(run_id)
+    except LedgerError:
+        row = None
+    if row is None or row.status != "released":
+        status = f"; the ledger calls it {row.status}" if row else ""
+        place = options.home / "runs"
+        raise Refused(f"run {run_id} has no confidential directory in {place}{status}: it is over, or never was")
+    out.print(f"run {run_id} is released; there is nothing to resume")
+
+
+def _cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> ClusterSettings:
+    """Return the cluster of a resumed run: the one it had, as changed by the options.
+
+    If a cluster is lost, `--scheduler` names another, and `--workers` continues on this machine. Any other option
+    changes one setting of the run's cluster.
+    """
+    changes = {name: value for name, value in given(context).items() if name in CLUSTER}
+    if "scheduler" in changes or (saved.elsewhere and "workers" in changes):
+        return ClusterSettings(**changes)
+    if saved.elsewhere:
+        only_here = "limits workers on this machine; to continue here, give --workers N"
+        refuse(context, changes.keys() & {"memory_limit"}, only_here)
+    return saved.model_copy(update=changes)
 
 
 def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> list[S]:

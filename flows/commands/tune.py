@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.resume import given, refuse
+from flows.commands.fields import given, refuse
 from flows.reports.figures import delta_of, fraction, share
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, err, out

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import option_of
-from flows.commands.resume import given, refuse
+from flows.commands.fields import given, option_of, refuse
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Json, err, show
 from spine.settings import Jurisdiction
