@@ -22,7 +22,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
@@ -164,6 +164,7 @@ def served() -> Iterator[None]:
 
     Raises Failed where it does not answer, or ends before the flows do.
     """
+    global _temporary
     if _server is None:
         yield
         return
@@ -171,35 +172,25 @@ def served() -> Iterator[None]:
     import fastapi  # noqa: F401
     import prefect.flow_engine
     import prefect.utilities.visualization  # noqa: F401
+    from prefect.context import refresh_global_settings_context
+    from prefect.events.clients import NullEventsClient
+    from prefect.events.worker import EventsWorker
+    from prefect.settings import temporary_settings
 
     _server.wait()
     try:
-        with _using(CLIENT | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}):
-            yield
+        with variables(CLIENT | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}):
+            refresh_global_settings_context()
+            EventsWorker.set_client_override(NullEventsClient)
+            _temporary = True
+            with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for its end
+                yield
     except (Refused, Failed):
         raise
     except Exception as error:
         if _server.ended():
             raise Failed(f"the temporary Prefect server ended: {_server.last_lines()}") from error
         raise
-
-
-@contextmanager
-def _using(environment: Mapping[str, str]) -> Iterator[None]:
-    """Have Prefect use the temporary server that these variables name, whatever is configured."""
-    global _temporary
-    from prefect.context import refresh_global_settings_context
-    from prefect.events.clients import NullEventsClient
-    from prefect.events.worker import EventsWorker
-    from prefect.settings import temporary_settings
-
-    try:
-        with variables(environment):
-            refresh_global_settings_context()
-            EventsWorker.set_client_override(NullEventsClient)
-            _temporary = True
-            with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for its end
-                yield
     finally:
         _temporary = False
         EventsWorker.set_client_override(None)
