@@ -12,6 +12,7 @@ import typer
 from flows.reports.figures import fraction
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, refusing, show
+from privacy.bottom_up.mechanism import BottomUp, expected
 from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
@@ -52,8 +53,6 @@ def noise(
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.bottom_up.mechanism import BottomUp
-
     sizes = cells or [1, 2, 4, 10, 100]
     facts: list[dict[str, Any]] = []
     for value in _budgets(epsilon):
@@ -84,8 +83,6 @@ def curve(
 
     **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
     """
-    from privacy.bottom_up.mechanism import expected
-
     truth, epsilons = _counts(counts), _budgets(epsilon)
     with refusing():
         points = [{"epsilon": float(value), **expected(truth, float(value))._asdict()} for value in epsilons]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,12 +13,10 @@ from rich.text import Text
 
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
+from tasks.lifecycle.check import Check, check_files, check_made_by, check_signature, check_spent
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
 from tasks.lifecycle.received import NotOfRelease, reason_of
-
-if TYPE_CHECKING:
-    from tasks.lifecycle.check import Check
 
 
 def check(
@@ -39,8 +37,6 @@ def check(
 
     **Example:** `das check out/us`
     """
-    from tasks.lifecycle.check import check_signature
-
     require_release(release)
     try:
         manifest = read_manifest(release)
@@ -69,7 +65,6 @@ def check(
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    from tasks.lifecycle.check import check_files, check_made_by, check_spent
     from tasks.lifecycle.check_tables import check_tables
     from tasks.pages.release_report import REPORT, check_report
 

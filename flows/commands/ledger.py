@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
@@ -23,16 +23,16 @@ from privacy.accounting.journal import Books, signed_part
 from privacy.accounting.ledger import Account, Examined, Ledger, Row, on_other_data
 from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
+from privacy.accounting.together import charged_together, together
 from privacy.accounting.units import changes
 from privacy.noise.exact import exact_number
 from privacy.noise.laws import UNITS
+from tasks.lifecycle.check import Check, check_charge
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.private_folder import check_private
 from tasks.lifecycle.process import code_names
 from tasks.lifecycle.received import reason_of
-
-if TYPE_CHECKING:
-    from tasks.lifecycle.check import Check
+from tasks.lifecycle.signature import read_publisher, signer
 
 
 @with_options
@@ -60,8 +60,6 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from tasks.lifecycle.signature import signer
-
     if options.ledger is None:
         check_private(options.home, may_be_link=True)  # as every run does
     try:
@@ -163,9 +161,6 @@ def _line(check: Check) -> RenderableType:
 
 
 def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
-    from tasks.lifecycle.check import Check, check_charge
-    from tasks.lifecycle.signature import read_publisher
-
     yield from (Check(what, over, tuple(faults)) for what, over, faults in examined.found)
     if publisher:
         yield _check_signatures(examined.lines, read_publisher(publisher))
@@ -178,8 +173,6 @@ def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None
 
 def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
     """Check every signature by the publisher's key, and that each act that charges an account has one."""
-    from tasks.lifecycle.check import Check
-
     faults, signed = [], 0
     for number, line in enumerate(lines, 1):
         content, signature = signed_part(line)
@@ -256,8 +249,6 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
 
 def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, as_json: bool) -> None:
     """Show what accounts of persons and of households lose together: states with equal charges share a table."""
-
-    from privacy.accounting.together import charged_together, together
 
     with refusing():
         by_state = charged_together(Ledger(options.ledger_file), names)

@@ -16,6 +16,7 @@ from flows.commands.fields import option_of
 from flows.execution.fork_server import start_fork_server
 from flows.execution.option import refuse_url
 from flows.execution.prefect_server import start_server
+from flows.execution.progress import bars, report
 from flows.execution.settings import ClusterSettings, RunSettings
 from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, interruptible
@@ -88,7 +89,6 @@ class WorkOptions(StateOptions):
     def working(self, title: str, *runs: RunDirectory) -> Iterator[Workers]:
         """Lock run directories, start workers in the first, and show their progress under a title."""
         from flows.execution.cluster import open_cluster
-        from flows.execution.progress import bars, report
         from tasks.lifecycle.workers import Workers
 
         cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)

@@ -15,6 +15,7 @@ from flows.commands.options import ExactOptions, RunOptions
 from flows.execution.crash_report import report_crash
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import served
+from flows.execution.progress import bars
 from flows.execution.settings import ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
 from flows.execution.systems import SYSTEMS
 from flows.reports.curator import (
@@ -170,7 +171,6 @@ def _outcomes(todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
 
 def _outcome(settings: RunSettings, *, as_json: bool) -> Outcome:
     """Run one run, and keep its failure; of a run that is released all the same, it is only a warning."""
-    from flows.execution.progress import bars
     from flows.execution.run import start_workers
     from flows.execution.standing import released_place
 

@@ -15,6 +15,7 @@ import typer
 
 from flows.execution.systems import kind_of_release
 from flows.reports.formats import Format, FormatOption, report
+from flows.reports.show.view import NotThere, anybodys, read_manifest
 from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks
@@ -71,7 +72,6 @@ def show(
     from flows.reports.show.confidence import at_confidence
     from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
-    from flows.reports.show.view import NotThere
 
     shown = open_release(release, Scope.named(scope) if scope else None, boundaries or ())
     check = Check(release, shown.manifest["files"])
@@ -102,7 +102,6 @@ def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.reports.show.maps.boundaries import places_of
     from flows.reports.show.scope import Scope
-    from flows.reports.show.view import anybodys, read_manifest
 
     manifest = read_manifest(folder)
     kind = kind_of_release(manifest["release"])
@@ -119,7 +118,6 @@ def _write(shown: ReleasePages, check: Check, folder: Path | None, file: Path | 
     """Write a copy of the pages into a folder, or one file of the tables."""
     from flows.reports.show.application import about
     from flows.reports.show.export import export, write_single_file
-    from flows.reports.show.view import anybodys
 
     _check(check)
     with anybodys(shown.folder):
@@ -144,7 +142,6 @@ def _print(
 ) -> None:
     from flows.reports.show.confidence import as_data, table_of
     from flows.reports.show.terminal import tables
-    from flows.reports.show.view import anybodys
 
     _check(check)
     with anybodys(shown.folder):
