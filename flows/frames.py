@@ -71,7 +71,7 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
         for table in chosen:
             for part in _parts(folder, tables, table, names):
                 if unnamed:
-                    part.insert(0, "table", pd.Categorical([table.name]).repeat(len(part)))
+                    part.insert(0, "table", pd.Series(table.name, part.index, "category"))
                 parts.append(part)
         frame = pd.concat(parts, ignore_index=True)
     except Refused:

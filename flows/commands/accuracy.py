@@ -62,7 +62,6 @@ def accuracy(
 
     **Example:** `das accuracy params/ data/ accuracy/ --runs 20`
     """
-
     from flows.execution.repetitions import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import PAGE, make_report, write_report
     from tasks.inputs.names import title_of_states

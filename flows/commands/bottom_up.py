@@ -62,7 +62,7 @@ def noise(
         facts.append({"epsilon": value, "deviation": law.variance() ** 0.5, "margins": margins})
     head = ["epsilon", "std. deviation", *(f"95% margin, {size} cells" for size in sizes)]
     rows = [
-        [_short(row["epsilon"]), f"{row['deviation']:.6g}", *(str(each["margin"]) for each in row["margins"])]
+        [f"{float(row['epsilon']):g}", f"{row['deviation']:.6g}", *(str(each["margin"]) for each in row["margins"])]
         for row in facts
     ]
     table = TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows)
@@ -93,7 +93,7 @@ def curve(
         save(lambda: draw_curve(epsilons, lambda value: expected(truth, value)), plot)
     rows = [
         [
-            _short(value),
+            f"{float(value):g}",
             *(f"{point[name]:.5g}" for name in ("l1", "l2")),
             *(f"{point[name]:.5f}" for name in ("a1", "a2")),
         ]
@@ -113,10 +113,6 @@ def curve(
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
     """Return the budgets that were typed, the slides' where none was. Raises Refused."""
     return [fraction(text, "--epsilon") for text in texts or STANDARD]
-
-
-def _short(value: Fraction) -> str:
-    return f"{float(value):g}"
 
 
 def _counts(text: str) -> list[int]:

@@ -268,7 +268,6 @@ def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, a
 
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:
-
     tables: list[RenderableType] = []
     for account in facts:
         if account["account"] is None:

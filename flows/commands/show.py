@@ -173,7 +173,6 @@ def _check(check: Check) -> None:
 
 
 def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
-
     import uvicorn
 
     from flows.reports.show.application import application, warm

@@ -153,24 +153,16 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 
 
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
-
     from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
 
-    names = [data.name] if data.is_file() else data_files(data, all_data_files())
-    confirm_mark(
-        f"{data} will be marked as synthetic ({', '.join(names)})",
-        "synthetic",
-        "--mark",
-        "records of real persons",
-        yes=yes,
-    )
-    by, of = "declared by its owner", version("das-flows")
-    place = (data.parent if data.is_file() else data) / MARK_FILE
+    is_table = data.is_file()
+    names = [data.name] if is_table else data_files(data, all_data_files())
+    asked = f"{data} will be marked as synthetic ({', '.join(names)})"
+    confirm_mark(asked, "synthetic", "--mark", "records of real persons", yes=yes)
+    by = {"generator": "declared by its owner", "version": version("das-flows")}
+    place = (data.parent if is_table else data) / MARK_FILE
     try:
-        if data.is_file():
-            mark = mark_table(data, generator=by, version=of)
-        else:
-            mark = write_mark(data, names, generator=by, version=of)
+        mark = mark_table(data, **by) if is_table else write_mark(data, names, **by)
     except OSError as error:
         raise Refused(f"{place} cannot be written: {error.strerror or error}") from error
     show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)

@@ -77,7 +77,6 @@ def tune(
 
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
-
     from flows.reports.tuning import queries
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
     from flows.reports.tuning.tuning import answers, tables
