@@ -25,10 +25,13 @@ from tasks.spine.write import SpineSummary, write_spine
 
 def _do(name: str, stage: Callable[..., Any], *arguments: Any) -> Any:
     """Run a stage as a task and return its result."""
-    return task(stage, name=name, cache_policy=NO_CACHE, persist_result=False).submit(*arguments).result()
+    return task(name=name, cache_policy=NO_CACHE, persist_result=False)(stage).submit(*arguments).result()
 
 
-@flow(name=SPINE, task_runner=ThreadPoolTaskRunner(max_workers=1), persist_result=False)
+one_at_a_time: Any = ThreadPoolTaskRunner(max_workers=1)
+
+
+@flow(name=SPINE, task_runner=one_at_a_time, persist_result=False)
 def geographic_spine(run: SpineRun) -> dict[str, Any]:
     """Optimize the spine of a block table.
 
