@@ -11,31 +11,18 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.accuracy import accuracy, accuracy_ddhcb, accuracy_s_dhc
-from flows.commands.attribute_loss import dhc_a, dhc_b, s_dhc
-from flows.commands.attribute_loss import tda as attribute_loss_tda
-from flows.commands.bottom_up import curve, example, noise
+from flows.commands import accuracy, attribute_loss, bottom_up, ledger, runs
 from flows.commands.check import check
 from flows.commands.compare import compare
 from flows.commands.demo import demo
-from flows.commands.ledger import backup_ledger, check_ledger, open_account, restore_ledger, show_ledger
 from flows.commands.options import with_local_paths
-from flows.commands.runs import discard, list_runs, show_run
 from flows.commands.show import show
 from flows.commands.spine import spine
 from flows.commands.synth import synth
 from flows.commands.systems import BOTTOM_UP, DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, run, truth, validate
 from flows.commands.tabulate import tabulate
-from flows.commands.tda.accuracy import accuracy as accuracy_tda
-from flows.commands.tda.areas import areas as areas_tda
-from flows.commands.tda.compare_gls import compare_gls
-from flows.commands.tda.declared import declare as declare_tda
-from flows.commands.tda.declared import explain as explain_tda
-from flows.commands.tda.inputs import public as public_tda
-from flows.commands.tda.inputs import synth as synth_tda
-from flows.commands.tda.published import estimate as estimate_tda
-from flows.commands.tda.published import import_ as import_tda
-from flows.commands.tda.published import inventory as inventory_tda
+from flows.commands.tda import accuracy as tda_accuracy
+from flows.commands.tda import areas, compare_gls, declared, inputs, published
 from flows.commands.tune import tune
 from flows.execution.crash_report import report_crash
 from flows.reports.terminal import err, labelled
@@ -104,7 +91,7 @@ _add(
     check=check,
     tabulate=tabulate,
     truth=truth(DETAILED_DHCA),
-    accuracy=accuracy,
+    accuracy=accuracy.accuracy,
     synth=synth,
     spine=spine,
     compare=compare,
@@ -115,20 +102,20 @@ _add(
 _group(
     "ledger",
     "Open budget accounts, show what was charged to them, and check, back up and restore the ledger.",
-    open=open_account,
-    show=show_ledger,
-    check=check_ledger,
-    backup=backup_ledger,
-    restore=restore_ledger,
+    open=ledger.open_account,
+    show=ledger.show_ledger,
+    check=ledger.check_ledger,
+    backup=ledger.backup_ledger,
+    restore=ledger.restore_ledger,
 )
-_group("runs", "List, show and discard runs.", list=list_runs, show=show_run, discard=discard)
+_group("runs", "List, show and discard runs.", list=runs.list_runs, show=runs.show_run, discard=runs.discard)
 _group(
     "attribute-loss",
     "Per-attribute privacy semantics: the loss when some attributes of one person change.",
-    s_dhc=s_dhc,
-    dhc_a=dhc_a,
-    dhc_b=dhc_b,
-    tda=attribute_loss_tda,
+    s_dhc=attribute_loss.s_dhc,
+    dhc_a=attribute_loss.dhc_a,
+    dhc_b=attribute_loss.dhc_b,
+    tda=attribute_loss.tda,
 )
 _group(
     "ddhcb",
@@ -136,24 +123,24 @@ _group(
     validate=validate(DETAILED_DHCB),
     run=run(DETAILED_DHCB),
     truth=truth(DETAILED_DHCB),
-    accuracy=accuracy_ddhcb,
+    accuracy=accuracy.accuracy_ddhcb,
 )
 _group(
     "tda",
     "The TopDown Algorithm: a private database of persons and housing units by block, or any table that you declare.",
-    synth=synth_tda,
-    public=public_tda,
-    declare=declare_tda,
-    explain=explain_tda,
+    synth=inputs.synth,
+    public=inputs.public,
+    declare=declared.declare,
+    explain=declared.explain,
     validate=validate(TOP_DOWN),
     run=run(TOP_DOWN),
-    inventory=inventory_tda,
-    **{"import": import_tda},
-    estimate=estimate_tda,
-    areas=areas_tda,
-    accuracy=accuracy_tda,
+    inventory=published.inventory,
+    **{"import": published.import_},
+    estimate=published.estimate,
+    areas=areas.areas,
+    accuracy=tda_accuracy.accuracy,
     truth=truth(TOP_DOWN),
-    compare_gls=compare_gls,
+    compare_gls=compare_gls.compare_gls,
 )
 _group(
     "sdhc",
@@ -161,15 +148,15 @@ _group(
     validate=validate(S_DHC),
     run=run(S_DHC),
     truth=truth(S_DHC),
-    accuracy=accuracy_s_dhc,
+    accuracy=accuracy.accuracy_s_dhc,
 )
 _group(
     "bottom-up",
     "The two-tailed geometric bottom-up mechanism (Clark, Dajani 2019).",
     run=run(BOTTOM_UP),
-    example=example,
-    noise=noise,
-    curve=curve,
+    example=bottom_up.example,
+    noise=bottom_up.noise,
+    curve=bottom_up.curve,
 )
 
 

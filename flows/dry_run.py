@@ -14,7 +14,7 @@ from prefect.artifacts import create_table_artifact
 from flows.execution import states
 from flows.execution.policy import DRY_RUN, under_policy
 from flows.execution.run import Planned, flow_options, run_check, run_stages
-from flows.execution.settings import RunSettings, settings_of
+from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from privacy.accounting.composition import rounded_up
 from tasks.lifecycle.commit import check_out, end_run
@@ -26,7 +26,7 @@ SPEND = "a run would spend"
 if TYPE_CHECKING:
     AnySettings = RunSettings
 else:  # the settings of a system have names that no other's have, by which they are told apart
-    AnySettings = Union[tuple(settings_of(system) for system in SYSTEMS.values())]  # noqa: UP007
+    AnySettings = Union[tuple(system.part("settings_class") for system in SYSTEMS.values())]  # noqa: UP007
 
 
 @flow(name=DRY_RUN, **flow_options(4))

@@ -67,27 +67,22 @@ def read_release(release: str | Path, levels: Collection[str] = ()) -> pd.DataFr
     try:
         names = {Region("USA", NATION): "United States", **names_of_2020(), **NAMES.of_release(folder, named)}
         unnamed = sum(not table.where for table in chosen) > 1  # by levels or products
-        parts = [
-            _of_table(part, table) if unnamed else part
-            for table in chosen
-            for part in _parts(folder, tables, table, names)
-        ]
+        parts = []
+        for table in chosen:
+            for part in _parts(folder, tables, table, names):
+                if unnamed:
+                    part.insert(0, "table", pd.Series(table.name, part.index, "category"))
+                parts.append(part)
         frame = pd.concat(parts, ignore_index=True)
     except Refused:
         raise
     except Exception as error:  # somebody else may have made it: it may hold anything
         raise Refused(f"{folder} is not what its {PACKAGE_FILE} says: {reason_of(error)}") from error
-    coded = {
-        name for part in parts for name in part if part[name].dtype == "category"
-    }  # each part has codes of its own
+    # Each part has codes of its own.
+    coded = {name for part in parts for name in part if part[name].dtype == "category"}
     numbers = {_name(column) for table in tables.values() for column in table.with_role(*NUMBERS)}
     order = sorted(frame, key=lambda name: name in numbers)
     return frame[order].astype(dict.fromkeys(coded, "category"))
-
-
-def _of_table(frame: pd.DataFrame, table: Resource) -> pd.DataFrame:
-    """Return rows with the name of their table."""
-    return pd.DataFrame({"table": pd.Categorical([table.name]).repeat(len(frame)), **frame})
 
 
 def _of_levels(tables: Sequence[Resource], levels: Collection[str]) -> Iterator[Resource]:

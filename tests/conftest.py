@@ -169,7 +169,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     import flows  # noqa: F401  sets prefect's environment before it is imported
     from flows.execution import run
     from flows.execution.fork_server import variables
-    from flows.execution.server_process import DATABASE
+    from flows.execution.prefect_server import DATABASE
 
     words = [sys.executable, "-c", FORKS_A_SERVER, str(tmp_path_factory.mktemp("prefect"))]
     process = subprocess.Popen(

@@ -107,10 +107,6 @@ class ToySettings(RunSettings):
 
     data: Location
 
-    @property
-    def folder(self) -> str:
-        return "toy"
-
     def configuration_digest(self) -> str:
         return CONFIGURATION
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -15,17 +16,16 @@ from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_runs
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC
 from flows.execution.s_dhc_settings import SDhcSettings
-from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings
+from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbSettings, SafeTabSettings
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import err
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
-    from flows.execution.safetab_settings import SafeTabSettings
     from tasks.lifecycle.workers import Workers
 
-S = TypeVar("S", bound="SafeTabSettings")
+S = TypeVar("S", bound=SafeTabSettings)
 M = TypeVar("M")
 Place = Annotated[Path, typer.Argument(metavar="OUT", help="Where the reports go, as OUT/us and OUT/pr.")]
 Runs = Annotated[int, typer.Option(min=1, help="Independent runs, each with a secret of its own.")]
@@ -62,8 +62,6 @@ def accuracy(
 
     **Example:** `das accuracy params/ data/ accuracy/ --runs 20`
     """
-    import shutil
-
     from flows.execution.repetitions import measure_accuracy
     from tasks.detailed_dhca.accuracy.report import PAGE, make_report, write_report
     from tasks.inputs.names import title_of_states

@@ -13,13 +13,15 @@ import typer
 from flows.commands.fields import with_options
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
+from privacy.accounting.states import STATES_US
+from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
+from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, DECK, PEOPLE, SECRETS, Method, Table, loss_by_table
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import query_title
 
 if TYPE_CHECKING:
     from flows.reports.losses import Groups, Scale
-    from privacy.analyses.attribute_loss_s_dhc import Method, Table
 
 Found = Mapping[str, Mapping[str, Fraction]]  # losses by set of attributes and query
 BYPASSED = (
@@ -94,7 +96,6 @@ def dhc_b(source: Source = None, person: People = None, crossed: Crossed = "anyw
 def _report_groups(read: Groups, persons: Sequence[str] | None, crossed: str, shown: Shown) -> None:
     """Report the losses of every level and their total, over all records and for described ones, by jurisdiction."""
     from flows.reports.losses import Scale
-    from privacy.analyses.attribute_loss_dhca import CROSSED, loss_of_crossing
     from tasks.attribute_loss.described import descriptions
 
     if crossed not in CROSSED:
@@ -220,7 +221,6 @@ def s_dhc(
     **Example:** `das attribute-loss s-dhc --person "name=Ana, age=34, relation=spouse, size=4" --attributes Race,Age`
     """
     from flows.reports.losses import Scale
-    from privacy.analyses.attribute_loss_s_dhc import ATTRIBUTES, PEOPLE, SECRETS, loss_by_table
     from tasks.attribute_loss.described import descriptions
     from tasks.attribute_loss.described import person as described
 
@@ -232,7 +232,7 @@ def s_dhc(
     tables, budgets = _tables(run or source, slides=slides)
     columns = attribute_sets(shown.attributes, ATTRIBUTES) if shown.attributes else SECRETS
     found = {
-        (member.name, label): loss_by_table(member, members, tables, cast("Method", method))
+        (member.name, label): loss_by_table(member, members, tables, cast(Method, method))
         for member in [described(values) for values in descriptions(person or ())] or PEOPLE
         for label, members in columns.items()
     }
@@ -257,8 +257,6 @@ def s_dhc(
 
 def _tables(source: Path | None, *, slides: bool) -> tuple[tuple[Table, ...], str]:
     """Return what each table spends, and whose budgets these are."""
-    from privacy.accounting.states import STATES_US
-    from privacy.analyses.attribute_loss_s_dhc import DECK
     from tasks.s_dhc.budgets import budgets_of_configuration, read_budgets, tables_of
     from tasks.synth.params import PRODUCTION, SDHC_CONFIG
 

@@ -9,8 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.reports.figures import fraction
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, refusing, show
+from privacy.bottom_up.mechanism import BottomUp, expected
+from privacy.noise.margins import margin_of_error
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 from tasks.pages.text_table import TextTable
@@ -50,9 +53,6 @@ def noise(
 
     **Example:** `das bottom-up noise --epsilon 0.5 --epsilon 1 --cells 2 --cells 100`
     """
-    from privacy.bottom_up.mechanism import BottomUp
-    from privacy.noise.margins import margin_of_error
-
     sizes = cells or [1, 2, 4, 10, 100]
     facts: list[dict[str, Any]] = []
     for value in _budgets(epsilon):
@@ -62,7 +62,7 @@ def noise(
         facts.append({"epsilon": value, "deviation": law.variance() ** 0.5, "margins": margins})
     head = ["epsilon", "std. deviation", *(f"95% margin, {size} cells" for size in sizes)]
     rows = [
-        [_short(row["epsilon"]), f"{row['deviation']:.6g}", *(str(each["margin"]) for each in row["margins"])]
+        [f"{float(row['epsilon']):g}", f"{row['deviation']:.6g}", *(str(each["margin"]) for each in row["margins"])]
         for row in facts
     ]
     table = TextTable("Two-tailed geometric noise of a cell, in counts; sensitivity 1", head, rows)
@@ -83,8 +83,6 @@ def curve(
 
     **Example:** `das bottom-up curve --counts 120,40,15,900,300,60,5,0,20,10 --plot curve.svg`
     """
-    from privacy.bottom_up.mechanism import expected
-
     truth, epsilons = _counts(counts), _budgets(epsilon)
     with refusing():
         points = [{"epsilon": float(value), **expected(truth, float(value))._asdict()} for value in epsilons]
@@ -95,7 +93,7 @@ def curve(
         save(lambda: draw_curve(epsilons, lambda value: expected(truth, value)), plot)
     rows = [
         [
-            _short(value),
+            f"{float(value):g}",
             *(f"{point[name]:.5g}" for name in ("l1", "l2")),
             *(f"{point[name]:.5f}" for name in ("a1", "a2")),
         ]
@@ -114,13 +112,7 @@ def curve(
 
 def _budgets(texts: Sequence[str] | None) -> list[Fraction]:
     """Return the budgets that were typed, the slides' where none was. Raises Refused."""
-    from flows.reports.figures import fraction
-
     return [fraction(text, "--epsilon") for text in texts or STANDARD]
-
-
-def _short(value: Fraction) -> str:
-    return f"{float(value):g}"
 
 
 def _counts(text: str) -> list[int]:

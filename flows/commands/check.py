@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from flows.execution.systems import kind_of_release
 from flows.reports.terminal import Json, show
+from tasks.lifecycle.check import Check, check_files, check_made_by, check_signature, check_spent
 from tasks.lifecycle.errors import Refused
-
-if TYPE_CHECKING:
-    from tasks.lifecycle.check import Check
+from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
+from tasks.lifecycle.received import NotOfRelease, reason_of
 
 
 def check(
@@ -35,10 +37,6 @@ def check(
 
     **Example:** `das check out/us`
     """
-    from tasks.lifecycle.check import check_signature
-    from tasks.lifecycle.manifest import MANIFEST, read_manifest, release_digest, require_release, shown_marks
-    from tasks.lifecycle.received import NotOfRelease, reason_of
-
     require_release(release)
     try:
         manifest = read_manifest(release)
@@ -67,7 +65,6 @@ def check(
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    from tasks.lifecycle.check import check_files, check_made_by, check_spent
     from tasks.lifecycle.check_tables import check_tables
     from tasks.pages.release_report import REPORT, check_report
 
@@ -89,10 +86,6 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
 
 def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:
     """Return the release's name, digest and marks, a table of checks if any is shown, and the verdict as last line."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     parts: list[RenderableType] = [f"{facts['release']}\ndigest {facts['digest']}", *facts["marks"]]
     if shown:
         table = Table("", "check", "over", "fault: what it is, not what is stated")

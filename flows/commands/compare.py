@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from flows.reports.figures import delta_of, pair, share
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json
+from privacy.analyses.comparison_tables import TABLES, PrintedTable
 from tasks.lifecycle.errors import Refused
-
-if TYPE_CHECKING:
-    from privacy.analyses.comparison_tables import PrintedTable
+from tasks.population_groups.levels import named_level, one_jurisdiction
 
 LARGEST_MARGIN = 10_000  # counts; exact laws of wider noise take more than the seconds that an answer may
 
@@ -44,7 +44,6 @@ def compare(
     **Example:** `das compare --target "Nation, Detailed=3" --target "County, Detailed=11"`
     """
     from flows.reports.comparison import of_setting, of_targets
-    from flows.reports.figures import delta_of, share
     from tasks.detailed_dhca.level_budgets import read_settings
 
     at = delta_of(delta)
@@ -62,10 +61,6 @@ def compare(
 
 
 def _targets(texts: Sequence[str] | None, paper: str | None) -> PrintedTable:
-    from flows.reports.figures import pair
-    from privacy.analyses.comparison_tables import TABLES, PrintedTable
-    from tasks.population_groups.levels import named_level, one_jurisdiction
-
     if paper is not None and paper not in TABLES:
         raise Refused(f"unknown paper {paper!r}: {' or '.join(TABLES)}")
     if not texts:

@@ -11,6 +11,7 @@ from flows.commands.options import RunOptions
 from flows.commands.runner import run_flow
 from flows.commands.synth import prepare_kernels
 from flows.commands.systems import DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, SystemCommands
+from flows.execution.settings import new_run_id
 from flows.reports.terminal import Json, err, out
 
 STATE = 46  # of the made-up country: its smallest, for the TopDown Algorithm
@@ -34,8 +35,6 @@ def demo(
     **Example:** `das demo`
     """
     RunOptions().start_ahead(*DETAILED_DHCA.modules[""])
-
-    from flows.execution.settings import new_run_id
 
     prepare_kernels()
     from tasks.synth.synthesize import Options, synthesize_example

@@ -23,6 +23,7 @@ from flows.execution.settings import RunSettings
 Command = TypeVar("Command", bound=Callable[..., None])
 Chosen = dict[str, Any]  # settings that were typed, by name
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+TYPED = "COMMANDLINE"  # by name: typer has a copy of click's ParameterSource of its own
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,24 @@ def check_needed(model: type[BaseModel], chosen: Mapping[str, Any]) -> None:
             option.names[0] if option.names else f"--{name.replace('_', '-')}" for name, option in needed.items()
         ]
         raise typer.BadParameter(f"{', '.join(others)} and {last} are needed, or --resume ID")
+
+
+def given(context: typer.Context) -> dict[str, Any]:
+    """Return the arguments and options that a person typed, by their names."""
+    source = {name: context.get_parameter_source(name) for name in context.params}
+    typed = {name for name, where in source.items() if where is not None and where.name == TYPED}
+    return {name: value for name, value in context.params.items() if name in typed}
+
+
+def refuse(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Raise typer.BadParameter (exit 2) that names the options of `names`, where there are any."""
+    called = [
+        parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or str(parameter.name).upper()
+        for parameter in context.command.params
+        if parameter.name in names
+    ]
+    if called:
+        raise typer.BadParameter(f"{', '.join(called)}: {why}", context)
 
 
 def options_of(model: type[BaseModel], names: Collection[str] | None = None) -> Iterator[tuple[str, FieldInfo, Option]]:

@@ -5,19 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
+from flows.reports.curator import spend_table
+from flows.reports.figures import up
 from flows.reports.terminal import Json, refusing, show
-
-if TYPE_CHECKING:
-    from privacy.accounting.journal import Books
-    from privacy.accounting.ledger import Examined, Ledger, Row
-    from tasks.lifecycle.check import Check
+from privacy.accounting.composition import DELTA, read_spend, rounded_down, rounded_up
+from privacy.accounting.conversions import epsilon
+from privacy.accounting.journal import Books, signed_part
+from privacy.accounting.ledger import Account, Examined, Ledger, Row, on_other_data
+from privacy.accounting.signatures import is_signed
+from privacy.accounting.states import EVERYWHERE, listed
+from privacy.accounting.together import charged_together, together
+from privacy.accounting.units import changes
+from privacy.noise.exact import exact_number
+from privacy.noise.laws import UNITS
+from tasks.lifecycle.check import Check, check_charge
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.private_folder import check_private
+from tasks.lifecycle.process import code_names
+from tasks.lifecycle.received import reason_of
+from tasks.lifecycle.signature import read_publisher, signer
 
 
 @with_options
@@ -45,15 +60,6 @@ def open_account(
 
     **Example:** `das ledger open census-2020 --definition zcdp --total 4.944`
     """
-    from privacy.accounting.composition import rounded_up
-    from privacy.accounting.ledger import Account
-    from privacy.noise.exact import exact_number
-    from privacy.noise.laws import UNITS
-    from tasks.lifecycle.errors import Refused
-    from tasks.lifecycle.private_folder import check_private
-    from tasks.lifecycle.process import code_names
-    from tasks.lifecycle.signature import signer
-
     if options.ledger is None:
         check_private(options.home, may_be_link=True)  # as every run does
     try:
@@ -65,19 +71,12 @@ def open_account(
     publisher = signer(sign) if sign else None
     with refusing():
         account = Account(name, definition, amount, unit, publisher and publisher.publisher)  # type: ignore[arg-type]
-        book = _ledger(options, code_names(), publisher)
+        book = Ledger(options.ledger_file, code_names(), publisher)
         book.open_account(account)
     facts = {name: getattr(account, name) for name in ("definition", "total", "unit", "publisher")}
     demand = ", and takes no run without its publisher's signature" if publisher else ""
     known = f"for {unit}s, with {UNITS[definition]} {rounded_up(amount)} in {book.path}{demand}"
     show({"account": name, **facts, "ledger": book.path}, lambda: f"account {name} is open {known}", as_json=as_json)
-
-
-def _ledger(options: LedgerOptions, *code: Any) -> Ledger:
-    """Return the ledger that the options name; code: who writes in it."""
-    from privacy.accounting.ledger import Ledger
-
-    return Ledger(options.ledger_file, *code)
 
 
 @with_options
@@ -105,7 +104,7 @@ def show_ledger(
     if together:
         return _show_together(together, household_size, options, as_json=as_json)
     with refusing():
-        book = _ledger(options)
+        book = Ledger(options.ledger_file)
         books = book.books()
         facts = [
             {
@@ -144,9 +143,7 @@ def check_ledger(
 
     **Example:** `das ledger check out/us out/pr`
     """
-    from tasks.lifecycle.errors import Refused
-
-    book = _ledger(options)
+    book = Ledger(options.ledger_file)
     with refusing():
         examined = book.examine()
         done = list(_checks(examined, releases or [], publisher))
@@ -158,18 +155,12 @@ def check_ledger(
 
 def _line(check: Check) -> RenderableType:
     """Return a check as one line."""
-    from rich.text import Text
-
     found = "; ".join(check.faults[:5]) or check.over
     mark = ("wrong", "red") if check.faults else ("ok", "green")
     return Text.assemble(mark, f"  {check.what}: {found}")
 
 
 def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None) -> Iterator[Check]:
-    from tasks.lifecycle.check import Check, check_charge
-    from tasks.lifecycle.received import reason_of
-    from tasks.lifecycle.signature import read_publisher
-
     yield from (Check(what, over, tuple(faults)) for what, over, faults in examined.found)
     if publisher:
         yield _check_signatures(examined.lines, read_publisher(publisher))
@@ -182,10 +173,6 @@ def _checks(examined: Examined, releases: Sequence[Path], publisher: Path | None
 
 def _check_signatures(lines: Sequence[str], publisher: str) -> Check:
     """Check every signature by the publisher's key, and that each act that charges an account has one."""
-    from privacy.accounting.journal import signed_part
-    from privacy.accounting.signatures import is_signed
-    from tasks.lifecycle.check import Check
-
     faults, signed = [], 0
     for number, line in enumerate(lines, 1):
         content, signature = signed_part(line)
@@ -212,7 +199,7 @@ def backup_ledger(
 
     **Example:** `das ledger backup /backup/ledger-2026-11-22.sqlite`
     """
-    book = _ledger(options)
+    book = Ledger(options.ledger_file)
     with refusing():
         book.backup(file)
     show({"ledger": book.path, "backup": file}, lambda: f"{book.path} and its journal are in {file}", as_json=as_json)
@@ -228,9 +215,7 @@ def restore_ledger(as_json: Json = False, *, options: LedgerOptions) -> None:
 
     **Example:** `das ledger restore`
     """
-    from tasks.lifecycle.process import code_names
-
-    book = _ledger(options, code_names())
+    book = Ledger(options.ledger_file, code_names())
     with refusing():
         entered, runs = book.restore()
     facts = {"ledger": book.path, "journal": book.journal, "entered": entered, "runs_without_digests": runs}
@@ -243,8 +228,6 @@ def restore_ledger(as_json: Json = False, *, options: LedgerOptions) -> None:
 
 def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Yield the runs of an account. Data is numbered in order of first use; no digest is shown."""
-    from privacy.accounting.ledger import on_other_data
-
     data = list(dict.fromkeys(row.input_digest for row in rows))
     acts = book.acts()
     approved = {act["run"]: {"by": act["by"], "why": act["why"]} for act in acts if act["act"] == "approved"}
@@ -266,18 +249,9 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
 
 def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, as_json: bool) -> None:
     """Show what accounts of persons and of households lose together: states with equal charges share a table."""
-    from rich.table import Table
-
-    from flows.reports.figures import up
-    from privacy.accounting.composition import DELTA, rounded_up
-    from privacy.accounting.conversions import epsilon
-    from privacy.accounting.states import listed
-    from privacy.accounting.together import charged_together, together
-    from privacy.accounting.units import changes
-    from privacy.noise.laws import UNITS
 
     with refusing():
-        by_state = charged_together(_ledger(options), names)
+        by_state = charged_together(Ledger(options.ledger_file), names)
     facts, tables = [], list[RenderableType]()
     for charged, states in _alike(by_state).items():
         rows, title = [], f"States: {listed(states)}"
@@ -294,14 +268,6 @@ def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, a
 
 
 def _tables(facts: list[dict[str, Any]]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    from flows.reports.curator import spend_table
-    from privacy.accounting.composition import read_spend, rounded_up
-    from privacy.accounting.states import listed
-    from privacy.noise.laws import UNITS
-
     tables: list[RenderableType] = []
     for account in facts:
         if account["account"] is None:
@@ -336,10 +302,6 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
 
 def _left(account: dict[str, Any], unit: str) -> RenderableType:
     """Return the table of what each state has left; states with equal sums share a row."""
-    from rich.table import Table
-
-    from privacy.accounting.composition import rounded_down, rounded_up
-    from privacy.accounting.states import EVERYWHERE, listed
 
     total = rounded_up(account["total"])
     signed = ", signed runs alone" if account["publisher"] else ""

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from flows.commands.fields import option_of
-from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.fork_server import start_fork_server
 from flows.execution.option import refuse_url
 from flows.execution.prefect_server import start_server
-from flows.execution.settings import RunSettings
+from flows.execution.progress import bars, report
+from flows.execution.settings import ClusterSettings, RunSettings
+from flows.reports.curator import show_findings
 from flows.reports.terminal import Json, interruptible
+from tasks.inputs.findings import has_errors, load_findings
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.run_directory import RunDirectory, locked, state_home
 
 if TYPE_CHECKING:
-    from tasks.lifecycle.run_directory import RunDirectory
     from tasks.lifecycle.workers import Workers
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -52,8 +54,6 @@ class StateOptions:
     @property
     def home(self) -> Path:
         """The state directory."""
-        from tasks.lifecycle.run_directory import state_home
-
         return self.state or state_home()
 
     def shared_settings(self) -> dict[str, Any]:
@@ -89,8 +89,6 @@ class WorkOptions(StateOptions):
     def working(self, title: str, *runs: RunDirectory) -> Iterator[Workers]:
         """Lock run directories, start workers in the first, and show their progress under a title."""
         from flows.execution.cluster import open_cluster
-        from flows.execution.progress import bars, report
-        from tasks.lifecycle.run_directory import locked
         from tasks.lifecycle.workers import Workers
 
         cluster = ClusterSettings(workers=self.workers, memory_limit=self.memory_limit)
@@ -109,7 +107,6 @@ class WorkOptions(StateOptions):
 
         end: what removes them, by default a truth's with what is staged of it.
         """
-        from flows.commands.findings import show_findings_of
         from tasks.lifecycle.commit import end_truth
 
         end = end or partial(end_truth, *runs)
@@ -117,8 +114,8 @@ class WorkOptions(StateOptions):
             with interruptible("interrupted; nothing is left", end), self.working(title, *runs) as workers:
                 yield workers
         except Refused:
-            for run in runs:
-                show_findings_of(run, as_json=self.as_json)
+            for findings in filter(has_errors, map(load_findings, runs)):
+                show_findings(findings, as_json=self.as_json)
             raise
         finally:
             end()

@@ -6,24 +6,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 
-from flows.commands.fields import Chosen, check_needed
-from flows.commands.findings import show_findings
+from flows.commands.fields import Chosen, check_needed, given, options_of, refuse
 from flows.commands.options import ExactOptions, RunOptions
-from flows.commands.resume import resumed
 from flows.execution.crash_report import report_crash
+from flows.execution.policy import under_policy
 from flows.execution.prefect_server import served
+from flows.execution.progress import bars
+from flows.execution.settings import ClusterSettings, RunSettings, keep_settings, load_settings, run_directory
+from flows.execution.systems import SYSTEMS
+from flows.reports.curator import (
+    findings_data,
+    findings_table,
+    other_data,
+    other_data_warning,
+    run_directories,
+    show_findings,
+    spend_table,
+)
 from flows.reports.terminal import err, interruptible, labelled, out, show
+from privacy.accounting.ledger import Ledger, LedgerError
+from tasks.inputs.findings import REPORT, Finding, NotValid, has_errors, load_findings
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.manifest import describe_spent, mark_of, read_manifest
+from tasks.lifecycle.run_directory import locked
 
-if TYPE_CHECKING:
-    from flows.execution.settings import RunSettings
-    from tasks.inputs.findings import Finding
-
-S = TypeVar("S", bound="RunSettings")
+S = TypeVar("S", bound=RunSettings)
+CLUSTER = [name for name, _, _ in options_of(ClusterSettings)]
+ALLOWED = {"resume", "ledger", "state", "as_json", *CLUSTER}  # next to --resume
 
 
 def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> None:
@@ -34,15 +47,12 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
     Raises Failed where a run stopped; the message names the command that resumes it; Refused where a run was refused,
     and none stopped.
     """
-    if options.resume is None:
-        _say_left_behind(options)
-        todo = _new_runs(options, kind, chosen)
-    elif (again := resumed(context, options, kind)) is not None:
-        _say_left_behind(options)
-        todo = [again]
-    else:
+    again = _resumed(context, options, kind) if options.resume is not None else None
+    if options.resume is not None and again is None:
         return
-    sibling = _sibling(todo[0]) if options.resume else None  # a released run has no directory that names it
+    _say_left_behind(options)
+    todo = _new_runs(options, kind, chosen) if again is None else [again]
+    sibling = again and _sibling(again)  # now: a released run has no directory that names it
     outcomes = _outcomes(todo, as_json=options.as_json)
     _report(outcomes, as_json=options.as_json)
     if sibling and (waits := waiting(sibling)):
@@ -54,10 +64,58 @@ def run_flow(context: typer.Context, options: RunOptions, kind: type[RunSettings
         raise worst("; and ".join(dict.fromkeys(str(problem) for problem in problems)))
 
 
+def _resumed(context: typer.Context, options: RunOptions, kind: type[RunSettings]) -> RunSettings | None:
+    """Return the settings with which a stopped run continues; None, after a message, where it is released.
+
+    kind: of the command's runs.
+
+    Raises Refused where the run has no directory here, or is of another command; typer.BadParameter where an option is
+    given that a resumed run would ignore.
+    """
+    refuse(context, given(context).keys() - ALLOWED, "a resumed run keeps the options that it began with")
+    run = run_directory(options.home, str(options.resume))
+    settings = load_settings(run)
+    if settings is None:
+        _say_released(run.id, options)
+        return None
+    command = settings.system.command
+    if command != SYSTEMS[kind.SYSTEM].command:
+        raise Refused(f"run {run.id} was started by {command}: resume it with {command} --resume")
+    if options.ledger and str(options.ledger.absolute()) != settings.ledger:
+        refuse(context, ["ledger"], f"the run is charged in {settings.ledger}")
+    return settings.model_copy(update={"cluster": _cluster_of_resumed(context, settings.cluster)})
+
+
+def _say_released(run_id: str, options: RunOptions) -> None:
+    """Report that a run without a directory here is released. Raises Refused where its row has another status."""
+    try:
+        row = Ledger(options.ledger_file).row(run_id)
+    except LedgerError:
+        row = None
+    if row is None or row.status != "released":
+        status = f"; the ledger calls it {row.status}" if row else ""
+        place = options.home / "runs"
+        raise Refused(f"run {run_id} has no confidential directory in {place}{status}: it is over, or never was")
+    out.print(f"run {run_id} is released; there is nothing to resume")
+
+
+def _cluster_of_resumed(context: typer.Context, saved: ClusterSettings) -> ClusterSettings:
+    """Return the cluster of a resumed run: the one it had, as changed by the options.
+
+    If a cluster is lost, `--scheduler` names another, and `--workers` continues on this machine. Any other option
+    changes one setting of the run's cluster.
+    """
+    changes = {name: value for name, value in given(context).items() if name in CLUSTER}
+    if "scheduler" in changes or (saved.elsewhere and "workers" in changes):
+        return ClusterSettings(**changes)
+    if saved.elsewhere:
+        only_here = "limits workers on this machine; to continue here, give --workers N"
+        refuse(context, changes.keys() & {"memory_limit"}, only_here)
+    return saved.model_copy(update=changes)
+
+
 def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, chosen: Chosen) -> list[S]:
     """Return the settings of the runs of a command. Raises Refused; findings in parameters are shown."""
-    from tasks.inputs.findings import NotValid
-
     try:
         return kind.new_runs(base, {**options.shared_settings(), **chosen})
     except NotValid as refused:
@@ -67,9 +125,6 @@ def planned_runs(options: RunOptions | ExactOptions, kind: type[S], base: str, c
 
 def _new_runs(options: RunOptions, kind: type[RunSettings], chosen: Chosen) -> Sequence[RunSettings]:
     """Return the settings of new runs, kept in their directories, after what they will spend was shown."""
-    from flows.execution.policy import under_policy
-    from flows.reports.curator import spend_table
-
     check_needed(kind, chosen)
     runs = planned_runs(options, kind, options.run_id or kind.new_id(), chosen)
     todo = [under_policy(settings, settings.SYSTEM) for settings in runs]
@@ -116,7 +171,6 @@ def _outcomes(todo: Sequence[RunSettings], *, as_json: bool) -> list[Outcome]:
 
 def _outcome(settings: RunSettings, *, as_json: bool) -> Outcome:
     """Run one run, and keep its failure; of a run that is released all the same, it is only a warning."""
-    from flows.execution.progress import bars
     from flows.execution.run import start_workers
     from flows.execution.standing import released_place
 
@@ -158,9 +212,6 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints of the run."""
-        from flows.reports.curator import findings_data, other_data
-        from tasks.lifecycle.manifest import mark_of
-
         run_id, ledger = str(self.settings.run_id), Path(self.settings.ledger)
         facts: dict[str, Any] = {
             "region": self.settings.folder,
@@ -172,37 +223,26 @@ class Outcome:
         if self.findings:
             facts["findings"] = findings_data(self.findings)
         if self.release:
-            manifest = self.manifest()
+            manifest = read_manifest(Path(self.release))
             mark = mark_of(manifest)
             facts |= {"release": self.release, "spent": manifest["spent"], "synthetic": mark == "SYNTHETIC"}
             facts["mark"] = mark
         return facts
 
-    def manifest(self) -> dict[str, Any]:
-        """Return the release's manifest, empty where there is no release."""
-        from tasks.lifecycle.manifest import read_manifest
-
-        return read_manifest(Path(self.release)) if self.release else {}
-
     def lines(self, facts: Mapping[str, Any]) -> Iterator[str]:
         """Yield what a person is shown: how the run ended, what it spent, where its release is; and warnings."""
-        from flows.reports.curator import other_data_warning
-        from tasks.lifecycle.manifest import describe_spent
-
         yield f"{self.settings.folder.upper()} {self.state} (run {facts['run']})"
         if self.release:
             yield f"   spent    {describe_spent(facts['spent'], facts['mark'])}"
             yield f"   release  {self.release}"
             yield f"   report   {self.release}/report.html"
-            yield from self.settings.remarks(self.manifest())
+            yield from self.settings.remarks(read_manifest(Path(self.release)))
         if facts["other_data"]:
             yield other_data_warning(facts["run"], facts["other_data"])
 
 
 def _say_left_behind(options: RunOptions) -> None:
     """Warn of confidential directories that earlier runs left."""
-    from flows.reports.curator import run_directories
-
     if left := run_directories(options.home):
         what = f"{len(left)} earlier {'run' if len(left) == 1 else 'runs'} left confidential files"
         err.print(f"{what} in {options.home / 'runs'}: das runs list shows them, das runs discard removes them")
@@ -228,9 +268,6 @@ def _check_input(todo: Sequence[RunSettings]) -> None:
 
 def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[str, str]) -> None:
     """Save the settings of new runs: from now on each can be resumed. Raises Refused."""
-    from flows.execution.settings import keep_settings
-    from tasks.lifecycle.run_directory import locked
-
     try:
         for settings in todo:
             with locked(settings.directory):
@@ -241,9 +278,6 @@ def _keep(todo: Sequence[RunSettings], options: RunOptions, siblings: Mapping[st
 
 def _findings(settings: RunSettings, *, as_json: bool) -> list[Finding]:
     """Return the findings that a run was refused for, shown as a table unless --json will hold them."""
-    from flows.reports.curator import findings_table
-    from tasks.inputs.findings import REPORT, has_errors, load_findings
-
     findings = load_findings(settings.directory)
     if not has_errors(findings):
         return []
@@ -257,7 +291,6 @@ def _held_back(settings: RunSettings, outcomes: Sequence[Outcome], *, as_json: b
     """Return the outcome of a run that must not begin, for one before it was refused or stopped before its charge."""
     from flows.execution.standing import charge_of, is_reserved
     from tasks.lifecycle.commit import end_run
-    from tasks.lifecycle.run_directory import locked
 
     before = next((each for each in outcomes if each.problem and not is_reserved(each.settings)), None)
     if not settings.all_or_none or before is None:

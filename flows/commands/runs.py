@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,12 +13,15 @@ from rich.table import Table
 
 from flows.commands.fields import with_options
 from flows.commands.options import LedgerOptions
+from flows.execution.settings import load_settings, run_directory
+from flows.reports.curator import findings_data, findings_table
 from flows.reports.terminal import Json, show
-from tasks.lifecycle.errors import Refused
-
-if TYPE_CHECKING:
-    from tasks.inputs.findings import Finding
-    from tasks.lifecycle.run_directory import RunDirectory
+from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
+from tasks.inputs.findings import Finding
+from tasks.lifecycle.authorization import is_truth, may_draw
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import code_names
+from tasks.lifecycle.run_directory import RunDirectory, locked
 
 
 @with_options
@@ -67,9 +70,7 @@ def show_run(
 
     **Example:** `das runs show 20261122-011802-d41d-pr`
     """
-    from flows.execution.settings import run_directory
     from flows.execution.standing import standing
-    from flows.reports.curator import findings_data
 
     run = standing(run_directory(options.home, run_id), options.ledger_file)
     if run.directory is None and run.row is None:
@@ -84,8 +85,6 @@ def show_run(
 
 
 def _table(facts: dict[str, Any], findings: Sequence[Finding], values: bool) -> RenderableType:
-    from flows.reports.curator import findings_table
-
     table = Table(show_header=False, title=f"Run {facts['run']}", title_justify="left")
     for name in ("kind", "began", "state", "stage", "charge", "out", "path", "go_on"):
         if facts[name]:
@@ -121,7 +120,6 @@ def discard(
 
     **Example:** `das runs discard 20261120-221501-a3f9-us`
     """
-    from flows.execution.settings import run_directory
     from flows.execution.standing import standings
 
     home = options.home
@@ -136,13 +134,7 @@ def discard(
 
 def _discard(home: Path, run: RunDirectory, ledger: Path | None) -> bool:
     """Give up one run; returns whether it was charged. Raises Refused and Failed."""
-    from flows.execution.settings import load_settings
-    from privacy.accounting.ledger import Ledger, LedgerError, LedgerUnusable
-    from tasks.lifecycle.authorization import is_truth, may_draw
     from tasks.lifecycle.commit import destroy_run, end_truth, is_released
-    from tasks.lifecycle.errors import Failed
-    from tasks.lifecycle.process import code_names
-    from tasks.lifecycle.run_directory import locked
     from tasks.lifecycle.staging import own_folders, staging
 
     if not run.path.is_dir():

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import shlex
+import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.execution.systems import kind_of_release
 from flows.reports.formats import Format, FormatOption, report
+from flows.reports.show.view import NotThere, anybodys, read_manifest
 from flows.reports.terminal import Json, err, labelled
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import shown_marks
 from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -66,7 +72,6 @@ def show(
     from flows.reports.show.confidence import at_confidence
     from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
-    from flows.reports.show.view import NotThere
 
     shown = open_release(release, Scope.named(scope) if scope else None, boundaries or ())
     check = Check(release, shown.manifest["files"])
@@ -95,10 +100,8 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
 
 def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
-    from flows.execution.systems import kind_of_release
     from flows.reports.show.maps.boundaries import places_of
     from flows.reports.show.scope import Scope
-    from flows.reports.show.view import anybodys, read_manifest
 
     manifest = read_manifest(folder)
     kind = kind_of_release(manifest["release"])
@@ -115,10 +118,8 @@ def _write(shown: ReleasePages, check: Check, folder: Path | None, file: Path | 
     """Write a copy of the pages into a folder, or one file of the tables."""
     from flows.reports.show.application import about
     from flows.reports.show.export import export, write_single_file
-    from flows.reports.show.view import anybodys
 
-    check.run()
-    _warn(check)
+    _check(check)
     with anybodys(shown.folder):
         about_it = {**about(shown, check), "scope": shown.scope.words}
         if folder is not None:
@@ -141,10 +142,8 @@ def _print(
 ) -> None:
     from flows.reports.show.confidence import as_data, table_of
     from flows.reports.show.terminal import tables
-    from flows.reports.show.view import anybodys
 
-    check.run()
-    _warn(check)
+    _check(check)
     with anybodys(shown.folder):
         view = shown.view({**shown.address(*named), "format": form.value})
         if form is Format.csv:
@@ -157,8 +156,6 @@ def _print(
 
 
 def _notes(shown: ReleasePages, view: Any) -> list[str]:
-    from tasks.lifecycle.manifest import shown_marks
-
     marks = shown_marks(shown.manifest)
     status = [view.group.why] if view.view == "group" and view.group.why else []
     page = getattr(view, "page", None)
@@ -167,22 +164,15 @@ def _notes(shown: ReleasePages, view: Any) -> list[str]:
     return [*status, *more, *said, view.reading, *marks]
 
 
-def _warn(check: Check) -> None:
+def _check(check: Check) -> None:
+    """Check the release, and warn where it was changed."""
+    check.run()
     if check.changed:
-        err.print(
-            labelled(
-                "THIS RELEASE WAS CHANGED after it was made:",
-                "; ".join(check.changed) + ". Do not rely on any number in it.",
-            ),
-            soft_wrap=True,
-        )
+        message = f"{'; '.join(check.changed)}. Do not rely on any number in it."
+        err.print(labelled("THIS RELEASE WAS CHANGED after it was made:", message), soft_wrap=True)
 
 
 def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
-    import socket
-    import threading
-    from contextlib import ExitStack, suppress
-
     import uvicorn
 
     from flows.reports.show.application import application, warm
@@ -199,7 +189,7 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
     with ExitStack() as stack:
         stack.enter_context(listening)
         warm(shown, check)
-        threading.Thread(target=_beside, args=[check], daemon=True).start()
+        threading.Thread(target=_check, args=[check], daemon=True).start()  # a reader need not wait
         release = f"{shown.manifest['release']}, run {shown.manifest['run']}"
         err.print(f"{release}: {address} (Ctrl-C ends it)", soft_wrap=True)
         served = application(shown, check, token)
@@ -213,18 +203,10 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
 @contextmanager
 def _opened(address: str) -> Iterator[None]:
     """Open an address in a browser by way of a file of our own: every user sees the arguments of every process."""
-    import threading
     import webbrowser
-    from tempfile import NamedTemporaryFile
 
     with NamedTemporaryFile("w", prefix="das-show-", suffix=".html") as file:  # 0600
         file.write(f'<!doctype html><title>das show</title><meta http-equiv="refresh" content="0; url={address}">')
         file.flush()
         threading.Thread(target=webbrowser.open, args=[Path(file.name).as_uri()], daemon=True).start()
         yield
-
-
-def _beside(check: Check) -> None:
-    """Check the release while the server runs, so that a reader need not wait."""
-    check.run()
-    _warn(check)

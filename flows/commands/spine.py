@@ -11,6 +11,7 @@ from flows.commands.fields import Chosen, Settings, with_options
 from flows.execution.option import validated
 from flows.execution.spine_settings import SpineRun
 from flows.reports.terminal import Json, show
+from tasks.pages.words import level_title
 
 if TYPE_CHECKING:
     from tasks.spine.write import SpineSummary
@@ -37,7 +38,6 @@ def spine(chosen: Annotated[Chosen, Settings(SpineRun)], as_json: Json = False) 
 
 def _rendered(summary: SpineSummary) -> Group:
     """Geounits per level and OSED per class, a column for each spine."""
-    from tasks.pages.words import level_title
     from tasks.spine.first_pass import SPINES
 
     levels = summary.geounits["optimized"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,8 +13,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from flows.execution.systems import all_data_files
 from flows.reports.terminal import Json, counting, err, labelled, show
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.process import use_kernels
+from tasks.lifecycle.run_directory import state_home
 
 if TYPE_CHECKING:
     from tasks.synth.synthesize import Made
@@ -95,11 +99,13 @@ def synth(
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
+    from tasks.top_down.declared.shipped import declarations
+
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params, "--for": systems}
     if not words and mark is not None:
         _only(given, "--mark DATA")
         return _declare(mark, as_json, yes=yes)
-    if systems is not None and (systems.endswith((".toml", ".json")) or systems in shipped_declarations()):
+    if systems is not None and (systems.endswith((".toml", ".json")) or systems in declarations()):
         _only(given, "das synth --for DECLARATION OUT", "--shares", "--persons", "--for")
         return _records(words or [], systems, seed, form, persons, shares, as_json)
     prepare_kernels()
@@ -137,9 +143,6 @@ def synth(
 
 def prepare_kernels() -> None:
     """Decide where compiled kernels are cached; call it before what imports them."""
-    from tasks.lifecycle.process import use_kernels
-    from tasks.lifecycle.run_directory import state_home
-
     use_kernels(state_home())
 
 
@@ -150,26 +153,16 @@ def _only(given: dict[str, Any], form: str, *allowed: str) -> None:
 
 
 def _declare(data: Path, as_json: bool, *, yes: bool) -> None:
-    from importlib.metadata import version
-
-    from flows.execution.systems import all_data_files
     from tasks.inputs.marks import MARK_FILE, data_files, mark_table, write_mark
 
-    names = [data.name] if data.is_file() else data_files(data, all_data_files())
-    confirm_mark(
-        f"{data} will be marked as synthetic ({', '.join(names)})",
-        "synthetic",
-        "--mark",
-        "records of real persons",
-        yes=yes,
-    )
-    by, of = "declared by its owner", version("das-flows")
-    place = (data.parent if data.is_file() else data) / MARK_FILE
+    is_table = data.is_file()
+    names = [data.name] if is_table else data_files(data, all_data_files())
+    asked = f"{data} will be marked as synthetic ({', '.join(names)})"
+    confirm_mark(asked, "synthetic", "--mark", "records of real persons", yes=yes)
+    by = {"generator": "declared by its owner", "version": version("das-flows")}
+    place = (data.parent if is_table else data) / MARK_FILE
     try:
-        if data.is_file():
-            mark = mark_table(data, generator=by, version=of)
-        else:
-            mark = write_mark(data, names, generator=by, version=of)
+        mark = mark_table(data, **by) if is_table else write_mark(data, names, **by)
     except OSError as error:
         raise Refused(f"{place} cannot be written: {error.strerror or error}") from error
     show(mark.facts, lambda: f"{place} declares {', '.join(mark.digests)} synthetic", as_json=as_json)
@@ -219,13 +212,6 @@ def _table(made: Made) -> Table:
     table.add_row("parameters", str(made.params))
     table.add_row("next", "\n".join(NEXT[name].format(made.params, data) for name, data in made.folders.items()))
     return table
-
-
-def shipped_declarations() -> list[str]:
-    """Return the names of the declarations that are shipped."""
-    from tasks.top_down.declared.shipped import declarations
-
-    return declarations()
 
 
 def _records(

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from flows.commands.fields import Chosen, Settings, with_options
-from flows.commands.findings import show_validation
 from flows.commands.options import Curator, ExactOptions, RunOptions, WorkOptions
 from flows.commands.runner import planned_runs, run_flow
 from flows.commands.tda.declared import refuse_others
@@ -20,7 +19,9 @@ from flows.execution.safetab_settings import DetailedDhcaSettings, DetailedDhcbS
 from flows.execution.settings import RunSettings
 from flows.execution.systems import SYSTEMS
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
-from flows.reports.terminal import err, labelled, show
+from flows.reports.curator import findings_data, findings_table
+from flows.reports.terminal import err, labelled, out, show
+from tasks.inputs.findings import REPORT, NotValid, has_errors, load_findings
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import check_empty
 
@@ -140,7 +141,6 @@ def truth(of: SystemCommands) -> Command:
 def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen) -> None:
     """Run the stages that validate an input, and show what they found. Raises Refused where it does not pass."""
     from flows.execution.runner import InProcess
-    from tasks.inputs.findings import NotValid, has_errors, load_findings
     from tasks.lifecycle.commit import end_run
 
     findings, reports = [], []
@@ -168,7 +168,15 @@ def validate_input(options: WorkOptions, kind: type[RunSettings], chosen: Chosen
         if refusal:
             raise refusal
     findings = list(dict.fromkeys(findings))  # both jurisdictions read the same parameter files
-    show_validation(findings, reports, as_json=options.as_json)
+    show(
+        {"valid": not has_errors(findings), "findings": findings_data(findings), "reports": reports},
+        lambda: findings_table(findings) if findings else "No findings.",
+        as_json=options.as_json,
+    )
+    if not options.as_json and reports:
+        out.print("The values are in the curator's report:", *(f"  {path}/{REPORT}" for path in reports), sep="\n")
+    if has_errors(findings):
+        raise Refused("the input does not pass validation")
 
 
 def release_truths(options: ExactOptions, kind: type[RunSettings], chosen: Chosen, *, curator: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.resume import given, refuse
+from flows.commands.fields import given, refuse
+from flows.reports.figures import delta_of, fraction, share
 from flows.reports.formats import Format, FormatOption, report
 from flows.reports.terminal import Json, err, out
 from tasks.lifecycle.errors import Refused
@@ -75,9 +77,6 @@ def tune(
 
     **Example:** `das tune --level "Nation, Detailed=2.134" --level "County, Detailed=.159" --race-codes 3`
     """
-    from dataclasses import replace
-
-    from flows.reports.figures import delta_of, fraction, share
     from flows.reports.tuning import queries
     from flows.reports.tuning.plan import chance_of_zeros, first_plan, targeted
     from flows.reports.tuning.tuning import answers, tables
@@ -135,7 +134,6 @@ def _refuse_others(context: typer.Context, takes: str, options: set[str]) -> Non
 
 def _queries(design: Design, margin: int | None, delta: str, form: Format, *, as_json: bool) -> None:
     """Print what a run of another system spends and the noise of its queries."""
-    from flows.reports.figures import delta_of
     from flows.reports.tuning.queries import answers, tables
 
     answered = answers(design, margin, delta_of(delta))

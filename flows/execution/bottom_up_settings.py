@@ -37,6 +37,7 @@ class BottomUpSettings(RunSettings):
 
     SYSTEM = "bottom-up"
     DATA = ("table",)
+    IS_TABLE = True
 
     table: Location = argument("TABLE", "The table: text or Parquet (path or URL).")
     domain: Location = argument(
@@ -56,18 +57,6 @@ class BottomUpSettings(RunSettings):
         read=_marginals,
     )
     clip: bool = option(False, "Publish no negative count (biases counts upwards).")
-
-    @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return "bottom-up"
-
-    @property
-    def marks(self) -> str:
-        """The folder of the table, where its mark is."""
-        from tasks.bottom_up.tabulate import mark_folder
-
-        return mark_folder(self.table)
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of its release."""

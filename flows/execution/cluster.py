@@ -18,8 +18,8 @@ from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
-from flows.execution.cluster_settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
 from flows.execution.fork_server import ENVIRONMENT, METHOD, ignoring_interrupts, start_fork_server
+from flows.execution.settings import COORDINATOR, WORKER, ClusterSettings, check_memory_limit
 from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
@@ -87,8 +87,10 @@ class OneCluster:
 
     def client(self, settings: ClusterSettings) -> Client:
         """Return a client of the cluster, or of a new one where the last was lost or is not what the settings name."""
-        if self._opened and self._opened[0] == settings and _has_workers(self._opened[1]):
-            return self._opened[1]
+        if self._opened:
+            opened, client = self._opened
+            if opened == settings and client.status == "running" and client.nthreads():
+                return client
         self.stop()
         client = self._stack.enter_context(_start(settings, self._scratch))
         self._opened = settings, client
@@ -98,21 +100,13 @@ class OneCluster:
 _one: OneCluster | None = None
 
 
-def _has_workers(client: Client) -> bool:
-    return client.status == "running" and bool(client.nthreads())
-
-
 @contextmanager
 def open_cluster(settings: ClusterSettings, scratch: Path) -> Iterator[Client]:
     """Give a client of the cluster that the settings name; what this starts, it stops, or OneCluster at its end.
 
-    Raises
-    ------
-    Refused
-        where the settings name a TLS scheduler without certificates, a scheduler that others than this machine reach
-        without TLS (one that is there, or the cluster class's), or a memory limit that is no size or could not be kept.
-    Failed
-        where no cluster can be reached or started.
+    Raises Refused where the settings name a TLS scheduler without certificates, a scheduler that others than this
+    machine reach without TLS (one that is there, or the cluster class's), or a memory limit that is no size or could
+    not be kept; Failed where no cluster can be reached or started.
     """
     if settings.scheduler and settings.scheduler.startswith("tls:") and not settings.tls_ca:
         raise Refused("a tls:// scheduler needs certificates: give --tls-ca, --tls-cert and --tls-key")

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import mkstemp
 
+from flows.execution.option import refuse_url
 from tasks.lifecycle.errors import Failed, Refused, not_imported
 from tasks.lifecycle.private_folder import make_private
 from tasks.lifecycle.run_directory import state_home
@@ -16,8 +17,10 @@ _state: Path | None = None
 
 
 def set_crash_folder(state: Path | None) -> Path | None:
-    """Remember the command's --state (an option's callback): errors from now on are kept there."""
+    """Remember the command's --state (an option's callback): errors from now on are kept there. Refuses a URL."""
     global _state
+    if state:
+        refuse_url(state)
     _state = state.absolute() if state else None  # workers have other working directories
     return _state
 

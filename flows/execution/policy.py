@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from flows.execution.cluster_settings import ClusterSettings
-from flows.execution.settings import RunSettings
+from flows.execution.settings import ClusterSettings, RunSettings
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Refused
 

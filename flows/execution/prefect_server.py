@@ -3,35 +3,59 @@
 Prefect starts one too, but only when a flow begins, as a program that imports everything once more, and on whatever
 database is configured: the user's own, or an office's. This one is forked off as soon as a command has imported
 prefect: it has half of its imports then, and makes the others while the command imports Dask and arrays.
+
+The server's settings are its own, whatever the environment, the profiles and the files (.env, prefect.toml,
+pyproject.toml) of its command say: they may name a user's database or an office's. So is its home, which is removed
+when it ends. Its database begins as a copy of a template, empty and migrated, since migrations take as long as a small
+run; there is a template for each version of Prefect.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import gc
 import os
 import shutil
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryFile, mkdtemp
-from typing import IO
+from typing import IO, NoReturn
 
 from flows.execution.fork_server import variables
-from flows.execution.server_process import LISTENING, PASSWORD, serve
 from flows.reports.terminal import removed_when_stopped
 from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.process import end_with_parent
 
 PATIENCE = 300.0  # seconds that a server may take to start on a machine that is at work
 LAST_LINES = 5  # of the server's output that a failure shows
-# The client sends the states of the flow run alone (server_process.py); the server is of its own version, and has no
-# pages that another site could forge.
+LISTENING = 3  # the number of the file that the server answers on
+DATABASE = "prefect.db"  # where Prefect has it in its home
+TEMPLATES = "prefect"  # the folder with the installation, or below the state folder
+# No automations, no stream of events to watchers, no blocks, no record of tasks: nobody but the flow talks to this
+# server, and that asks for nothing but the states of the flow run.
+SERVER = {
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
+    "PREFECT_API_EVENTS_STREAM_OUT_ENABLED": "false",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "false",
+    "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "false",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_ENABLED": "false",
+}
+# The client sends the states of the flow run alone; the server is of its own version, and has no pages that another
+# site could forge.
 CLIENT = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
@@ -56,11 +80,25 @@ class TemporaryServer:
             self.password = f"das:{token_hex(16)}"  # loopback is open to every user of the machine
             self.home = Path(mkdtemp(prefix="das-prefect-"))  # its owner's alone
             self._output: IO[bytes] = TemporaryFile()  # noqa: SIM115  as long as the server
-            arguments = [str(os.getpid()), str(self.home), str(state.absolute())]
-            self.pid = _fork(listening.fileno(), self._output.fileno(), self.password, arguments)
+            self.pid = self._fork(listening.fileno(), state.absolute())
             self._answered = False
         atexit.register(self.stop)
         removed_when_stopped(partial(shutil.rmtree, self.home, ignore_errors=True))
+
+    def _fork(self, listening: int, state: Path) -> int:
+        """Fork the server off, which answers on a file and writes its output to another; return its process."""
+        parent, output = os.getpid(), self._output.fileno()
+        if process := os.fork():
+            return process
+        try:
+            os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for file, number in ((nothing, 0), (output, 1), (output, 2), (listening, LISTENING)):
+                os.dup2(file, number)
+            os.closerange(LISTENING + 1, os.sysconf("SC_OPEN_MAX"))
+            serve(parent, self.home, self.password, state)
+        finally:
+            os._exit(1)  # the rest is the parent's: its files, and what it does at its end
 
     def wait(self) -> None:
         """Return when the server answers. Raises Failed where it does not, or no longer."""
@@ -124,11 +162,9 @@ def is_temporary() -> bool:
 def served() -> Iterator[None]:
     """Have the flows within this use the temporary server, where one was started.
 
-    Raises
-    ------
-    Failed
-        where the temporary server does not answer, or ends before the flows do.
+    Raises Failed where it does not answer, or ends before the flows do.
     """
+    global _temporary
     if _server is None:
         yield
         return
@@ -136,51 +172,103 @@ def served() -> Iterator[None]:
     import fastapi  # noqa: F401
     import prefect.flow_engine
     import prefect.utilities.visualization  # noqa: F401
+    from prefect.context import refresh_global_settings_context
+    from prefect.events.clients import NullEventsClient
+    from prefect.events.worker import EventsWorker
+    from prefect.settings import temporary_settings
 
     _server.wait()
     try:
-        with _using(CLIENT | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}):
-            yield
+        with variables(CLIENT | {"PREFECT_API_URL": _server.url, "PREFECT_API_AUTH_STRING": _server.password}):
+            refresh_global_settings_context()
+            EventsWorker.set_client_override(NullEventsClient)
+            _temporary = True
+            with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for its end
+                yield
     except (Refused, Failed):
         raise
     except Exception as error:
         if _server.ended():
             raise Failed(f"the temporary Prefect server ended: {_server.last_lines()}") from error
         raise
-
-
-@contextmanager
-def _using(environment: Mapping[str, str]) -> Iterator[None]:
-    """Have Prefect use the temporary server that these variables name, whatever is configured."""
-    global _temporary
-    from prefect.context import refresh_global_settings_context
-    from prefect.events.clients import NullEventsClient
-    from prefect.events.worker import EventsWorker
-    from prefect.settings import temporary_settings
-
-    try:
-        with variables(environment):
-            refresh_global_settings_context()
-            EventsWorker.set_client_override(NullEventsClient)
-            _temporary = True
-            with temporary_settings({"flows.heartbeat_frequency": None}):  # a flow waits a second for its end
-                yield
     finally:
         _temporary = False
         EventsWorker.set_client_override(None)
         refresh_global_settings_context()
 
 
-def _fork(listening: int, output: int, password: str, arguments: Sequence[str]) -> int:
-    """Fork a server off, which answers on one file and writes its output to another; return its process."""
-    if process := os.fork():
-        return process
+def serve(parent: int, home: Path, password: str, state: Path) -> NoReturn:
+    """Be the server until a signal or the end of the parent process, then remove its home and exit.
+
+    home: an empty folder, open to its owner only. state: the state folder, where the database's template is kept unless
+    it is with the installation.
+    """
     try:
-        os.setpgid(0, 0)  # Ctrl-C at a terminal goes to the command, which still has to say how it ended
-        for file, number in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2), (listening, LISTENING)):
-            os.dup2(file, number)
-        os.closerange(LISTENING + 1, os.sysconf("SC_OPEN_MAX"))
-        os.environ[PASSWORD] = password
-        serve(*arguments)
+        signal.signal(signal.SIGTERM, _end)
+        end_with_parent(signal.SIGTERM)
+        if os.getppid() == parent:
+            _take_own_settings(home, password)
+            _prepare_database(home / DATABASE, state)
+            _answer()
+    except SystemExit:
+        pass
+    except BaseException:
+        traceback.print_exc()
     finally:
-        os._exit(1)  # the rest is the parent's: its files, and what it does at its end
+        shutil.rmtree(home, ignore_errors=True)
+        os._exit(0)  # without waiting for threads
+
+
+def _end(*_: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one, at the parent's death, is not to keep its home
+    sys.exit()
+
+
+def _take_own_settings(home: Path, password: str) -> None:
+    """Forget what the command's environment and its folder say of Prefect."""
+    for name in [name for name in os.environ if name.upper().startswith("PREFECT_")]:
+        del os.environ[name]
+    os.environ |= SERVER | {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_AUTH_STRING": password}
+    os.chdir(home)
+    from prefect.context import refresh_global_settings_context
+
+    refresh_global_settings_context()  # a forked process has read the command's
+
+
+def _answer() -> None:
+    gc.disable()  # imports make a million objects, all of which stay
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    config = uvicorn.Config(partial(create_app, ephemeral=True), factory=True, log_level="error", lifespan="on")
+    config.load()
+    gc.freeze()
+    gc.enable()
+    uvicorn.Server(config).run(sockets=[socket.socket(fileno=LISTENING)])
+
+
+def _prepare_database(database: Path, state: Path) -> None:
+    """Make an empty, migrated database from a template; where there is none, migrate, and keep one if possible."""
+    import prefect
+
+    from tasks.lifecycle.files import atomic_path
+    from tasks.lifecycle.private_folder import make_private
+    from tasks.lifecycle.process import cache_folders
+
+    templates = [folder / f"{prefect.__version__}.db" for folder in cache_folders(TEMPLATES, state)]
+    for template in templates:
+        with suppress(OSError):
+            shutil.copyfile(template, database)
+            return
+    from prefect.server.database import provide_database_interface
+
+    asyncio.run(provide_database_interface().create_db())
+    if database.with_name(f"{DATABASE}-wal").exists():  # a write-ahead log: the file is not all
+        return
+    for template in templates:
+        with suppress(OSError, Refused):
+            if template.parent == state / TEMPLATES:
+                make_private(state, may_be_link=True)
+            with atomic_path(template, durable=True) as copy:
+                shutil.copyfile(database, copy)
+            return

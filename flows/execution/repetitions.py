@@ -26,10 +26,7 @@ R = TypeVar("R")
 def count_marked(settings: RunSettings, workers: Workers) -> dict[str, Any]:
     """Run the stages before the reservation; return their results by name.
 
-    Raises
-    ------
-    Refused
-        where the data is not marked or the ledger contradicts the mark, or the input is not valid.
+    Raises Refused where the data is not marked, the ledger contradicts the mark, or the input is not valid.
     """
     runner = InProcess(settings, workers, before=GATE)
     runner.run()
@@ -46,10 +43,7 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
     The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
     (tasks/population_groups/trials.py), which `end` removes.
 
-    Raises
-    ------
-    Refused
-        as `count_marked` does, and where a budget is infinite.
+    Raises Refused as `count_marked` does, and where a budget is infinite.
     """
     run, (parameters, _) = settings.directory, read_parameters(settings.params, settings.run_class().CONFIGURATION)
     if parameters is not None:  # else validation reports why

@@ -24,8 +24,8 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.execution import artifacts, states
-from flows.execution.approval import await_approval
+from flows.execution import states
+from flows.execution.charge_pages import await_approval, publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report
@@ -113,8 +113,6 @@ class PrefectRunner(Runner[S]):
         return future
 
     def _start(self, name: str, call: Callable[..., Any], after: Sequence[Future] = ()) -> Future:
-        self.stop_before(name)
-
         def skip_reason() -> str | None:
             failed = not all(future.state.is_completed() for future in after)
             return "the run ended in another stage" if failed or self.over.is_set() else None
@@ -134,8 +132,14 @@ class PrefectRunner(Runner[S]):
         for future in self.needed:
             future.result()
 
-    def before_gate(self, given: Input, charge: Callable[[], Spend], states: Sequence[str]) -> None:
-        """Wait for a person's approval where the settings ask for it. A dry run ends here."""
+    def gate(
+        self, function: Callable[..., Any], given: Input, charge: Callable[[], Spend], states: Sequence[str]
+    ) -> Callable[..., Any]:
+        """Wait for a person's approval where the settings ask for it; a dry run ends here. Return the gate.
+
+        Its artifact shows what it charged. A place that another run has filled meanwhile is refused: nothing is charged
+        that could not be released.
+        """
         if self.planned is not None:
             self.wait()
             self.planned.append(Planned(charge(), given.mark))
@@ -145,19 +149,13 @@ class PrefectRunner(Runner[S]):
             if not (self.directory / AUTHORIZATION).exists():  # else it is charged, and was approved
                 await_approval(self.settings, given, charge(), states)
 
-    def gated(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the gate, whose artifact shows what it charged.
-
-        A place that another run has filled meanwhile is refused: nothing is charged that could not be released.
-        """
-
         def reserve(directory: RunDirectory, **arguments: Any) -> None:
             if not (directory / AUTHORIZATION).exists():
                 self.workers.check()
                 check_out(directory, self.out, self.settings.folder)
             function(directory, **arguments)
             remember_charge(self.settings)
-            artifacts.publish_reserved(self.settings)
+            publish_reserved(self.settings)
 
         return reserve
 
@@ -214,7 +212,7 @@ def carry_out(settings: RunSettings) -> State[Any]:
         get_run_logger().warning("the run is released; after that, a %s was raised", type(error).__name__)
     if place is None:
         return states.skipped(f"{settings.folder.upper()} has no block, or config.json switches it off")
-    artifacts.publish_released(settings, place)
+    publish_released(settings, place)
     get_run_logger().info("released: %s", place)
     return states.released(place)
 

@@ -50,12 +50,11 @@ class Stopped(Exception):
 
 
 class Runner(ABC, Generic[S]):
-    """Starts the stages of one run: all, or those before the stage `before` (of a stage by level, its first level)."""
+    """Starts the stages of one run."""
 
-    def __init__(self, settings: S, workers: Workers, *, before: str | None = None) -> None:
+    def __init__(self, settings: S, workers: Workers) -> None:
         self.settings = settings
         self.workers = workers
-        self.before = before
         self.directory: RunDirectory = settings.directory  # the first argument of every stage
         self.charged = False
 
@@ -88,11 +87,6 @@ class Runner(ABC, Generic[S]):
     def wait(self) -> None:
         """Wait for all stages that were submitted; raise the first failure."""
 
-    def stop_before(self, name: str) -> None:
-        """Raise Stopped at the stage `before`."""
-        if name.partition(" (")[0] == self.before:
-            raise Stopped
-
     def do(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
         """Run a stage and return its result."""
         return self.submit(name, function, **arguments).result()
@@ -113,14 +107,13 @@ class Runner(ABC, Generic[S]):
         has to approve it.
         """
         self.charged = given.mark is None
-        self.before_gate(given, charge, states)
-        return self.submit(GATE, self.gated(function), *after, charging=self.settings.charging, **arguments)
+        gate = self.gate(function, given, charge, states)
+        return self.submit(GATE, gate, *after, charging=self.settings.charging, **arguments)
 
-    def before_gate(self, given: Input, charge: Callable[[], Spend], states: Sequence[str]) -> None:
-        """Do what comes before the gate, as ask a person; by default nothing."""
-
-    def gated(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the gate's function with what belongs to it in this runner."""
+    def gate(
+        self, function: Callable[..., Any], given: Input, charge: Callable[[], Spend], states: Sequence[str]
+    ) -> Callable[..., Any]:
+        """Do what comes before the gate, and return its function with what belongs to it in this runner."""
         return function
 
     def commit(self, *after: Stage) -> Path:
@@ -147,7 +140,8 @@ class Done:
 class InProcess(Runner[S]):
     """Runs the stages in this process, in the order in which they are submitted; their pieces go to the workers.
 
-    done: results of stages that another run directory has; they are not run. directory: in place of the settings' own.
+    before: the stage to stop before, of a stage by level its first level. done: results of stages that another run
+    directory has; they are not run. directory: in place of the settings' own.
     """
 
     def __init__(
@@ -159,13 +153,15 @@ class InProcess(Runner[S]):
         done: Mapping[str, Any] | None = None,
         directory: RunDirectory | None = None,
     ) -> None:
-        super().__init__(settings, workers, before=before)
+        super().__init__(settings, workers)
+        self.before = before
         self.directory = directory or settings.directory
         self.results = dict(done or {})
 
     def submit(self, name: str, function: Callable[..., Any], /, *_after: Stage, **arguments: Any) -> Stage:
         """Run the stage."""
-        self.stop_before(name)
+        if name.partition(" (")[0] == self.before:
+            raise Stopped
         if name not in self.results:
             self.results[name] = self.call(name, partial(function, self.directory, **arguments))
         return Done(self.results[name])

@@ -45,11 +45,6 @@ class SDhcSettings(RunSettings):
         plan.check()
         return {self.folder.upper(): plan.configuration.spend()}
 
-    @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return self.jurisdiction
-
     def plan(self) -> Plan:
         """Return the plan of the run. Raises Refused where config.json has a fault or is of another jurisdiction."""
         from tasks.s_dhc.configuration import read_configuration

@@ -126,36 +126,23 @@ class SafeTabSettings(RunSettings):
         return not self.each_alone and sibling_run(self.directory) is not None
 
     @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return self.jurisdiction
-
-    @property
     def shaping_options(self) -> dict[str, object]:
         """The options that shape a release; with the parameter files they make the configuration digest."""
-        from tasks.inputs.files import digest_file
+        from tasks.inputs.files import digest_file, refuse_unreadable
 
         listed = self.coterminous_list
-        try:
+        with refuse_unreadable(str(listed)):
             digest = digest_file(listed) if listed else None
-        except OSError as error:
-            raise Refused(f"{listed}: {error.strerror or 'the file cannot be read'}") from None
-        return {
-            "region": self.jurisdiction,
-            "coterminous": self.coterminous,
-            "coterminous_list": digest,
-        }
+        return {"region": self.jurisdiction, "coterminous": self.coterminous, "coterminous_list": digest}
 
     def configuration_digest(self) -> str:
         """Return the digest of the parameter files and the options. Raises Refused."""
+        from tasks.inputs.files import refuse_unreadable
         from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
-        try:
-            return configuration_digest(
-                digest_parameters(self.params, self.run_class().CONFIGURATION), self.shaping_options
-            )
-        except OSError as error:
-            raise Refused(f"{self.params}: {error.strerror or 'a file cannot be read'}") from None
+        with refuse_unreadable(self.params):
+            files = digest_parameters(self.params, self.run_class().CONFIGURATION)
+        return configuration_digest(files, self.shaping_options)
 
 
 class DetailedDhcaSettings(SafeTabSettings):
@@ -203,13 +190,9 @@ class DetailedDhcbSettings(SafeTabSettings):
     @property
     def shaping_options(self) -> dict[str, object]:
         """The options that shape a release; with the parameter files they make the configuration digest."""
-        from tasks.inputs.files import exists
+        from tasks.inputs.files import exists, refuse_unreadable
 
         (totals,) = self.public_inputs
-        digest = None  # of a file that is not there, which validation reports
-        try:
-            if exists(totals.files[0]):
-                digest = totals.digest
-        except OSError as error:
-            raise Refused(f"{totals.files[0]}: {error.strerror or 'the file cannot be read'}") from None
+        with refuse_unreadable(totals.files[0]):  # of a file that is not there, validation reports it
+            digest = totals.digest if exists(totals.files[0]) else None
         return super().shaping_options | {"totals": digest, **({"estimates": True} if self.estimates else {})}

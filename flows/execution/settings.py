@@ -1,4 +1,4 @@
-"""The settings of a run, which Prefect shows and stores: paths and public numbers, never a value of the data."""
+"""The settings of a run and of its cluster, which Prefect shows and stores: paths and public numbers, no data."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.crash_report import set_crash_folder
-from flows.execution.option import argument, option, refuse_url, validated
+from flows.execution.option import argument, option, validated
 from flows.execution.systems import SYSTEMS, System
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -55,13 +53,6 @@ def _folder(path: str) -> str:
     return path
 
 
-def _state(path: Path | None) -> Path | None:
-    """Refuse a URL for the state folder; from now on reports of crashes go there."""
-    if path is not None:
-        refuse_url(path)
-    return set_crash_folder(path)
-
-
 def _regular(path: Path | None) -> Path | None:
     """Refuse a ledger that is a folder, a pipe or a device, before anything is read."""
     if path is not None and path.exists() and not path.is_file():
@@ -71,6 +62,52 @@ def _regular(path: Path | None) -> Path | None:
 
 Location = Annotated[str, AfterValidator(_absolute)]
 Folder = Annotated[Location, AfterValidator(_folder)]
+
+# What docs/scale.md measures for the whole nation, rounded up: the flow with Prefect's server and the geography in it;
+# a worker with its largest piece, 64 MiB of text on its way to integers.
+COORDINATOR = 2 * 2**30
+WORKER = 2**30
+
+
+def check_memory_limit(limit: str) -> str:
+    """Return a limit. Raises Refused for one that is no size, or that a run could not keep."""
+    from dask.utils import format_bytes, parse_bytes
+
+    least = COORDINATOR + WORKER
+    try:
+        enough = limit == "auto" or parse_bytes(limit) >= least
+    except (ValueError, OverflowError):
+        raise Refused(f"--memory-limit {limit} is not a size such as 6GiB") from None
+    if not enough:
+        raise Refused(
+            f"a memory limit of {limit} is too small: a run with one worker needs {format_bytes(least)} "
+            "(--memory-limit, or memory_limit of a deployment's cluster)"
+        )
+    return limit
+
+
+class ClusterSettings(BaseModel):
+    """The Dask cluster of a flow: on this machine, at a scheduler's address, or of a class."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workers: int | None = option(None, "Worker processes on this machine.", show_default="cores", ge=1)
+    threads_per_worker: int = Field(default=1, ge=1)
+    memory_limit: str = option(
+        "auto", "Memory of all processes on this machine together, for example 6GiB.", callback=check_memory_limit
+    )
+    scheduler: str | None = option(None, "Use the Dask scheduler at this address instead, as `tls://host:8786`.")
+    patience: float = option(120.0, "Seconds without a worker after which a run stops, to be resumed.", min=1, gt=0)
+    tls_ca: str | None = option(None, "Certificate authority of the scheduler (PEM).")
+    tls_cert: str | None = option(None, "Our certificate (PEM).")
+    tls_key: str | None = option(None, "Our key (PEM).")
+    cluster_class: str | None = Field(default=None, description="A cluster class, as `dask_jobqueue:SLURMCluster`.")
+    cluster_options: dict[str, Any] = Field(default_factory=dict, description="Arguments of the cluster class.")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether workers may be on other machines, which need not see what this one sees."""
+        return bool(self.scheduler or self.cluster_class)
 
 
 class RunSettings(BaseModel, ABC):
@@ -82,11 +119,10 @@ class RunSettings(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     SYSTEM: ClassVar[str]  # the name of its record in flows/execution/systems.py
-    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
-        {"cluster", "approval", "sign"}
-    )  # when resumed: no release depends on it
-
+    # What may change when a run is resumed: no release depends on it.
+    MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"cluster", "approval", "sign"})
     DATA: ClassVar[tuple[str, ...]] = ("data",)  # the settings that name what workers read
+    IS_TABLE: ClassVar[bool] = False  # whether the first of DATA is a file, not a folder of files
     VALIDATED: ClassVar[str] = GATE  # the stage before which the whole input is checked
     OF_TRUTH: ClassVar[dict[str, Any]] = {}  # what exact tables are made with
     SEVERAL: ClassVar[bool] = False  # whether a command starts several runs
@@ -111,7 +147,7 @@ class RunSettings(BaseModel, ABC):
         "Folder of the confidential run directories.",
         typed=Path,
         show_default="$XDG_STATE_HOME/das-flows",
-        callback=_state,
+        callback=set_crash_folder,
     )
     approval: bool = Field(default=False, description="Charge only what a person approves, by Resume in Prefect's UI.")
     run_id: str | None = option(None, "Name the run; das run adds -us or -pr.", pattern=rf"^{RUN_ID}$")
@@ -150,9 +186,9 @@ class RunSettings(BaseModel, ABC):
         check_out(self.directory, Path(self.out), self.folder)
 
     @property
-    @abstractmethod
     def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
+        """The folder of OUT that the release goes to: its jurisdiction, or the system where there is none."""
+        return str(getattr(self, "jurisdiction", self.SYSTEM))
 
     @abstractmethod
     def configuration_digest(self) -> str:
@@ -165,8 +201,9 @@ class RunSettings(BaseModel, ABC):
 
     @property
     def marks(self) -> str:
-        """The folder, by path or URL, that a mark of the data would be in: the first of DATA."""
-        return str(getattr(self, self.DATA[0]))
+        """The folder, by path or URL, that a mark of the data would be in: the first of DATA, or that of the table."""
+        data = str(getattr(self, self.DATA[0]))
+        return data.rpartition("/")[0] or "/" if self.IS_TABLE else data
 
     @property
     def system(self) -> System:
@@ -218,12 +255,6 @@ class RunSettings(BaseModel, ABC):
         return validated(cls, values)
 
 
-def settings_of(system: System) -> type[RunSettings]:
-    """Return the class of a system's settings."""
-    found: type[RunSettings] = resolve_name(system.settings_class)
-    return found
-
-
 def load_settings(run: RunDirectory) -> RunSettings | None:
     """Return the settings of a run of any system; None for a validation or a truth, which cannot be resumed.
 
@@ -239,7 +270,7 @@ def load_settings(run: RunDirectory) -> RunSettings | None:
             if part.get(name) == value:
                 del part[name]
     try:
-        settings = settings_of(SYSTEMS[kept["system"]]).model_validate(typed)
+        settings: RunSettings = SYSTEMS[kept["system"]].part("settings_class").model_validate(typed)
     except ValidationError:  # its text holds the values
         raise Refused(
             f"{run / SETTINGS} is of another version of das-flows: resume or discard run {run.id} with that one"

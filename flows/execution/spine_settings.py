@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from flows.execution.cluster_settings import ClusterSettings
 from flows.execution.option import argument, option
-from flows.execution.settings import Location
+from flows.execution.settings import ClusterSettings, Location
 from spine.settings import Definition, Jurisdiction, Variant
 
 if TYPE_CHECKING:

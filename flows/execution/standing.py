@@ -41,9 +41,8 @@ class Standing:
     directory: RunDirectory | None
     settings: RunSettings | None
     row: Row | None
-    account_unit: str = ""
-    marked: bool = False  # whether the ledger lists it as one on marked data
-    unknown: str = ""  # why it is not known what a run was charged
+    charge: str  # what the run was charged, in its account's currency; or that it is not known, and why
+    marked: bool  # whether the ledger lists it as one on marked data
 
     @property
     def kind(self) -> str:
@@ -95,15 +94,6 @@ class Standing:
         return "validated" if any((self.directory / name).exists() for name in VALIDATED) else "begun"
 
     @property
-    def charge(self) -> str:
-        """What the run was charged, in its account's currency."""
-        if self.row:
-            return f"{self.account_unit} {rounded_up(self.row.amount)} of {self.row.account}"
-        return (
-            f"not known: {self.unknown}" if self.unknown and self.directory and may_draw(self.directory) else "nothing"
-        )
-
-    @property
     def go_on(self) -> str:
         """What to do about the run; empty for one that is over or at work."""
         discard = f"das runs discard {self.run}"
@@ -133,9 +123,12 @@ def standing(directory: RunDirectory, ledger: Path) -> Standing:
         books, unknown = book.books(), f"the ledger {book.path} has no row of it"
     except LedgerError as error:
         books, unknown = Books(), str(error)
-    row, marked = books.runs.get(directory.id), directory.id in books.marked
-    unit = UNITS[books.accounts[row.account].definition] if row else ""
-    return Standing(directory.id, there, settings, row, unit, marked, "" if marked else unknown)
+    row, marked, charge = books.runs.get(directory.id), directory.id in books.marked, "nothing"
+    if row:
+        charge = f"{UNITS[books.accounts[row.account].definition]} {rounded_up(row.amount)} of {row.account}"
+    elif there and not marked and may_draw(there):
+        charge = f"not known: {unknown}"
+    return Standing(directory.id, there, settings, row, charge, marked)
 
 
 def standings(state: Path, ledger: Path) -> Iterator[Standing]:

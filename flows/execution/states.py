@@ -23,7 +23,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.execution.policy import under_policy
 from flows.execution.prefect_server import is_temporary
-from flows.execution.settings import RunSettings, settings_of
+from flows.execution.settings import RunSettings
 from flows.execution.standing import charge_of
 from flows.execution.systems import SYSTEMS
 from tasks.lifecycle.errors import Failed as RunFailed
@@ -129,7 +129,8 @@ def close(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
             time.sleep(SERVER_LAG_SECONDS)
         close_tasks(client, FlowRunFilter.model_validate(ended))
         if system and state.is_crashed():
-            settings = under_policy(settings_of(system).model_validate(flow_run.parameters["settings"]), system.name)
+            given: RunSettings = system.part("settings_class").model_validate(flow_run.parameters["settings"])
+            settings = under_policy(given, system.name)
             message = f"{state.message} {how_to_go_on(settings.named(f'{flow_run.id}-{settings.folder}'))}"
             crashed = {"type": "CRASHED", "name": "Crashed", "message": message}
             body = {"flow_runs": ended, "state": crashed, "force": True}

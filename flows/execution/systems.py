@@ -6,7 +6,6 @@ Their commands are made in flows/commands/systems.py, their flows in flows/prefe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -30,10 +29,9 @@ class ReleaseKind:
     release_checks: str = ""
     page: str = "flows.reports.show.release_pages:ReleasePages"
 
-    def part(self, name: str) -> Callable[..., Any]:
+    def part(self, name: str) -> Any:
         """Return what a field names, as `description` or `page`."""
-        found: Callable[..., Any] = resolve_name(getattr(self, name))
-        return found
+        return resolve_name(getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,11 +76,6 @@ class TopDownSettings(RunSettings):
 
         return TopDownRun(self.runs / str(self.run_id))
 
-    @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return self.jurisdiction
-
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, with the US level and without it where that depends on the data."""
         from tasks.top_down.spend import planned_spends
@@ -121,13 +116,11 @@ class TopDownSettings(RunSettings):
         settings = {
             name: read_settings(SCHEMAS[name].name, self.jurisdiction, "production", changes) for name in products
         }
-        own = {
-            "persons": (self.persons_allocation, self.persons_budget),
-            "units": (self.units_allocation, self.units_budget),
-        }
-        allocations = {name: read_allocation(*own[name], settings[name], f"--{name}-budget") for name in products}
-        for name, allocation in allocations.items():
-            check_allocation(name, allocation, settings[name])
+        allocations = {}
+        for name in products:
+            own, budget = getattr(self, f"{name}_allocation"), getattr(self, f"{name}_budget")
+            allocations[name] = read_allocation(own, budget, settings[name], f"--{name}-budget")
+            check_allocation(name, allocations[name], settings[name])
         if self.nation and self.jurisdiction == "pr":
             raise Refused("Puerto Rico has no nation above it: its spine begins at the state")
         design = Design(
@@ -147,12 +140,11 @@ class TopDownSettings(RunSettings):
 
     def configuration_digest(self) -> str:
         """Return the digest of the design and of the public files. Raises Refused."""
+        from tasks.inputs.files import refuse_unreadable
         from tasks.top_down.run_plan import public_digests, request_digest
 
-        try:
+        with refuse_unreadable(self.data):
             return request_digest(self.design(), public_digests(self.tables))
-        except OSError as error:
-            raise Refused(f"{self.data}: {error.strerror or 'a file cannot be read'}") from None
 
 
 def _records(data: str, name: str) -> str:
@@ -174,6 +166,7 @@ class DeclaredSettings(RunSettings):
     """What one run of a declaration reads, writes and may spend."""
 
     SYSTEM = "declared"
+    IS_TABLE = True
 
     data: Location = argument("DATA", "Records: text or Parquet (path or URL).")
     declaration: Annotated[str, AfterValidator(_declaration)] = option(
@@ -187,16 +180,6 @@ class DeclaredSettings(RunSettings):
         from tasks.top_down.declared.measure import DeclaredRun
 
         return DeclaredRun(self.runs / str(self.run_id))
-
-    @property
-    def folder(self) -> str:
-        """The folder of OUT that the release goes to."""
-        return "declared"
-
-    @property
-    def marks(self) -> str:
-        """The folder of the records, where their mark is."""
-        return self.data.rpartition("/")[0]
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, by the name of the declaration."""

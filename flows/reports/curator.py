@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from flows.reports.terminal import show
 from privacy.accounting.composition import DELTA, Spend
 from privacy.accounting.ledger import Ledger, LedgerError
 from tasks.inputs.findings import Finding
@@ -34,6 +35,11 @@ def findings_data(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return the same for `--json`."""
     names = ("file", "rule", "column", "rows", "first", "warning")
     return [{name: getattr(finding, name) for name in names} for finding in findings]
+
+
+def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+    """Print findings without their values, as a table or a document of JSON."""
+    show({"findings": findings_data(findings)}, lambda: findings_table(findings), as_json=as_json)
 
 
 def spend_table(spends: Mapping[str, Spend], name: str = "release") -> Table:

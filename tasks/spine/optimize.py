@@ -22,7 +22,7 @@ from tasks.inputs.tables import split_header
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.staging import SEE_SPINE
 from tasks.lifecycle.workers import Workers, ended, lost
-from tasks.spine.first_pass import summarize_state
+from tasks.spine.first_pass import StateSummary, summarize_state
 from tasks.spine.prepare import Prepared, prepare
 from tasks.spine.write import SpineSummary, StateMap, write_spine
 
@@ -36,8 +36,12 @@ def optimize_spine(prepared: Prepared, map_states: StateMap | None = None) -> Sp
     """
     map_states = map_states or in_turn
     with prepared.discarding():
-        summaries = list(map_states(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
-        return write_spine(prepared, summaries, map_states)
+        return write_spine(prepared, summarize_states(prepared, map_states), map_states)
+
+
+def summarize_states(prepared: Prepared, map_states: StateMap) -> list[StateSummary]:
+    """Build the spines of every state; return the summaries that the root needs."""
+    return list(map_states(summarize_state, [(path, prepared.plan) for path in prepared.paths]))
 
 
 def over(workers: Workers | None) -> StateMap:

@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from flows.execution.server_process import DATABASE, TEMPLATES
+from flows.execution.prefect_server import DATABASE, TEMPLATES
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -84,11 +84,11 @@ def test_a_server_that_fails_is_said_with_its_last_lines(failure: str, tmp_path:
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from flows.execution import prefect_server, server_process\n"
+        "from flows.execution import prefect_server\n"
         "def fail(*_):\n"
         "    raise OSError('no room for it')\n"
         "if sys.argv[1] == 'no start':\n"
-        "    server_process._prepare_database = fail\n"
+        "    prefect_server._prepare_database = fail\n"
         "prefect_server.CLIENT['PREFECT_CLIENT_MAX_RETRIES'] = '0'\n"
         "prefect_server.start_server(Path(sys.argv[2]))\n"
         "from prefect import flow\n"
@@ -121,14 +121,13 @@ def test_a_template_is_made_once_for_a_version(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from flows.execution import server_process\n"
+        "from flows.execution import prefect_server\n"
         "state, *homes = map(Path, sys.argv[1:])\n"
-        "os.environ[server_process.PASSWORD] = 'das:x'\n"
-        "server_process._take_own_settings(str(homes[0]))\n"
+        "prefect_server._take_own_settings(homes[0], 'das:x')\n"
         "sys.prefix = '/proc'\n"  # an installation that cannot be written
         "for home in homes:\n"
-        "    server_process._prepare_database(home / server_process.DATABASE, state)\n"
-        "    print(*os.listdir(state / server_process.TEMPLATES))\n"
+        "    prefect_server._prepare_database(home / prefect_server.DATABASE, state)\n"
+        "    print(*os.listdir(state / prefect_server.TEMPLATES))\n"
     )
     kept = tmp_path / "state" / TEMPLATES
     kept.parent.mkdir(0o700)

@@ -16,7 +16,7 @@ from show_release import serving, urlopen
 
 from flows.commands.show import open_release
 from flows.execution.runner import release_truth
-from flows.execution.settings import load_settings, settings_of
+from flows.execution.settings import load_settings
 from flows.execution.systems import SYSTEMS, kind_of_release
 from flows.frames import read_release
 from flows.reports.show.tables.table import Sum
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_record_names_what_is_there(name: str, das: Das) -> None:
     system = SYSTEMS[name]
-    assert settings_of(system).SYSTEM == system.name == name
+    assert system.part("settings_class").SYSTEM == system.name == name
     parts = {part for part, value in asdict(system).items() if ":" in value} - {"data_files"}
     assert parts == {"settings_class", "flow", "stages", "check", "release_checks", "description", "page"}
     assert all(callable(system.part(part)) for part in parts)

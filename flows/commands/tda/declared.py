@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.fields import option_of
-from flows.commands.resume import given, refuse
+from flows.commands.fields import given, option_of, refuse
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.terminal import Json, err, show
 from spine.settings import Jurisdiction
@@ -37,7 +36,7 @@ def explain(
 
     **Example:** `das tda explain districts.toml`
     """
-    from flows.commands.findings import show_findings
+    from flows.reports.curator import show_findings
     from tasks.lifecycle.errors import Refused
     from tasks.top_down.declared.explain import explain as explained
     from tasks.top_down.declared.public_tables import Faulty, read_declared
@@ -68,7 +67,7 @@ def declare(
 
     **Example:** `das tda declare ri/ mine/`
     """
-    from flows.commands.findings import show_findings
+    from flows.reports.curator import show_findings
     from tasks.lifecycle.errors import Refused
     from tasks.lifecycle.new_folder import check_empty, new_folder
     from tasks.top_down.declared.redistricting import write_declarations
