@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.noise.balls import decide
+from privacy.noise.balls import FIRST_PRECISION, decide, working_precision
 from privacy.noise.laws import Law
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -104,7 +104,9 @@ def check_law(law: Law) -> None:
     """
     if not law.narrowest < law.parameter < law.widest:
         raise ValueError(_TOO_WIDE if law.parameter >= law.widest else _TOO_NARROW)
-    if not law.tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
+    with working_precision(FIRST_PRECISION):
+        fits = law.tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1
+    if not fits:
         boundaries(law)
 
 
