@@ -109,12 +109,6 @@ class Entries:
         """Return all accounts, by name."""
         return sorted(self.books.accounts.values(), key=lambda account: account.name)
 
-    def open_account(self, account: Account) -> None:
-        """Enter an account."""
-        facts = {"definition": account.definition, "total": str(account.total), "unit": account.unit}
-        demand = {"publisher": account.publisher} if account.publisher else {}
-        self.note("opened", account=account.name, **facts, **demand)
-
     def row(self, run: str) -> Row | None:
         """Return the row of a run, None where there is none."""
         row = self.books.runs.get(run)

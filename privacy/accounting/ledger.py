@@ -126,7 +126,9 @@ class Ledger:
         with self._transaction(create=True) as entries:
             if name in entries.books.accounts:
                 raise LedgerError(f"account {name} is open already; a total is never changed")
-            entries.open_account(account)
+            facts = {"definition": account.definition, "total": str(account.total), "unit": account.unit}
+            demand = {"publisher": account.publisher} if account.publisher else {}
+            entries.note("opened", account=name, **facts, **demand)
 
     def precheck(self, request: Request) -> Fraction:
         """Return what a request would charge, in the account's currency.

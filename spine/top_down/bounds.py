@@ -137,6 +137,22 @@ def sum_bounds(
     return Bounds(summed, least, tuple(found), fixed, sets and _summed_sets(spine, sets))
 
 
+def leaves_below(spine: Spine, bounds: Bounds, level: int, rows: IntArray, child: IntArray) -> Leaves:
+    """Return leaves, by their places in spine order, with their bounds and the totals declared on levels below this.
+
+    child: (rows,) of the parent's children the one that each leaf is below.
+    """
+    sets, groups, values = bounds.sets, [], []
+    assert sets is not None
+    for below in range(level + 1, len(spine.levels)):
+        if (declared := bounds.totals[below]) is not None:
+            chosen, group = np.unique(declared.group[spine.geounit_of_block(below)[rows]], return_inverse=True)
+            groups.append(group)
+            values.append(declared.values[chosen])
+    low, high = sets.low[-1][rows], sets.high[-1][rows]
+    return Leaves(child, bounds.allowed(-1)[rows], low, high, tuple(groups), tuple(values))
+
+
 def _summed_sets(spine: Spine, sets: Sets) -> Sets:
     """Return the bounds of sets on all levels: a sum with a leaf without a limit has none."""
     (low,), (high,) = sets.low, sets.high
