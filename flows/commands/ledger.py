@@ -269,11 +269,10 @@ def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, a
     from rich.table import Table
 
     from flows.reports.figures import up
-    from privacy.accounting.composition import DELTA, rounded_up
+    from privacy.accounting.composition import DELTA, changes, rounded_up
     from privacy.accounting.conversions import epsilon
     from privacy.accounting.states import listed
     from privacy.accounting.together import charged_together, together
-    from privacy.accounting.units import changes
     from privacy.noise.laws import UNITS
 
     with refusing():
