@@ -68,18 +68,16 @@ def agree(
     law: the noise of a cell.
     tolerance: how far from the data a total may be besides, in the unit of the counts.
     """
-    sums, cells = dict.fromkeys(published, 0), dict.fromkeys(published, 0)
     numbers, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
     totals = np.zeros(len(numbers), np.int64)
     np.add.at(totals, place, noisy)
-    for number, total, size in zip(numbers.tolist(), totals.tolist(), sizes.tolist(), strict=True):
-        if number in published:
-            sums[number], cells[number] = total, size
+    sums = dict(zip(numbers.tolist(), zip(totals.tolist(), sizes.tolist(), strict=True), strict=True))
     alpha = FALSE_ALARM / max(len(published), 1)
-    return {
-        number: abs(sums[number] - total) <= tolerance + (margin_of_error(law, size, alpha) if size else 0)
-        for (number, total), size in zip(published.items(), cells.values(), strict=True)
-    }
+    agreed: dict[int, bool] = {}
+    for number, total in published.items():
+        noisy_sum, size = sums.get(number, (0, 0))
+        agreed[number] = abs(noisy_sum - total) <= tolerance + (margin_of_error(law, size, alpha) if size else 0)
+    return agreed
 
 
 @dataclass(frozen=True)

@@ -79,14 +79,10 @@ class SymmetricLaw(ABC):
             raise ValueError(f"the probability {p} of a quantile must lie strictly between 0 and 1")
         if self.variance() > WIDEST**2:
             raise ValueError("the noise is too wide: its standard deviation is above 2^21 counts; raise the budget")
-        return decide(lambda _: self._quantile(p))
+        return decide(lambda _: self.try_quantile(p))
 
-    def try_quantile(self, p: Fraction, precision: int) -> int | None:
+    def try_quantile(self, p: Fraction) -> int | None:
         """Return a k with P(X <= k - 1) <= p <= P(X <= k), 0 < p < 1; None if balls of this precision prove none."""
-        with working_precision(precision):
-            return self._quantile(p)
-
-    def _quantile(self, p: Fraction) -> int | None:
         # P(X <= -k) >= p is P(X < k) <= 1 - p: for p below 1/2 the answer is minus that for 1 - p, ties apart.
         if p >= Fraction(1, 2):
             return self._upper_quantile(p)

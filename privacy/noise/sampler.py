@@ -76,8 +76,8 @@ def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
         word = word << WORD_BITS | more(round)
         bits, round = bits + WORD_BITS, round + 1
         if 0 < word < (1 << bits) - 1:  # else U may still be as near to 0 or 1 as one likes
-            low = law.try_quantile(Fraction(word, 1 << bits), bits + WORD_BITS)
-            high = law.try_quantile(Fraction(word + 1, 1 << bits), bits + WORD_BITS)
+            with working_precision(bits + WORD_BITS):
+                low, high = (law.try_quantile(Fraction(end, 1 << bits)) for end in (word, word + 1))
             if low is not None and low == high:
                 return low
 
