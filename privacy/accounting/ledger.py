@@ -185,7 +185,8 @@ class Ledger:
         with self._transaction(create=True) as entries:
             entries.check_marked(digests)
             if not entries.digests(run):
-                entries.enter_marked(run, digests, mark)
+                entries.note(mark.lower(), run=run)
+                entries.insert_digests(run, digests)
             elif entries.digests(run) != digests:
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
             elif entries.books.marked.get(run, ("", mark))[1] != mark:
