@@ -63,10 +63,8 @@ def agree(
     with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, any
     would disagree with probability FALSE_ALARM at most. The further off a wrong total is, the more surely it is found.
 
-    noisy, group: int64[cells]; noisy counts, and the group of each cell; a negative group is none.
-    published: {group: total}.
-    law: the noise of a cell.
-    tolerance: how far from the data a total may be besides, in the unit of the counts.
+    noisy, group: (cells,) noisy counts, and the group of each cell; a negative group is none. published: by group. law:
+    the noise of a cell. tolerance: how far from the data a total may be besides, in the unit of the counts.
     """
     numbers, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
     totals = np.zeros(len(numbers), np.int64)
@@ -99,11 +97,9 @@ def calibrate(
 ) -> Calibrated:
     """Calibrate each group of cells whose total is published and agrees with the data.
 
-    noisy, group: int64[cells]; noisy counts, and the group of each cell; a negative group is none (a structural zero),
-    left alone.
-    published: {group: total}; groups that are not in it are unpublished and left as they are.
-    consistent: {group: bool}; of the published groups: whether the total agrees with the data (`agree`). Groups for
-    which it does not are not reported.
+    noisy, group: (cells,) noisy counts, and the group of each cell; a negative group is none (a structural zero), left
+    alone. published: {group: total}; groups that are not in it are unpublished and left as they are. consistent: of the
+    published groups whether the total agrees with the data (`agree`). Groups for which it does not are not reported.
     """
     counts, reported = noisy.copy(), np.ones(len(noisy), dtype=np.bool_)
     order = np.argsort(group, kind="stable")

@@ -40,11 +40,9 @@ WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its un
 class Correction:
     """G on the window 0 <= T < width, or T >= 0: the correction of a pooled total.
 
-    pooling: Pooling; the laws it was solved for, in units of `scale` counts.
-    scale: counts in a unit; 1 unless step 1's noise is wide.
-    width: int or None; the width of the window in counts.
-    values: float64 array, t x d; G in units, for t = 0, 1, ... and d = -m ... m in units. Last row and outer columns
-    stand for all beyond.
+    pooling: the laws it was solved for, in units of `scale` counts: 1 unless step 1's noise is wide. width: of the
+    window, in counts; None without an upper end. values: t x d; G in units, for t = 0, 1, ... and d = -m ... m in
+    units. Last row and outer columns stand for all beyond.
     """
 
     pooling: Pooling = field(repr=False)

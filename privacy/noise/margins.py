@@ -72,9 +72,8 @@ def coverage(law: Law, margin: int, cells: int = 1) -> arb:
 def suppression_threshold(law: Law, chance: Exact) -> int:
     """Return the smallest t with P(X <= t) >= chance.
 
-    A count of an empty group exceeds it with probability <= 1 - chance.
-
-    SafeTab-P eq. (12), zero_suppression_chance; a count is kept if it is greater than t. 0 < chance < 1.
+    A count of an empty group exceeds it with probability <= 1 - chance. SafeTab-P eq. (12), zero_suppression_chance; a
+    count is kept if it is greater than t. 0 < chance < 1.
     """
     return law.quantile(exact(chance, "chance"))
 

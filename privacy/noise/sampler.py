@@ -64,9 +64,7 @@ class Sampler:
 
 
 def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
-    """Return the draw of an ambiguous word.
-
-    Bits of U are added, 64 a round, until both ends of its interval give one k.
+    """Return the draw of an ambiguous word: bits of U are added, 64 a round, until the ends of its interval give one k.
 
     `more(round)` gives the bits of rounds 0, 1, .... A round is decided at one precision or left open, so it ends
     whatever the values of the CDF are. The number of rounds has no bound; a second one has a probability below 2^-40.

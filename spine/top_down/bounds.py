@@ -117,8 +117,7 @@ def sum_bounds(
     """Sum what is declared of leaves up a spine; a total of groups is known on all levels above, as their sum.
 
     counts: (leaves, parts) in spine order. totals: with the index of their level. sets: with the bounds of the leaves
-    alone. ValueError for counts of another
-    shape, or a group of geounits that has no one parent.
+    alone. ValueError for counts of another shape, or a group of geounits that has no one parent.
     """
     if counts.shape != (spine.blocks, len(least)) or (counts < 0).any():
         raise ValueError(f"the declared counts must be ({spine.blocks}, {len(least)}) whole numbers, none negative")
