@@ -84,7 +84,8 @@ def shortest(residual: Residual, cost: Ints, distance: Ints, stack: Ints) -> boo
     nodes, potential = len(distance), residual.potential
     distance[:] = FAR
     distance[0] = 0
-    heap, waiting, now = [(0, 0)], 0, -1
+    heap: list[tuple[Any, Any]] = [(0, 0)]  # distances and nodes
+    waiting, now = 0, -1
     while distance[nodes - 1] > now and (waiting or len(heap)):
         if waiting:
             waiting -= 1
