@@ -235,8 +235,7 @@ def _total_below(up: Upward, level: int) -> FloatArray:
     """Return the variance of the sum of the children's own estimates; any value where there is one child."""
     information = up.from_children[level].copy()
     information[~information.any(axis=(1, 2))] = np.eye(information.shape[-1])
-    total: FloatArray = np.linalg.inv(information)
-    return total
+    return np.linalg.inv(information)
 
 
 @dataclass(frozen=True)
@@ -297,15 +296,13 @@ class Root:
     @property
     def variance(self) -> FloatArray:
         """The (d, d) variance of the root's estimate."""
-        variance: FloatArray = np.linalg.inv(self.below + self.own)
-        return variance
+        return np.linalg.inv(self.below + self.own)
 
     def outside(self, variance: FloatArray) -> FloatArray:
         """Return what every top geounit, of own variance (tops, d, d), learns from the root and from the other tops."""
         rest = np.linalg.inv(self.below) - variance if self.tops > 1 else np.zeros_like(variance)
         own = np.broadcast_to(self.own, rest.shape)
-        outside: FloatArray = np.linalg.solve(np.eye(self.own.shape[-1]) + own @ rest, own)
-        return outside
+        return np.linalg.solve(np.eye(self.own.shape[-1]) + own @ rest, own)
 
     def entities(self, sums: Sums) -> FloatArray:
         """Return the (entities, d, d) variance of each entity's estimate."""
@@ -314,8 +311,7 @@ class Root:
         else:
             weight = sums.weighted @ self.below
             rest = sums.squared - weight @ sums.weighted.swapaxes(1, 2)
-        variance: FloatArray = weight @ self.variance @ weight.swapaxes(1, 2) + rest
-        return variance
+        return weight @ self.variance @ weight.swapaxes(1, 2) + rest
 
 
 def cell_variance(part: Part, variance: FloatArray) -> FloatArray:

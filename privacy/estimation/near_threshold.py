@@ -52,8 +52,7 @@ class EdgeMargins:
 
     def of(self, estimate: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the margin of each estimate, counted from the window's edge."""
-        margins: NDArray[np.int64] = self.values[np.clip(estimate - self.start, 0, len(self.values) - 1)]
-        return margins
+        return self.values[np.clip(estimate - self.start, 0, len(self.values) - 1)]
 
 
 def size_laws(correction: Correction, step: int | None = None, margin: int = 0) -> list[SizeLaw]:

@@ -127,5 +127,4 @@ def pool(answers: Answers, weight: float = 1.0) -> Pooling:
 def posterior_mean(p: Density, q: Density) -> NDArray[np.float64]:
     """Return m(d), for every d."""
     mean = np.convolve(values(q) * q, p) / np.convolve(q, p)
-    odd: NDArray[np.float64] = (mean - mean[::-1]) / 2
-    return odd
+    return (mean - mean[::-1]) / 2

@@ -152,8 +152,7 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
 
     t = np.arange(2 * reach + 1 if width is None else width)
     around = _take(np.broadcast_to(solution, (len(t), len(solution))), t[:, None] - values(p) - columns[0])
-    table: NDArray[np.float64] = around @ (p[:, None] * back.T)
-    return table
+    return around @ (p[:, None] * back.T)
 
 
 def _between(weights: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -281,8 +281,7 @@ def _contradicting(hierarchy: Hierarchy, totals: Sequence[tuple[int, Totals]]) -
 
 def subsets(parts: int) -> BoolArray:
     """Return (sets, parts) whether a set of parts, by its number in bits, has a part."""
-    held: BoolArray = (np.arange(1 << parts)[:, None] >> np.arange(parts)) & 1 > 0
-    return held
+    return (np.arange(1 << parts)[:, None] >> np.arange(parts)) & 1 > 0
 
 
 class Range(NamedTuple):
