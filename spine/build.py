@@ -11,6 +11,7 @@ from spine.groups import group_starts, size_cap, with_tract_groups
 from spine.hierarchy import Spine, changes
 from spine.settings import SpineSettings
 
+Keys = dict[str, tuple[IntArray | BoolArray, ...]]  # by level
 CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
 
 
@@ -39,14 +40,8 @@ def optimized(geography: Geography, settings: SpineSettings) -> Spine:
     if "Prim" in settings.levels:
         return _by_prim(geography, settings, part, county, entities)
     order = np.lexsort((geography.geocode, *entities[::-1], geography.tract, county, part, geography.state))
-    begins = _nested(
-        _top(order, settings.levels)
-        | {
-            "State": (geography.state[order], part[order]),
-            "County": (county[order],),
-            "Tract": (geography.tract[order],),
-        }
-    )
+    upper = _upper(geography.state[order], part[order], county[order], settings.levels)
+    begins = _nested(upper | {"Tract": (geography.tract[order],)})
     begins["Block_Group"] = _block_groups(begins["Tract"], tuple(code[order] for code in entities), settings)
     spine = _spine(order, begins, tuple(level for level in settings.levels if level != "Tract_Group"))
     if "Tract_Group" not in settings.levels:
@@ -68,11 +63,8 @@ def _by_prim(
         (subset_area, geography.tract) if settings.subset_groups_by_entity else (geography.tract, subset_area)
     )
     order = np.lexsort((geography.geocode, *entities[::-1], second, first, prim, county, part, geography.state))
-    begins = _nested(
-        _top(order, settings.levels)
-        | {"State": (geography.state[order], part[order]), "County": (county[order],), "Prim": (prim[order],)}
-        | {"Tract_Subset": (first[order], second[order])}
-    )
+    upper = _upper(geography.state[order], part[order], county[order], settings.levels)
+    begins = _nested(upper | {"Prim": (prim[order],), "Tract_Subset": (first[order], second[order])})
     begins["Tract_Subset_Group"] = _subset_groups(begins, subset_area[order], settings)
     begins["Block_Group"] = _block_groups(begins["Tract_Subset"], tuple(code[order] for code in entities), settings)
     return _spine(order, begins, settings.levels)
@@ -98,9 +90,9 @@ def _block_groups(begins: BoolArray, classes: tuple[IntArray, ...], settings: Sp
 def _tabulation(geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings) -> Spine:
     county = county_codes(geography, part, settings)
     order = np.lexsort((geography.geocode, county, part, geography.state))
-    keys = {"State": (geography.state[order], part[order]), "County": (county[order],)}
+    upper = _upper(geography.state[order], part[order], county[order], levels)
     finer = {"Tract": (geography.tract[order],), "Block_Group": (geography.block_group[order],)}
-    return _spine(order, _nested(_top(order, levels) | keys | finer), levels)
+    return _spine(order, _nested(upper | finer), levels)
 
 
 def county_codes(geography: Geography, part: BoolArray, settings: SpineSettings) -> IntArray:
@@ -112,11 +104,13 @@ def county_codes(geography: Geography, part: BoolArray, settings: SpineSettings)
     return np.where(where, geography.aiannh.astype(np.int64), plain)
 
 
-def _top(order: IntArray, levels: tuple[str, ...]) -> dict[str, tuple[IntArray, ...]]:
-    return {"US": (np.zeros(len(order), np.int64),)} if "US" in levels else {}
+def _upper(state: IntArray, part: BoolArray, county: IntArray, levels: tuple[str, ...]) -> Keys:
+    """Return the keys of the levels down to the counties; state, part, county: of the blocks in spine order."""
+    top: Keys = {"US": (np.zeros(len(state), np.int64),)} if "US" in levels else {}
+    return top | {"State": (state, part), "County": (county,)}
 
 
-def _nested(keys: dict[str, tuple[IntArray | BoolArray, ...]]) -> dict[str, BoolArray]:
+def _nested(keys: Keys) -> dict[str, BoolArray]:
     """Return where the geounits of each level begin; keys: distinct among the children of one parent."""
     begins: dict[str, BoolArray] = {}
     above: BoolArray | None = None

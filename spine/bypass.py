@@ -43,8 +43,7 @@ def minimum_rule(spine: Spine, level: int) -> BoolArray:
     (c - 1) / 2 times their own."""
     first_child = np.searchsorted(spine.parents[level + 1], np.arange(len(spine.starts[level])))
     least: IntArray = np.minimum.reduceat(spine.shares[level + 1], first_child)
-    passes: BoolArray = 2 * least >= (spine.children(level) - 1) * spine.shares[level]
-    return passes
+    return 2 * least >= (spine.children(level) - 1) * spine.shares[level]
 
 
 def exact_rule(spine: Spine, level: int) -> BoolArray:

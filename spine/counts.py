@@ -73,8 +73,7 @@ class Count:
 def mask(axes: Sequence[Axis], where: Condition) -> BoolArray:
     """Return (cells,) whether a condition holds."""
     held = [np.isin(np.arange(len(axis)), list(where.get(axis.name, range(len(axis))))) for axis in axes]
-    found: BoolArray = reduce(np.logical_and.outer, held).ravel()
-    return found
+    return reduce(np.logical_and.outer, held).ravel()
 
 
 def matrix(axes: Sequence[Axis], conditions: Sequence[Condition]) -> IntArray:
@@ -87,8 +86,7 @@ def sums(row: IntArray, cell: IntArray, count: IntArray, rows: int, counted: Int
     from scipy.sparse import csr_array  # slow to import
 
     table = csr_array((count.astype(np.int64), (row, cell)), (rows, len(counted)))
-    found: IntArray = (table @ csr_array(counted)).toarray()
-    return found
+    return (table @ csr_array(counted)).toarray()
 
 
 def cell_table(axes: Sequence[Axis]) -> dict[str, list[Any]]:

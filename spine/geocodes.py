@@ -66,7 +66,8 @@ def _own_part(spine: Spine, level: int, geography: Geography, settings: SpineSet
     name, first = spine.levels[level], spine.order[spine.starts[level]]
     geocode = geography.geocode[first]
     if name == "Block":
-        return [digits(geocode, 16)] if kind == "optimized" else _tabulated(geocode, kind)
+        own, whole = digits(geocode % 10**4, 4), digits(geocode, 16)  # its own part in its tabulation block group
+        return {"conventional": [own], "aian": [own, whole], "optimized": [whole]}[kind]
     if name == "State":
         flag = [] if kind == "conventional" else [digits(_part(geography, settings)[first].astype(np.int64), 1)]
         return [*flag, digits(geography.state[first], 2)]
@@ -82,11 +83,6 @@ def _own_part(spine: Spine, level: int, geography: Geography, settings: SpineSet
 def _part(geography: Geography, settings: SpineSettings) -> BoolArray:
     """Return whether each block is in the AIAN part of its state."""
     return in_aian(geography, settings) if settings.aian_split else np.zeros(len(geography), bool)
-
-
-def _tabulated(geocode: IntArray, kind: SpineKind) -> list[Digits]:
-    """Return a block's own part behind its tabulation block group; on the AIAN spine its 16 digits follow."""
-    return [digits(geocode % 10**4, 4), *([digits(geocode, 16)] if kind == "aian" else [])]
 
 
 def _numbers(spine: Spine, level: int, geography: Geography, settings: SpineSettings) -> IntArray | None:

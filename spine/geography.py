@@ -94,8 +94,7 @@ def geocode16(state: IntArray, county: IntArray, tract: IntArray, block: IntArra
 
 def gq_pattern(present: Sequence[BoolArray]) -> npt.NDArray[np.uint8]:
     """Return the `gq` column from whether each block holds each of the seven major types."""
-    pattern: npt.NDArray[np.uint8] = np.packbits(np.column_stack(present), axis=1)[:, 0] >> np.uint8(1)
-    return pattern
+    return np.packbits(np.column_stack(present), axis=1)[:, 0] >> np.uint8(1)
 
 
 def geoid15(geocode: int) -> str:

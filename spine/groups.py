@@ -154,5 +154,4 @@ def group_starts(
     small = n // groups
     in_small = (groups - n % groups) * small  # members of the small groups, which come first
     even: BoolArray = np.where(position < in_small, position % small == 0, (position - in_small) % (small + 1) == 0)
-    chosen: BoolArray = np.where((n <= cap) | (n % cap <= 1), runs, even)
-    return chosen
+    return np.where((n <= cap) | (n % cap <= 1), runs, even)

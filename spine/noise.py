@@ -53,12 +53,11 @@ def distinct_shares(spine: Spine) -> dict[str, list[Fraction]]:
 def replacement_cost(spine: Spine, allocation: Allocation) -> Fraction:
     """Return the most that replacing one record by another in the same state costs, in rho or epsilon.
 
-    It is added up from the noise parameters themselves.
-
-    Each query group changes by 1 in at most two coordinates, one on the old record's path to the root, one
-    on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3), so two paths cost the mean of twice each,
-    and no replacement costs more than one inside the dearest block. (A coordinate that loses one record and gains the
-    other, such as a total, does not change: an actual replacement may cost less.)
+    It is added up from the noise parameters themselves. Each query group changes by 1 in at most two coordinates, one
+    on the old record's path to the root, one on the new one's. A coordinate costs 1 / (2 sigma^2) or 1 / b (Lemma 3),
+    so two paths cost the mean of twice each, and no replacement costs more than one inside the dearest block. (A
+    coordinate that loses one record and gains the other, such as a total, does not change: an actual replacement may
+    cost less.)
     """
     costs = [Fraction(0)]  # of the paths so far, one for each combination of shares on a path
     path = np.zeros(spine.blocks, np.int64)  # each block's combination

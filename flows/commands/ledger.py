@@ -17,14 +17,13 @@ from flows.commands.options import LedgerOptions
 from flows.reports.curator import spend_table
 from flows.reports.figures import up
 from flows.reports.terminal import Json, refusing, show
-from privacy.accounting.composition import DELTA, read_spend, rounded_down, rounded_up
+from privacy.accounting.composition import DELTA, changes, read_spend, rounded_down, rounded_up
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.journal import Books, signed_part
 from privacy.accounting.ledger import Account, Examined, Ledger, Row, on_other_data
 from privacy.accounting.signatures import is_signed
 from privacy.accounting.states import EVERYWHERE, listed
 from privacy.accounting.together import charged_together, together
-from privacy.accounting.units import changes
 from privacy.noise.exact import exact_number
 from privacy.noise.laws import UNITS
 from tasks.lifecycle.check import Check, check_charge

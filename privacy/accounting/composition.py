@@ -14,7 +14,6 @@ from math import ceil
 from typing import Any, Literal, get_args
 
 from privacy.accounting.conversions import epsilon, pure_to_rho
-from privacy.accounting.units import MOVED, PERSON
 from privacy.noise.exact import exact, parse_exact
 from privacy.noise.laws import UNITS, Definition
 
@@ -24,6 +23,58 @@ UNITS_OF_PRIVACY: tuple[UnitOfPrivacy, ...] = get_args(UnitOfPrivacy)
 NOT_COVERED = "not covered"
 LONGEST_EXACT = 10  # significant digits of a figure that is shown exactly
 LONGEST_TEXT = 300  # of a relation's key or sentence
+Factors = Mapping[Definition, int]
+
+
+def _factors(zcdp: int, puredp: int) -> Factors:
+    return {"zcdp": zcdp, "puredp": puredp}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A way in which people and households change, and how often it costs what a record added or removed does.
+
+    person, household: by the unit of privacy of a run. The Detailed DHC-B takes its groups from the published Detailed
+    DHC-A. Its loss is bounded whatever these are, so the losses of both add up under any relation of pairs (persons,
+    households). The proof is in docs/privacy.md#two-units.
+    """
+
+    key: str
+    sentence: str
+    person: Factors
+    household: Factors
+
+
+PERSON = Change(
+    "person_added_or_removed",
+    "a person added or removed, and the household's record changed in any way, or added or removed with them",
+    _factors(1, 1),
+    _factors(2, 2),
+)
+MOVED = Change(
+    "person_moved",
+    "a person removed here and another added there, and the records of both households changed in any way",
+    _factors(2, 2),
+    _factors(8, 4),
+)
+
+
+def changes(size: int) -> tuple[Change, ...]:
+    """Return all changes; size: of a household that is added or removed whole."""
+    persons = "person" if size == 1 else "persons"
+    whole = f"a household of {size} {persons} added or removed, with all of them"
+    return (
+        Change("household_alone", "a household's record alone added or removed", _factors(0, 0), _factors(1, 1)),
+        Change("household_whole", whole, _factors(size**2, size), _factors(1, 1)),
+        PERSON,
+        Change(
+            "person_replaced",
+            "a person's record replaced in place, and the household's with it",
+            _factors(2, 2),
+            _factors(2, 2),
+        ),
+        MOVED,
+    )
 
 
 @dataclass(frozen=True)
@@ -183,13 +234,10 @@ class Spend:
         return self._row(Relation("charged", "charged", self.charged), delta)
 
     def _row(self, relation: Relation, delta: float | Fraction) -> SpendRow:
-        at_delta = self._epsilon(relation.figure, delta)
-        return SpendRow(relation.key, relation.sentence, self.measure, relation.figure, at_delta, float(delta))
-
-    def _epsilon(self, figure: Fraction | None, delta: float | Fraction) -> float | None:
-        if figure is None:
-            return None
-        return epsilon(figure, delta) if self.definition == "zcdp" else float(figure)
+        figure, at_delta = relation.figure, None
+        if figure is not None:
+            at_delta = epsilon(figure, delta) if self.definition == "zcdp" else float(figure)
+        return SpendRow(relation.key, relation.sentence, self.measure, figure, at_delta, float(delta))
 
     def as_json(self, delta: float | Fraction = DELTA) -> dict[str, Any]:
         """Return the form of manifests, of the ledger's journal and of --json: `read_spend` reads it."""

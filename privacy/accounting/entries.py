@@ -18,7 +18,6 @@ from privacy.accounting.journal import (
     Books,
     LedgerError,
     LedgerUnusable,
-    MarkName,
     Row,
     Status,
     line_of,
@@ -109,12 +108,6 @@ class Entries:
         """Return all accounts, by name."""
         return sorted(self.books.accounts.values(), key=lambda account: account.name)
 
-    def open_account(self, account: Account) -> None:
-        """Enter an account."""
-        facts = {"definition": account.definition, "total": str(account.total), "unit": account.unit}
-        demand = {"publisher": account.publisher} if account.publisher else {}
-        self.note("opened", account=account.name, **facts, **demand)
-
     def row(self, run: str) -> Row | None:
         """Return the row of a run, None where there is none."""
         row = self.books.runs.get(run)
@@ -133,7 +126,7 @@ class Entries:
         self.note("reserved", run=request.run, account=request.account, **facts)
         digests = (request.input_digest, request.configuration_digest, request.noise_scheme, secret_digest)
         self._database.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (request.run, *digests))
-        self._insert_digests(request.run, request.digests)
+        self.insert_digests(request.run, request.digests)
         row = self.row(request.run)
         if row is None or row.secret_digest != secret_digest:
             raise LedgerError(FORGETS)
@@ -147,12 +140,8 @@ class Entries:
         """Return what is charged to each state in an account, abandoned runs included."""
         return self.books.spent(account)
 
-    def enter_marked(self, run: str, digests: Set[str], mark: MarkName) -> None:
-        """Enter a run on marked data, and the digests of its data."""
-        self.note(mark.lower(), run=run)
-        self._insert_digests(run, digests)
-
-    def _insert_digests(self, run: str, digests: Set[str]) -> None:
+    def insert_digests(self, run: str, digests: Set[str]) -> None:
+        """Enter the digests of a run's data. Raises LedgerError where the database does not keep them."""
         values = [(run, digest) for digest in sorted(digests)]
         self._database.executemany("INSERT INTO data_digest VALUES (?, ?)", values)
         if self.digests(run) != digests:

@@ -126,7 +126,9 @@ class Ledger:
         with self._transaction(create=True) as entries:
             if name in entries.books.accounts:
                 raise LedgerError(f"account {name} is open already; a total is never changed")
-            entries.open_account(account)
+            facts = {"definition": account.definition, "total": str(account.total), "unit": account.unit}
+            demand = {"publisher": account.publisher} if account.publisher else {}
+            entries.note("opened", account=name, **facts, **demand)
 
     def precheck(self, request: Request) -> Fraction:
         """Return what a request would charge, in the account's currency.
@@ -183,7 +185,8 @@ class Ledger:
         with self._transaction(create=True) as entries:
             entries.check_marked(digests)
             if not entries.digests(run):
-                entries.enter_marked(run, digests, mark)
+                entries.note(mark.lower(), run=run)
+                entries.insert_digests(run, digests)
             elif entries.digests(run) != digests:
                 raise LedgerError(f"run {run} began with other inputs; start a new run")
             elif entries.books.marked.get(run, ("", mark))[1] != mark:

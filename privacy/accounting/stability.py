@@ -24,11 +24,8 @@ class IterationCounts:
 def stability(counts: IterationCounts, max_race_codes: int) -> int:
     """Return s, an upper bound on the population groups of a level that one record can be in.
 
-    Proof: docs/privacy.md#proof, 4.
-
     Two codes of one alone iteration or `max_race_codes` codes of different ones reach the most; an ethnicity adds its
-    own. It comes from public files alone, never from what the observed records map to.
-
+    own. It comes from public files alone, never from what the observed records map to. Proof: docs/privacy.md#proof, 4.
     Raises ValueError where a possible record reaches more groups than the formula allows for, or none reaches any.
     """
     most = max(counts.alone, counts.combination) * max(2, max_race_codes) + counts.ethnicity

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privacy.accounting.composition import UnitOfPrivacy
+from privacy.accounting.composition import Change, UnitOfPrivacy
 from privacy.accounting.conversions import pure_to_rho
 from privacy.accounting.journal import Books
 from privacy.accounting.ledger import Ledger
-from privacy.accounting.units import Change
 from privacy.noise.laws import Definition
 
 

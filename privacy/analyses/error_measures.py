@@ -39,14 +39,9 @@ class ErrorSums(NamedTuple):
         return self.signed / self.n
 
     @property
-    def mean_squared(self) -> Any:
-        """The mean of the error's square."""
-        return self.squared / self.n
-
-    @property
     def rmse(self) -> Any:
         """The root of the mean square."""
-        return self.mean_squared**0.5
+        return (self.squared / self.n) ** 0.5
 
 
 class Closeness(NamedTuple):

@@ -24,10 +24,8 @@ HALF = Fraction(1, 2)
 def recipe_budget(definition: Definition, margin: int, stability: int) -> Fraction:
     """Return the papers' budget for a margin of 1 count or more.
 
-    1.92 s / margin^2 (rho), s ln 20 / (margin + 1) (epsilon).
-
-    That of the geometric law misses its target: the margin that it attains is margin + 1, as (35) rounds down where a
-    margin has to be rounded up.
+    1.92 s / margin^2 (rho), s ln 20 / (margin + 1) (epsilon). That of the geometric law misses its target: the margin
+    that it attains is margin + 1, as (35) rounds down where a margin has to be rounded up.
     """
     if definition == "zcdp":
         return stability * HALF_Z_SQUARED / margin**2
@@ -48,9 +46,8 @@ def least_budget(
 ) -> Fraction:
     """Return the least budget, rounded up at the sixth digit, whose exact margin is at most `margin` >= 0 counts.
 
-    The margin is at 1 - alpha, of a count or of a sum of `cells` of them.
-
-    Proved: this budget meets the target, and one less in the last digit does not.
+    The margin is at 1 - alpha, of a count or of a sum of `cells` of them. Proved: this budget meets the target, and one
+    less in the last digit does not.
     """
     if margin < 0:
         raise ValueError(f"a target margin of error must be a whole number of counts, 0 or more, not {margin}")

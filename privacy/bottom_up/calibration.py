@@ -63,23 +63,19 @@ def agree(
     with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, any
     would disagree with probability FALSE_ALARM at most. The further off a wrong total is, the more surely it is found.
 
-    noisy, group: int64[cells]; noisy counts, and the group of each cell; a negative group is none.
-    published: {group: total}.
-    law: the noise of a cell.
-    tolerance: how far from the data a total may be besides, in the unit of the counts.
+    noisy, group: (cells,) noisy counts, and the group of each cell; a negative group is none. published: by group. law:
+    the noise of a cell. tolerance: how far from the data a total may be besides, in the unit of the counts.
     """
-    sums, cells = dict.fromkeys(published, 0), dict.fromkeys(published, 0)
     numbers, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
     totals = np.zeros(len(numbers), np.int64)
     np.add.at(totals, place, noisy)
-    for number, total, size in zip(numbers.tolist(), totals.tolist(), sizes.tolist(), strict=True):
-        if number in published:
-            sums[number], cells[number] = total, size
+    sums = dict(zip(numbers.tolist(), zip(totals.tolist(), sizes.tolist(), strict=True), strict=True))
     alpha = FALSE_ALARM / max(len(published), 1)
-    return {
-        number: abs(sums[number] - total) <= tolerance + (margin_of_error(law, size, alpha) if size else 0)
-        for (number, total), size in zip(published.items(), cells.values(), strict=True)
-    }
+    agreed: dict[int, bool] = {}
+    for number, total in published.items():
+        noisy_sum, size = sums.get(number, (0, 0))
+        agreed[number] = abs(noisy_sum - total) <= tolerance + (margin_of_error(law, size, alpha) if size else 0)
+    return agreed
 
 
 @dataclass(frozen=True)
@@ -101,11 +97,9 @@ def calibrate(
 ) -> Calibrated:
     """Calibrate each group of cells whose total is published and agrees with the data.
 
-    noisy, group: int64[cells]; noisy counts, and the group of each cell; a negative group is none (a structural zero),
-    left alone.
-    published: {group: total}; groups that are not in it are unpublished and left as they are.
-    consistent: {group: bool}; of the published groups: whether the total agrees with the data (`agree`). Groups for
-    which it does not are not reported.
+    noisy, group: (cells,) noisy counts, and the group of each cell; a negative group is none (a structural zero), left
+    alone. published: {group: total}; groups that are not in it are unpublished and left as they are. consistent: of the
+    published groups whether the total agrees with the data (`agree`). Groups for which it does not are not reported.
     """
     counts, reported = noisy.copy(), np.ones(len(noisy), dtype=np.bool_)
     order = np.argsort(group, kind="stable")

@@ -44,9 +44,11 @@ class Table:
     nation_together: Answers | None = None
 
     @property
-    def finest(self) -> Answers | None:
+    def finest(self) -> Answers:
         """Its answers about states, by code if it has codes."""
-        return self.codes or self.together
+        answers = self.codes or self.together
+        assert answers is not None
+        return answers
 
     @property
     def by_code(self) -> bool:
@@ -82,21 +84,16 @@ class _Group:
 
     def __init__(self, tables: Mapping[str, Table], codes: int) -> None:
         self.tables, self.codes = tables, codes
-        self.shapes = {name: self._shape(table) for name, table in tables.items()}
+        self.shapes = {name: table.finest.counts.shape[1:] for name, table in tables.items()}
         ends = np.cumsum([0, *(rows * cells for rows, cells in self.shapes.values())])
         self.places = {name: slice(*ends[at : at + 2]) for at, name in enumerate(tables)}
         self.size = int(ends[-1])
         self.basis = self._basis()
-        self.states = max(len(table.finest.counts) for table in tables.values() if table.finest)
-        information, said = self._information(("codes", "together"))
+        self.states = max(len(table.finest.counts) for table in tables.values())
+        information, self._said = self._information(("codes", "together"))
         self._inverse = np.linalg.pinv(information, hermitian=True)
-        self._said = said
         of_nation, self._said_of_nation = self._information(("nation_codes", "nation_together"))
         self._inverse_of_nation = np.linalg.pinv(information / self.states + of_nation, hermitian=True)
-
-    def _shape(self, table: Table) -> tuple[int, int]:
-        assert table.finest is not None
-        return (self.codes if table.by_code else 1), table.finest.counts.shape[2]
 
     def functional(self, name: str, *, code: int | None, cell: int | None) -> Numbers:
         """Return the row that picks a cell of a code; None sums over all."""

@@ -31,10 +31,7 @@ STEPS = 8  # sizes tried in a standard deviation of A
 class SizeLaw:
     """The error of the estimate of a group of true size `size`, given the detail; the size from the window's edge.
 
-    size: in counts.
-    chance: P(detail).
-    bias, deviation: mean and root mean square of the error, in counts.
-    margin: m*, in counts.
+    In counts: size; bias and deviation, the mean and root mean square of the error; margin, m*. chance: P(detail).
     covered: P(|error| <= the margin that was asked about | detail).
     """
 
@@ -55,8 +52,7 @@ class EdgeMargins:
 
     def of(self, estimate: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the margin of each estimate, counted from the window's edge."""
-        margins: NDArray[np.int64] = self.values[np.clip(estimate - self.start, 0, len(self.values) - 1)]
-        return margins
+        return self.values[np.clip(estimate - self.start, 0, len(self.values) - 1)]
 
 
 def size_laws(correction: Correction, step: int | None = None, margin: int = 0) -> list[SizeLaw]:

@@ -51,10 +51,8 @@ class Answers:
 class Pooling:
     """A pooled total and the law of its error, away from thresholds.
 
-    first: Density; p, the law of A.
-    second: Density; q, the law of B.
-    difference: Density; r, the law of D.
-    pull: float64 array, one per value of D; the weight times m(d), which is subtracted from S. Odd in d.
+    first, second, difference: p, q and r, the laws of A, B and D. pull: of each value of D the weight times m(d), which
+    is subtracted from S. Odd in d.
     """
 
     first: Density
@@ -129,5 +127,4 @@ def pool(answers: Answers, weight: float = 1.0) -> Pooling:
 def posterior_mean(p: Density, q: Density) -> NDArray[np.float64]:
     """Return m(d), for every d."""
     mean = np.convolve(values(q) * q, p) / np.convolve(q, p)
-    odd: NDArray[np.float64] = (mean - mean[::-1]) / 2
-    return odd
+    return (mean - mean[::-1]) / 2

@@ -109,8 +109,7 @@ class NoisyRatio:
     def _near(self, starts: NDArray[np.int64], width: int, alpha: float) -> NDArray[np.bool_]:
         """Return which spans Chebyshev's inequality does not exclude."""
         widest = ((starts + width) / GRID) ** 2 * self._variances[1] + self._variances[0]
-        near: NDArray[np.bool_] = (self._least(starts, width) / GRID) ** 2 * (alpha - SLACK) <= widest
-        return near
+        return (self._least(starts, width) / GRID) ** 2 * (alpha - SLACK) <= widest
 
     def _bound(self, starts: NDArray[np.int64], width: int) -> NDArray[np.float64]:
         """Return a bound on P(|X - r Y| >= |N - r D|) over all r in each span; for width 0 the probability itself.
@@ -123,14 +122,12 @@ class NoisyRatio:
         above = (np.minimum(*ends) + least - 1) // GRID  # the largest x with GRID x < r y + least
         below = (np.maximum(*ends) - least) // GRID  # the largest x with GRID x <= r y - least
         within = np.maximum(self._cumulated(above) - self._cumulated(below), 0) @ self._chances.chances
-        bound: NDArray[np.float64] = np.where(least[:, 0] == 0, 1.0, 1 - within)
-        return bound
+        return np.where(least[:, 0] == 0, 1.0, 1 - within)
 
     def _cumulated(self, x: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return P(X <= x)."""
         reach, step = len(self.of_numerator.chances) // 2, self.of_numerator.step
-        found: NDArray[np.float64] = self._sums[np.clip(x // step + reach + 1, 0, 2 * reach + 1)]
-        return found
+        return self._sums[np.clip(x // step + reach + 1, 0, 2 * reach + 1)]
 
     @cached_property
     def _chances(self) -> Lattice:

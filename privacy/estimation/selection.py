@@ -31,9 +31,7 @@ from privacy.estimation.pooling import Answers, Pooling, nearest, own_scale, poo
 
 LEAST = 1e-6  # P(detail), of the largest that a size has, from which a size is kept unbiased
 SMALL, SEEN = 1e-3, 1e-9  # corrections below SMALL sd(S), or at D less likely than SEEN, end the table
-UNSEEN = (
-    1e-12  # D less likely than this get the correction of the last that is not: they are never seen, and it is wild
-)
+UNSEEN = 1e-12  # D less likely than this get the correction of the last that is not: never seen, and theirs is wild
 TELLING = 8  # a window narrower than this part of sd(A) leaves no information in T
 WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its units
 
@@ -42,11 +40,9 @@ WIDEST_TABLE, WIDEST_PARTNER = 48, 1500  # sd(A) and sd(S) of a table, in its un
 class Correction:
     """G on the window 0 <= T < width, or T >= 0: the correction of a pooled total.
 
-    pooling: Pooling; the laws it was solved for, in units of `scale` counts.
-    scale: counts in a unit; 1 unless step 1's noise is wide.
-    width: int or None; the width of the window in counts.
-    values: float64 array, t x d; G in units, for t = 0, 1, ... and d = -m ... m in units. Last row and outer columns
-    stand for all beyond.
+    pooling: the laws it was solved for, in units of `scale` counts: 1 unless step 1's noise is wide. width: of the
+    window, in counts; None without an upper end. values: t x d; G in units, for t = 0, 1, ... and d = -m ... m in
+    units. Last row and outer columns stand for all beyond.
     """
 
     pooling: Pooling = field(repr=False)
@@ -129,7 +125,7 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
     p = pooling.first
     n = len(p)
     reach = n // 2
-    given = _second_given_first(pooling)  # q(d + x): x by d
+    given = sliding_window_view(np.pad(pooling.second, 2 * reach), len(pooling.pull))  # q(d + x): x by d
     back = given.T / pooling.difference[:, None]  # d by x
     across = (given @ back) * p  # K
     pull = nearest(pooling.pull) if whole else pooling.pull
@@ -156,14 +152,7 @@ def _solve(pooling: Pooling, width: int | None, ridge: float, *, whole: bool) ->
 
     t = np.arange(2 * reach + 1 if width is None else width)
     around = _take(np.broadcast_to(solution, (len(t), len(solution))), t[:, None] - values(p) - columns[0])
-    table: NDArray[np.float64] = around @ (p[:, None] * back.T)
-    return table
-
-
-def _second_given_first(pooling: Pooling) -> NDArray[np.float64]:
-    """Return q(d + x), x over the values of A by d over the values of D."""
-    padded = np.pad(pooling.second, 2 * (len(pooling.first) // 2))
-    return sliding_window_view(padded, len(pooling.pull))
+    return around @ (p[:, None] * back.T)
 
 
 def _between(weights: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:

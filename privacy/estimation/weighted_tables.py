@@ -81,8 +81,7 @@ def whole(cells: Numbers, uniform: Numbers) -> NDArray[np.int64]:
     ends = np.cumsum(cells, axis=1)
     ends[:, -1] = np.rint(ends[:, -1])
     steps = np.floor(ends + uniform[:, None]).astype(np.int64)
-    rounded: NDArray[np.int64] = np.diff(steps, prepend=0)
-    return rounded
+    return np.diff(steps, prepend=0)
 
 
 def margins(covariance: Numbers, sums: NDArray[np.int64], definition: Definition) -> NDArray[np.int64]:

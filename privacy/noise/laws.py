@@ -28,8 +28,8 @@ WIDEST = 1 << 21  # counts: the largest standard deviation for which quantiles a
 class SymmetricLaw(ABC):
     """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
 
-    Methods without a precision are exact; the others return balls, computed with `precision` bits (private methods at
-    the working precision that their callers have set). No law with a `parameter` outside of (narrowest, widest) can be
+    Balls are computed with `precision` bits; by methods without one, private ones too, at the working precision that
+    their callers have set. Other results are exact. No law with a `parameter` outside of (narrowest, widest) can be
     drawn from: see `privacy.noise.sampler.check_law`.
     """
 
@@ -38,10 +38,16 @@ class SymmetricLaw(ABC):
     narrowest: ClassVar[Fraction]
     widest: ClassVar[Fraction]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, self.parameter_name, exact(self.parameter, self.parameter_name))
+        if self.parameter <= 0:
+            raise ValueError(f"{self.parameter_name} must be positive, not {self.parameter}")
+
     @property
-    @abstractmethod
     def parameter(self) -> Fraction:
         """The number that gives the law its width."""
+        width: Fraction = getattr(self, self.parameter_name)
+        return width
 
     def pmf(self, k: int, precision: int = FIRST_PRECISION) -> arb:
         """Return P(X = k), with a relative error near 2^-precision."""
@@ -62,16 +68,6 @@ class SymmetricLaw(ABC):
             yield from computed
             block = min(2 * block, LARGEST_BLOCK)
 
-    def characteristic(self, t: arb, precision: int) -> arb:
-        """Return E cos(2 pi t X): positive, and falling in t from 0 to 1/2."""
-        with working_precision(precision):
-            return self._characteristic(t)
-
-    def tail_of_sum(self, cells: int, y: int, precision: int = FIRST_PRECISION) -> arb:
-        """Return a bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
-        with working_precision(precision):
-            return self._tail_of_sum(cells, y)
-
     def quantile(self, p: Fraction) -> int:
         """Return the smallest k with P(X <= k) >= p, for 0 < p < 1: proved, at whatever precision that takes.
 
@@ -83,14 +79,10 @@ class SymmetricLaw(ABC):
             raise ValueError(f"the probability {p} of a quantile must lie strictly between 0 and 1")
         if self.variance() > WIDEST**2:
             raise ValueError("the noise is too wide: its standard deviation is above 2^21 counts; raise the budget")
-        return decide(lambda _: self._quantile(p))
+        return decide(lambda _: self.try_quantile(p))
 
-    def try_quantile(self, p: Fraction, precision: int) -> int | None:
+    def try_quantile(self, p: Fraction) -> int | None:
         """Return a k with P(X <= k - 1) <= p <= P(X <= k), 0 < p < 1; None if balls of this precision prove none."""
-        with working_precision(precision):
-            return self._quantile(p)
-
-    def _quantile(self, p: Fraction) -> int | None:
         # P(X <= -k) >= p is P(X < k) <= 1 - p: for p below 1/2 the answer is minus that for 1 - p, ties apart.
         if p >= Fraction(1, 2):
             return self._upper_quantile(p)
@@ -118,12 +110,12 @@ class SymmetricLaw(ABC):
         """Return the smallest k >= 0 with P(X <= k) >= p, for 1/2 <= p < 1; None where the balls leave it open."""
 
     @abstractmethod
-    def _characteristic(self, t: arb) -> arb:
-        """Return E cos(2 pi t X)."""
+    def characteristic(self, t: arb) -> arb:
+        """Return E cos(2 pi t X): positive, and falling in t from 0 to 1/2."""
 
     @abstractmethod
-    def _tail_of_sum(self, cells: int, y: int) -> arb:
-        """Return a bound on P(|S| >= y)."""
+    def tail_of_sum(self, cells: int, y: int) -> arb:
+        """Return a bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
 
 
 @dataclass(frozen=True)
@@ -138,16 +130,6 @@ class DiscreteGaussian(SymmetricLaw):
     parameter_name: ClassVar[str] = "sigma_squared"
     narrowest: ClassVar[Fraction] = Fraction(1, 1 << 15)  # P(X > 0) < exp(-2^14) = 2^-23637, which 2^15 bits still hold
     widest: ClassVar[Fraction] = Fraction(1 << 36)  # 2^21 boundaries would not reach 2^-64 at 8 standard deviations
-
-    @property
-    def parameter(self) -> Fraction:
-        """sigma_squared."""
-        return self.sigma_squared
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma_squared", exact(self.sigma_squared, "sigma_squared"))
-        if self.sigma_squared <= 0:
-            raise ValueError(f"sigma_squared must be positive, not {self.sigma_squared}")
 
     def variance(self) -> float:
         """Return Var X: a little below sigma_squared (Canonne et al., Proposition 21)."""
@@ -166,7 +148,7 @@ class DiscreteGaussian(SymmetricLaw):
         return (-ball(k * k / (2 * self.sigma_squared))).exp() / self._theta(arb(0))
 
     def _tail(self, k: int) -> arb:
-        bound = self._tail_of_sum(1, k + 1)
+        bound = self.tail_of_sum(1, k + 1)
         if bound < arb(2) ** -(ctx.prec + 8):  # nothing but zeros at this precision: no need to add up k terms
             return bound.union(arb(0))
         return next(islice(self._tails(), k, None))
@@ -190,11 +172,11 @@ class DiscreteGaussian(SymmetricLaw):
         k, reached = next(step for step in steps if step[1] is not False)
         return k if reached else None
 
-    def _characteristic(self, t: arb) -> arb:
+    def characteristic(self, t: arb) -> arb:
         """Return E cos(2 pi t X) = theta_3(t) / theta_3(0)."""
         return self._theta(t) / self._theta(arb(0))
 
-    def _tail_of_sum(self, cells: int, y: int) -> arb:
+    def tail_of_sum(self, cells: int, y: int) -> arb:
         """Return Chernoff's bound with the law's sub-Gaussian moments."""
         # E exp(uX) <= exp(u^2 sigma^2 / 2): the sum over k of exp(-(k - c)^2 / (2 sigma^2)) is largest at c = 0, by
         # Poisson summation. At u = y / (cells sigma^2):
@@ -212,16 +194,6 @@ class TwoSidedGeometric(SymmetricLaw):
     parameter_name: ClassVar[str] = "scale"
     narrowest: ClassVar[Fraction] = Fraction(1, 1 << 14)  # P(X > 0) < exp(-2^14)
     widest: ClassVar[Fraction] = Fraction(1 << 17)  # 2^21 boundaries would reach exp(-2^4) only
-
-    @property
-    def parameter(self) -> Fraction:
-        """The scale."""
-        return self.scale
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", exact(self.scale, "scale"))
-        if self.scale <= 0:
-            raise ValueError(f"scale must be positive, not {self.scale}")
 
     def variance(self) -> float:
         """Return Var X = 2x / (1-x)^2."""
@@ -251,13 +223,13 @@ class TwoSidedGeometric(SymmetricLaw):
         least = reach.ceil().unique_fmpz()
         return None if least is None else int(least) - 1
 
-    def _characteristic(self, t: arb) -> arb:
+    def characteristic(self, t: arb) -> arb:
         """Return (1-x)^2 / ((1-x)^2 + 4 x sin^2(pi t))."""
         x = self._power(1)
         gap = (1 - x) ** 2
         return gap / (gap + 4 * x * t.sin_pi() ** 2)
 
-    def _tail_of_sum(self, cells: int, y: int) -> arb:
+    def tail_of_sum(self, cells: int, y: int) -> arb:
         """Return Chernoff's bound at u = r / scale, with the r that is best for a Gaussian, or 1/2 if that is less."""
         # exp(-uy) E exp(uS) for any 0 < r < 1, where E exp(uX) = (1-x)^2 / ((1-x e^u)(1-x e^-u)), here as sinh
         r = min(Fraction(1, 2), Fraction(y) / (2 * cells * self.scale))

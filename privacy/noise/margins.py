@@ -45,7 +45,7 @@ def _margin(parts: Parts, alpha: Fraction) -> int:
     def attempt(bits: int) -> int | None:
         if bits // 3 < alpha.denominator.bit_length() + 8:
             return None
-        total = _Sum(parts, bits // 3, bits)
+        total = _Sum(parts, bits // 3)
         low, high = -1, total.reach  # P(|S| > reach) is below alpha / 2^8
         while high - low > 1:
             middle = (low + high) // 2
@@ -65,24 +65,23 @@ def coverage(law: Law, margin: int, cells: int = 1) -> arb:
     with working_precision(FIRST_PRECISION):
         if cells == 1:
             return 2 * law.cdf(margin) - 1
-        total = _Sum(((law, cells),), FIRST_PRECISION // 2, FIRST_PRECISION)
+        total = _Sum(((law, cells),), FIRST_PRECISION // 2)
         return total.within(margin) if margin < total.reach else (1 - total.beyond).union(arb(1))
 
 
 def suppression_threshold(law: Law, chance: Exact) -> int:
     """Return the smallest t with P(X <= t) >= chance.
 
-    A count of an empty group exceeds it with probability <= 1 - chance.
-
-    SafeTab-P eq. (12), zero_suppression_chance; a count is kept if it is greater than t. 0 < chance < 1.
+    A count of an empty group exceeds it with probability <= 1 - chance. SafeTab-P eq. (12), zero_suppression_chance; a
+    count is kept if it is greater than t. 0 < chance < 1.
     """
     return law.quantile(exact(chance, "chance"))
 
 
-def _reach(law: Law, cells: int, small: arb, precision: int) -> tuple[int, arb]:
+def _reach(law: Law, cells: int, small: arb) -> tuple[int, arb]:
     """Return a number that a sum of draws passes, on either side, with probability below `small`, and that bound."""
     reach = isqrt(int(cells * law.variance())) + 1
-    while not (beyond := law.tail_of_sum(cells, reach + 1, precision)) <= small:
+    while not (beyond := law.tail_of_sum(cells, reach + 1)) <= small:
         reach += reach // 8 + 1
     return reach, beyond
 
@@ -100,14 +99,14 @@ class _Sum:
       falls, as each law's does, so that together they are at most phi((J+1)/N) ln(N / (2J)).
 
     Both are made smaller than 2^-bits. At any scale J is a few dozen (Gaussian) or hundred (geometric, few cells). An
-    object is made and used at the working precision `precision`.
+    object is made and used at one working precision.
     """
 
-    def __init__(self, parts: Parts, bits: int, precision: int) -> None:
+    def __init__(self, parts: Parts, bits: int) -> None:
         small = arb(2) ** -bits
         self.reach, self.beyond = 0, arb(0)
         for law, cells in parts:
-            reach, beyond = _reach(law, cells, small / len(parts), precision)
+            reach, beyond = _reach(law, cells, small / len(parts))
             self.reach += reach
             self.beyond += beyond
         self.period = 2 * self.reach + 1
@@ -115,7 +114,7 @@ class _Sum:
         self.cut = arb(0)
         for j in range(1, self.reach + 1):
             t = arb(j) / self.period
-            power = reduce(mul, (law.characteristic(t, precision) ** cells for law, cells in parts))  # phi(t)
+            power = reduce(mul, (law.characteristic(t) ** cells for law, cells in parts))  # phi(t)
             if j > 1:
                 cut = power * (arb(self.period) / (2 * (j - 1))).log()
                 if cut <= small:

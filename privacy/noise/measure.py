@@ -43,21 +43,12 @@ def measure(counts: Any, law: Law, *, secret: RunSecret | None = None, query: st
     get other noise. Give each array that is measured under a secret a query name of its own: under one name equal
     arrays have equal answers. Nothing is charged to a ledger; what calls spend together is for the caller to add up.
 
-    Parameters
-    ----------
-    counts
-        whole numbers in an array of any shape, or nested lists of them; of numpy's integers, no floats.
-    law
-        of the noise, as `law(definition, budget, stability)` returns it.
-    secret
-        256 bits that stay confidential: who has them can take the noise off again.
-    query
-        the name of what is measured; needed with a secret.
+    counts: whole numbers in an array of any shape, or nested lists of them; of numpy's integers, no floats. law: of the
+    noise, as `law(definition, budget, stability)` returns it. secret: 256 bits that stay confidential: who has them can
+    take the noise off again. query: the name of what is measured; needed with a secret.
 
-    Raises
-    ------
-    ValueError
-        for counts that are no whole numbers or beyond 2^62, a law that cannot be drawn, a secret without a query.
+    Raises ValueError for counts that are no whole numbers or beyond 2^62, a law that cannot be drawn, a secret without
+    a query.
     """
     whole = whole_counts(counts)
     if not isinstance(law, SymmetricLaw):

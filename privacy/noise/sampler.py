@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy.noise.balls import decide
+from privacy.noise.balls import FIRST_PRECISION, decide, working_precision
 from privacy.noise.laws import Law
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -64,9 +64,7 @@ class Sampler:
 
 
 def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
-    """Return the draw of an ambiguous word.
-
-    Bits of U are added, 64 a round, until both ends of its interval give one k.
+    """Return the draw of an ambiguous word: bits of U are added, 64 a round, until the ends of its interval give one k.
 
     `more(round)` gives the bits of rounds 0, 1, .... A round is decided at one precision or left open, so it ends
     whatever the values of the CDF are. The number of rounds has no bound; a second one has a probability below 2^-40.
@@ -76,8 +74,8 @@ def settle(law: Law, word: int, more: Callable[[int], int]) -> int:
         word = word << WORD_BITS | more(round)
         bits, round = bits + WORD_BITS, round + 1
         if 0 < word < (1 << bits) - 1:  # else U may still be as near to 0 or 1 as one likes
-            low = law.try_quantile(Fraction(word, 1 << bits), bits + WORD_BITS)
-            high = law.try_quantile(Fraction(word + 1, 1 << bits), bits + WORD_BITS)
+            with working_precision(bits + WORD_BITS):
+                low, high = (law.try_quantile(Fraction(end, 1 << bits)) for end in (word, word + 1))
             if low is not None and low == high:
                 return low
 
@@ -104,7 +102,9 @@ def check_law(law: Law) -> None:
     """
     if not law.narrowest < law.parameter < law.widest:
         raise ValueError(_TOO_WIDE if law.parameter >= law.widest else _TOO_NARROW)
-    if not law.tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1:
+    with working_precision(FIRST_PRECISION):
+        fits = law.tail_of_sum(1, LONGEST_TABLE // 2) * (1 << WORD_BITS) < 1
+    if not fits:
         boundaries(law)
 
 

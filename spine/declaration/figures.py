@@ -21,7 +21,7 @@ from spine.declaration.declaration import Declaration, first_crossing
 from spine.declaration.form import CountForm, Fault
 from spine.declaration.hierarchy import Hierarchy
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Leaves, Sets, Totals, sum_bounds
+from spine.top_down.bounds import LARGEST_COUNT, NO_LIMIT, Bounds, Leaves, Sets, Totals, leaves_below, sum_bounds
 from spine.top_down.histogram import TOTAL, Product
 from spine.top_down.plan import MOST_PARTS
 from spine.top_down.queries import query_group
@@ -146,21 +146,10 @@ def _root_range(hierarchy: Hierarchy, bound: Bounds) -> tuple[int, int]:
 
 def all_leaves(hierarchy: Hierarchy, bound: Bounds) -> Leaves:
     """Return all leaves with their bounds and all declared totals."""
-    spine, product, sets = hierarchy.spine, hierarchy.declaration.product, bound.sets
-    assert sets is not None
-    known = [
-        (totals.group[spine.geounit_of_block(level)], totals.values)
-        for level, totals in enumerate(bound.totals)
-        if totals is not None
-    ]
-    return Leaves(
-        np.zeros(spine.blocks, np.int64),
-        bound.allowed(len(spine.levels) - 1) & (np.bincount(product.types, product.possible, len(bound.least)) > 0),
-        sets.low[-1],
-        sets.high[-1],
-        tuple(group for group, _ in known),
-        tuple(values for _, values in known),
-    )
+    product, every = hierarchy.declaration.product, np.arange(hierarchy.spine.blocks)
+    leaves = leaves_below(hierarchy.spine, bound, -1, every, every * 0)
+    has_cells = np.bincount(product.types, product.possible, len(bound.least)) > 0
+    return leaves._replace(allowed=leaves.allowed & has_cells)
 
 
 def _sets(hierarchy: Hierarchy, figures: Figures) -> tuple[IntArray, Sets]:
@@ -292,8 +281,7 @@ def _contradicting(hierarchy: Hierarchy, totals: Sequence[tuple[int, Totals]]) -
 
 def subsets(parts: int) -> BoolArray:
     """Return (sets, parts) whether a set of parts, by its number in bits, has a part."""
-    held: BoolArray = (np.arange(1 << parts)[:, None] >> np.arange(parts)) & 1 > 0
-    return held
+    return (np.arange(1 << parts)[:, None] >> np.arange(parts)) & 1 > 0
 
 
 class Range(NamedTuple):

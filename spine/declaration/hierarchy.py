@@ -105,7 +105,8 @@ def make_hierarchy(
             "level whose columns tell leaves apart"
         )
         return None, [Fault(f"levels.{len(levels) - 1}.columns", text)]
-    faults += _upside_down(levels, starts, {name: values[order] for name, values in columns.items()})
+    in_order = {name: values[order] for name, values in columns.items()}
+    faults += _upside_down(levels, starts, in_order)
     spine = Spine(tuple(level.name for level in levels), order, tuple(starts), (), 1)
     try:
         spine = spine.with_shares({level.name: declaration.allocation.levels[level.name] for level in levels})
@@ -115,7 +116,6 @@ def make_hierarchy(
         return None, faults
     if form.bypass:
         spine = bypass(spine, SpineSettings(definition=declaration.definition))
-    in_order = {name: values[order] for name, values in columns.items()}
     return Hierarchy(declaration, spine, in_order, keys[order]), []
 
 

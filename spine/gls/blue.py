@@ -139,8 +139,7 @@ def blue_children(plan: Plan, parents: Blue, information: Information) -> Blue:
 def _spread(variance: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
     """Return the variance of an estimate, alone of `variance`, given its parent's of variance `above`."""
     weight = variance @ below
-    found: FloatArray = variance - weight @ variance + weight @ above @ weight.swapaxes(-1, -2)
-    return found
+    return variance - weight @ variance + weight @ above @ weight.swapaxes(-1, -2)
 
 
 __all__ = ["STATES", "Blue", "SiblingSums", "blue_children", "blue_level", "blue_nation", "blue_roots", "blue_states"]

@@ -147,5 +147,4 @@ class Covariances:
         if not (columns.types[[one, two]] == 1).all():
             raise ValueError(f"{first} and {other}: covariances are of columns that sum over all types")
         shared = (columns.parts[:, one] * columns.parts[:, two]).sum(axis=1)
-        found: FloatArray = np.tensordot(shared, self.values, axes=1)
-        return found
+        return np.tensordot(shared, self.values, axes=1)

@@ -266,12 +266,6 @@ def total_variance(variance: FloatArray, sizes: Grid) -> FloatArray:
     return spread
 
 
-def along_total(variance: FloatArray, sizes: Grid) -> tuple[FloatArray, FloatArray]:
-    """Return V 1 and 1'V 1 on component 0, without the last axis: (geounits, slots x types) and (geounits,)."""
-    along = (variance[:, 0] * sizes.ones).sum(axis=-1)
-    return along, (along * sizes.ones).sum(axis=-1)
-
-
 STATES = -1  # the level of whole states, above a forest of their parts
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from spine.compiled import compiled
 from spine.geography import BoolArray, FloatArray, IntArray
-from spine.gls.grid import Grid, Signs, along_total, grid, total_of
+from spine.gls.grid import Grid, Signs, grid, total_of
 from spine.top_down.plan import Plan
 from spine.top_down.queries import QueryHierarchy
 
@@ -341,7 +341,8 @@ def declared_total(
     z: FloatArray, variance: FloatArray, total: IntArray | FloatArray, sizes: Grid
 ) -> tuple[FloatArray, FloatArray]:
     """Return estimates and variances once the total of each geounit is known."""
-    along, spread = along_total(variance, sizes)
+    along = (variance[:, 0] * sizes.ones).sum(axis=-1)  # V 1 on component 0, without the last axis
+    spread = (along * sizes.ones).sum(axis=-1)
     moved, known = z.copy(), variance.copy()
     some = np.where(spread > 0, spread, 1.0)  # 0 where a geounit has no records
     missing = (total - total_of(z, sizes)) / (sizes.shape[2] * some)

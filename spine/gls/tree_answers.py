@@ -22,6 +22,8 @@ from spine.top_down.least_squares import Parent, Solution, gradient, minimum
 from spine.top_down.own_answers import OwnAnswers, Siblings
 from spine.top_down.plan import Plan
 
+LEFT = 0.99  # of the total's precision that may be taken out of P: the rest must stay positive definite
+
 
 class TreeMisfit(NamedTuple):
     """The children's x'Px/2 - h'x.
@@ -104,37 +106,6 @@ def inverse_row_sums(
     return inverse
 
 
-@compiled
-def least_squares(
-    parent: Parent,
-    allowed: BoolArray,
-    kind: IntArray,
-    at: IntArray,
-    signs: Signs,
-    pattern: IntArray,
-    precision: FloatArray,
-    between: FloatArray,
-    linear: FloatArray,
-    initial: FloatArray,
-    careful: bool,
-    stop: float,
-) -> Solution:
-    """Divide a parent among its children by their information.
-
-    allowed, kind, pattern, between: as for `inverse_row_sums`. at: (cells,) of each cell in (signs, races). precision,
-    linear: as `TreeMisfit` has them. initial: (cells, children) where to start.
-    """
-    (_, number, races), types = signs.cells.shape, between.shape[2]
-    x, image, mean = np.empty((types, number, races)), np.empty((types, number, races)), np.empty((types, number))
-    place = kind * (number * races) + at
-    objective = TreeMisfit(np.empty(linear.shape), precision, linear, place, signs, x, image, mean)
-    a = inverse_row_sums(between, kind, at // races, at % races, pattern, allowed)
-    return minimum(objective, a, initial, parent, careful, stop)
-
-
-LEFT = 0.99  # of the total's precision that may be taken out of P: the rest must stay positive definite
-
-
 @dataclass(frozen=True)
 class ChildInformation:
     """The objective of one parent's K children: their information on its n cells, divided by its largest precision.
@@ -178,11 +149,15 @@ class ChildInformation:
         """See `top_down.own_answers.Objective`."""
         # Of one layout, or numba compiles the whole iteration again for each that these happen to have.
         precision, between = np.ascontiguousarray(self.precision), np.ascontiguousarray(self.between)
-        allowed, cells = parent.allowed[parent.quarters_type], (self.kind, self.at, self.grid.signs)
-        pattern = self.grid.patterns[0]
-        return least_squares(
-            parent, allowed, *cells, pattern, precision, between, self.linear, self.initial, careful, stop
-        )
+        (_, number, races), types = self.grid.shape, between.shape[2]
+        (x, image), mean = np.empty((2, types, number, races)), np.empty((types, number))
+        sign, race = np.divmod(self.at, races)
+        allowed = parent.allowed[parent.quarters_type]
+        a = inverse_row_sums(between, self.kind, sign, race, self.grid.patterns[0], allowed)
+        place = self.kind * (number * races) + self.at
+        table = np.empty(self.linear.shape)
+        objective = TreeMisfit(table, precision, self.linear, place, self.grid.signs, x, image, mean)
+        return minimum(objective, a, self.initial, parent, careful, stop)
 
     def quadratic(self, cells: IntArray) -> tuple[Any, FloatArray]:
         """See `top_down.own_answers.Objective`."""

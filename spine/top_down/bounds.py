@@ -117,8 +117,7 @@ def sum_bounds(
     """Sum what is declared of leaves up a spine; a total of groups is known on all levels above, as their sum.
 
     counts: (leaves, parts) in spine order. totals: with the index of their level. sets: with the bounds of the leaves
-    alone. ValueError for counts of another
-    shape, or a group of geounits that has no one parent.
+    alone. ValueError for counts of another shape, or a group of geounits that has no one parent.
     """
     if counts.shape != (spine.blocks, len(least)) or (counts < 0).any():
         raise ValueError(f"the declared counts must be ({spine.blocks}, {len(least)}) whole numbers, none negative")
@@ -135,6 +134,22 @@ def sum_bounds(
             found[upper] = found[upper] or declared
     summed = tuple(np.add.reduceat(counts, starts, axis=0) for starts in spine.starts)
     return Bounds(summed, least, tuple(found), fixed, sets and _summed_sets(spine, sets))
+
+
+def leaves_below(spine: Spine, bounds: Bounds, level: int, rows: IntArray, child: IntArray) -> Leaves:
+    """Return leaves, by their places in spine order, with their bounds and the totals declared on levels below this.
+
+    child: (rows,) of the parent's children the one that each leaf is below.
+    """
+    sets, groups, values = bounds.sets, [], []
+    assert sets is not None
+    for below in range(level + 1, len(spine.levels)):
+        if (declared := bounds.totals[below]) is not None:
+            chosen, group = np.unique(declared.group[spine.geounit_of_block(below)[rows]], return_inverse=True)
+            groups.append(group)
+            values.append(declared.values[chosen])
+    low, high = sets.low[-1][rows], sets.high[-1][rows]
+    return Leaves(child, bounds.allowed(-1)[rows], low, high, tuple(groups), tuple(values))
 
 
 def _summed_sets(spine: Spine, sets: Sets) -> Sets:

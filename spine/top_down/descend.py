@@ -13,7 +13,7 @@ import numpy as np
 
 from spine.geography import FloatArray, IntArray
 from spine.top_down import totals, units
-from spine.top_down.bounds import NO_LIMIT, Leaves, Totals
+from spine.top_down.bounds import NO_LIMIT, Leaves, Totals, leaves_below
 from spine.top_down.histogram import Estimates, joined
 from spine.top_down.least_squares import NO_INTEGERS, Parent
 from spine.top_down.own_answers import OwnAnswers, ParentProblem, Siblings
@@ -224,21 +224,12 @@ def _with_sets(plan: Plan, level: int, of_children: slice, types: IntArray, pare
 
 def _leaves(plan: Plan, level: int, children: tuple[int, int], types: IntArray) -> Leaves | None:
     """Return the leaves below these children; None where they are leaves themselves."""
-    spine, sets, lowest = plan.spine, plan.bounds.sets, len(plan.spine.levels) - 1
-    assert sets is not None
-    if level == lowest:
+    if level == len(plan.spine.levels) - 1:
         return None
-    own = spine.geounit_of_block(level)
+    own = plan.spine.geounit_of_block(level)
     rows = np.flatnonzero((own >= children[0]) & (own < children[1]))
-    groups, values = [], []
-    for below in range(level + 1, lowest + 1):
-        if (declared := plan.bounds.totals[below]) is not None:
-            chosen, group = np.unique(declared.group[spine.geounit_of_block(below)[rows]], return_inverse=True)
-            groups.append(group)
-            values.append(declared.values[chosen])
-    allowed = plan.bounds.allowed(lowest)[rows][:, types]
-    low, high = sets.low[lowest][rows], sets.high[lowest][rows]
-    return Leaves(own[rows] - children[0], allowed, low, high, tuple(groups), tuple(values))
+    leaves = leaves_below(plan.spine, plan.bounds, level, rows, own[rows] - children[0])
+    return leaves._replace(allowed=leaves.allowed[:, types])
 
 
 def _solve(plan: Plan, level: int, parent: int, problem: ParentProblem) -> tuple[IntArray, Solve]:

@@ -7,6 +7,7 @@ search with current arcs). Where costs are small integers there are few distance
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -74,62 +75,25 @@ def residual_of(network: Network) -> Residual:
 
 
 @compiled
-def sink_down(heap: Ints, place: Ints, distance: Ints, size: int, at: int) -> None:
-    """Let the node at a place of the heap sink to where it belongs."""
-    node = heap[at]
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and distance[heap[child + 1]] < distance[heap[child]]:
-            child += 1
-        if distance[heap[child]] >= distance[node]:
-            break
-        heap[at] = heap[child]
-        place[heap[at]] = at
-        at = child
-    heap[at] = node
-    place[node] = at
-
-
-@compiled
-def rise(heap: Ints, place: Ints, distance: Ints, at: int) -> None:
-    """Let the node at a place of the heap rise to where it belongs."""
-    node = heap[at]
-    while at > 0:
-        above = (at - 1) // 2
-        if distance[heap[above]] <= distance[node]:
-            break
-        heap[at] = heap[above]
-        place[heap[at]] = at
-        at = above
-    heap[at] = node
-    place[node] = at
-
-
-@compiled
-def shortest(residual: Residual, cost: Ints, distance: Ints, heap: Ints, place: Ints, stack: Ints) -> bool:
+def shortest(residual: Residual, cost: Ints, distance: Ints, stack: Ints) -> bool:
     """Add to the potentials the distances from the source, but none beyond the sink's; False if it is out of reach.
 
     Nodes at the distance that is being settled wait on a stack (most arcs that matter cost 0), further ones in a heap.
+    What the heap holds of a node that was then reached on a shorter way is passed over.
     """
-    nodes = len(distance)
-    for u in range(nodes):
-        distance[u], place[u] = FAR, -1
-    distance[0], stack[0] = 0, 0
-    waiting, size, now = 1, 0, 0
-    potential = residual.potential
-    while distance[nodes - 1] > now and (waiting or size):
-        if waiting == 0:
-            stack[0], waiting = heap[0], 1
-            place[heap[0]] = -2
-            now = distance[heap[0]]
-            size -= 1
-            if size:
-                heap[0] = heap[size]
-                sink_down(heap, place, distance, size, 0)
-        waiting -= 1
-        u = stack[waiting]
+    nodes, potential = len(distance), residual.potential
+    distance[:] = FAR
+    distance[0] = 0
+    heap: list[tuple[Any, Any]] = [(0, 0)]  # distances and nodes
+    waiting, now = 0, -1
+    while distance[nodes - 1] > now and (waiting or len(heap)):
+        if waiting:
+            waiting -= 1
+            u = stack[waiting]
+        else:
+            now, u = heappop(heap)
+            if distance[u] < now:
+                continue
         for k in range(residual.first_arc[u], residual.first_arc[u + 1]):
             e = residual.arcs[k]
             if residual.capacity[e] > 0:
@@ -141,20 +105,8 @@ def shortest(residual: Residual, cost: Ints, distance: Ints, heap: Ints, place: 
                     if there == now:
                         stack[waiting] = w
                         waiting += 1
-                        if place[w] >= 0:  # leaves the heap: the last takes its place
-                            hole = place[w]
-                            size -= 1
-                            if hole < size:
-                                heap[hole] = heap[size]
-                                place[heap[hole]] = hole
-                                rise(heap, place, distance, hole)
-                                sink_down(heap, place, distance, size, place[heap[hole]])
-                        place[w] = -2
                     else:
-                        if place[w] < 0:
-                            heap[size], place[w] = w, size
-                            size += 1
-                        rise(heap, place, distance, place[w])
+                        heappush(heap, (there, np.int64(w)))
     reach = distance[nodes - 1]
     if reach == FAR:
         return False
@@ -219,12 +171,11 @@ def cheapest_flow(network: Network, amount: int) -> tuple[IntArray, int, int]:
     """
     residual = residual_of(network)
     nodes = network.nodes
-    distance, heap = np.empty(nodes, np.int64), np.empty(nodes, np.int32)
-    place, stack, current = np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.empty(nodes, np.int64)
+    distance, stack, current = np.empty(nodes, np.int64), np.empty(nodes, np.int32), np.empty(nodes, np.int64)
     path, state = np.empty(nodes + 1, np.int32), np.empty(nodes, np.int8)
     shipped, phases = 0, 0
     while shipped < amount:
-        if not shortest(residual, network.cost, distance, heap, place, stack):
+        if not shortest(residual, network.cost, distance, stack):
             break
         shipped += ship(residual, network.cost, amount - shipped, current, path, state)
         phases += 1

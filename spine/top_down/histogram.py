@@ -88,8 +88,7 @@ class Product:
         if isinstance(self.bounded, str):
             return self.partition(self.bounded)[0]
         together = np.stack([self.partition(name)[0] for name in self.bounded])
-        parts: IntArray = np.unique(together, axis=1, return_inverse=True)[1].reshape(-1)
-        return parts
+        return np.unique(together, axis=1, return_inverse=True)[1].reshape(-1)
 
     @cached_property
     def possible(self) -> BoolArray:

@@ -62,15 +62,10 @@ class Sums(NamedTuple):
 def sums_of(queries: QueryHierarchy, cells: IntArray) -> Sums:
     """Return the sums of these cells."""
     groups, everything = len(queries.finer), queries.offsets[-1]
-    row, coordinate = np.empty(everything, np.int64), np.empty(everything, np.int64)
+    row, coordinate = np.full(everything, -1), np.empty(everything, np.int64)
     group, first = np.zeros(everything, np.int64), np.zeros(groups + 1, np.int64)
-    for j in range(everything):
-        row[j] = -1
-    for j in range(len(cells)):
-        coordinate[j] = cells[j]
-    first[1] = len(cells)
-    direct = 0
-    edges = 0
+    coordinate[: len(cells)], first[1] = cells, len(cells)
+    direct, edges = 0, 0
     for q in range(1, groups):
         if queries.finer[q] == 0:
             direct += 1
@@ -119,10 +114,7 @@ def hessian_parts(sums: Sums, w: FloatArray, y: FloatArray, table: FloatArray) -
     w: (groups, children) weights; y: (rows, children) targets.
     """
     cells, children = len(sums.up), table.shape[1]
-    for j in range(cells, len(sums.group)):
-        target = table[j]
-        for c in range(children):
-            target[c] = 0.0
+    table[cells:] = 0.0
     for i in range(cells):
         for k in range(sums.up.shape[1]):
             source, target = table[i], table[sums.up[i, k]]
@@ -150,9 +142,7 @@ def inverse_row_sums(sums: Sums, w: FloatArray, allowed: BoolArray, quarters_typ
     """
     cells, children = len(quarters_type), allowed.shape[1]
     table = np.zeros((len(sums.group), children))
-    for i in range(cells):
-        for c in range(children):
-            table[i, c] = 1.0 if allowed[quarters_type[i], c] else 0.0
+    table[:cells] = allowed[quarters_type]
     hessian_parts(sums, w, np.zeros(table.shape), table)
     inverse = np.zeros((cells, children))
     for i in range(cells):
@@ -208,8 +198,7 @@ def minimize(objective: Any, onto: Polytope, point: Point, careful: bool, stop: 
             for c in range(children):
                 row[c] = at[c] - target[c] * row[c]
         missed = project(onto, v, anchor, 1e-10 if careful else max(1e-9, min(1e-4, 0.02 * step)), point)
-        for c in range(children):
-            moved[c] = uphill[c] = 0.0
+        moved[:] = uphill[:] = 0.0
         for i in range(cells):
             at, minimum, last, older, a = table[i], point.x[i], x[i], before[i], onto.a[i]
             for c in range(children):
@@ -287,12 +276,8 @@ def least_squares(
 
     answers: (children, coordinates of all groups). w: (groups, children). careful, stop: see `minimize`.
     """
-    children = parent.allowed.shape[1]
     sums = sums_of(queries, parent.cells)
-    y = np.empty((len(sums.group), children))
-    for j in range(len(sums.group)):
-        for c in range(children):
-            y[j, c] = answers[c, sums.coordinate[j]]
+    y = np.ascontiguousarray(answers[:, sums.coordinate].T)
     scale = w[0].max()
     if scale == 0.0:  # a pass that does not ask the cells
         scale = w.max()
@@ -363,7 +348,7 @@ def polytope(a: FloatArray, parent: Parent) -> Polytope:
     types, children = len(parent.lower_bound), a.shape[1]
     groups = types + 1 + len(sets)
     active = np.zeros((groups, children), np.bool_)
-    lo, hi, mu = np.zeros((groups, children)), np.empty((groups, children)), np.zeros((groups, children))
+    lo, hi, mu = np.zeros((groups, children)), np.full((groups, children), np.inf), np.zeros((groups, children))
     first, first_set = np.zeros(types + 1, np.int64), np.zeros(types + 1, np.int64)
     for t in range(types if len(sets) else 0):
         first_set[t + 1] = first_set[t] + sets[:, t].sum()
@@ -384,7 +369,6 @@ def polytope(a: FloatArray, parent: Parent) -> Polytope:
             mu[set_groups[k], c] += mu[t, c]
     for g in range(groups):
         for c in range(children):
-            hi[g, c] = np.inf
             mu[g, c] = 1.0 / mu[g, c] if mu[g, c] > 0.0 else 0.0
     for c in range(len(low)):
         active[types, c] = mu[types, c] > 0.0

@@ -152,6 +152,11 @@ class ParentProblem:
         """Return (n, K) whether a child may have persons in a cell."""
         return self.parent.allowed[self.parent.quarters_type]
 
+    @cached_property
+    def first_cell(self) -> IntArray:
+        """Return (types,) the first cell of each type."""
+        return np.searchsorted(self.parent.quarters_type, np.arange(len(self.parent.allowed)))
+
     def with_totals(self, totals: FloatArray, band: float = 0.0, **declared: Any) -> ParentProblem:
         """Return the problem of the last pass: the children's totals, (K,), within the band of these.
 
@@ -168,10 +173,8 @@ class ParentProblem:
         sums: (groups, n) coordinates of cells; each sum is of whole types.
         """
         p = self.parent
-        first = np.searchsorted(p.quarters_type, np.arange(len(p.allowed)))
-        by_type = np.add.reduceat(x, first)
-        sets = np.concatenate([own[first] == np.unique(own)[:, None] for own in sums])
-        found = sets @ by_type
+        sets = np.concatenate([own[self.first_cell] == np.unique(own)[:, None] for own in sums])
+        found = sets @ np.add.reduceat(x, self.first_cell)
         return replace(
             self,
             parent=p._replace(
@@ -181,16 +184,23 @@ class ParentProblem:
             ),
         )
 
-    def violation(self, x: FloatArray | IntArray) -> float:
-        """Return the most by which x, (n, K), misses a count of the parent, a band or a lower bound, or is negative."""
-        p, by_type = self.parent, np.zeros(self.parent.allowed.shape)
-        np.add.at(by_type, p.quarters_type, x)
-        worst = [np.max(p.lower_bound - by_type), -np.min(x), np.max(np.where(self.allowed_cells, 0, np.abs(x)))]
+    def missed(self, x: FloatArray | IntArray) -> dict[str, float]:
+        """Return the most by which x, (n, K), misses each constraint, by what is wrong then; not positive where met."""
+        p, by_type = self.parent, np.add.reduceat(x, self.first_cell)
+        found = {
+            "a count is negative": -np.min(x),
+            "persons are in a geounit without living quarters of their type": np.abs(x * ~self.allowed_cells).max(),
+        }
         if len(p.counts):
-            worst.append(np.abs(x.sum(axis=1) - p.counts).max())
-        if len(p.low):
-            worst += [np.max(p.low - x.sum(axis=0)), np.max(x.sum(axis=0) - p.high)]
+            found["the children do not sum to their parent"] = np.abs(x.sum(axis=1) - p.counts).max()
+        found["a group-quarters facility is empty"] = np.max(p.lower_bound - by_type)
         if len(p.sets):
-            by_set = p.sets @ by_type
-            worst += [np.max(p.low_of - by_set), np.max(by_set - p.high_of)]
-        return max(0.0, float(max(worst)))
+            off = np.maximum(p.low_of - p.sets @ by_type, p.sets @ by_type - p.high_of)
+            found["a declared count has fewer or more records than it allows"] = off.max()
+        return found
+
+    def violation(self, x: FloatArray) -> float:
+        """Return the most by which x, (n, K), misses a constraint or a band of the totals."""
+        p, total = self.parent, x.sum(axis=0)
+        band = np.maximum(p.low - total, total - p.high) if len(p.low) else total * 0
+        return float(max(0.0, band.max(), *self.missed(x).values()))

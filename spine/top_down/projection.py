@@ -135,9 +135,7 @@ def balance(
 def add_to_sets(onto: Polytope, values: FloatArray) -> None:
     """Write into the sets' rows of a group array the sums of their types' rows."""
     n_types, children = len(onto.types) - 1, values.shape[1]
-    for g in range(n_types + 1, len(values)):
-        for c in range(children):
-            values[g, c] = 0.0
+    values[n_types + 1 :] = 0.0
     for t in range(n_types):
         for k in range(onto.first_set[t], onto.first_set[t + 1]):
             for c in range(children):
@@ -158,11 +156,9 @@ def evaluate(onto: Polytope, v: FloatArray, anchor: FloatArray, point: Point) ->
     n_types, children = len(onto.types) - 1, v.shape[1]
     potential, scratch = np.zeros(children), np.empty((2, children))
     sums, tau = point.sums, point.tau
-    for c in range(children):
-        sums[n_types, c] = 0.0
+    sums[: n_types + 1] = 0.0
     for t in range(n_types):
         for c in range(children):
-            sums[t, c] = 0.0
             potential[c] = tau[t, c] + tau[n_types, c]
         add_from_sets(onto, t, tau, potential)
         here = sums[t]
@@ -236,11 +232,9 @@ def hessian_times(
     n_types, children = len(onto.types) - 1, free.shape[1]
     fours = children - children % 4
     shift = np.zeros(children)
-    for c in range(children):
-        image[n_types, c] = 0.0
+    image[: n_types + 1] = 0.0
     for t in range(n_types):
         for c in range(children):
-            image[t, c] = 0.0
             shift[c] = direction[t, c] + direction[n_types, c]
         add_from_sets(onto, t, direction, shift)
         here = image[t]
@@ -297,10 +291,10 @@ def newton_direction(onto: Polytope, largest: float, point: Point, direction: Fl
     diagonal, ridge = np.zeros((groups, children)), np.zeros((groups, children))
     left, search, image = np.zeros((groups, children)), np.zeros((groups, children)), np.zeros((groups, children))
     free_metric(onto, point, mean, diagonal)
+    direction[:] = 0.0
     power = 0.0
     for g in range(groups):
         for c in range(children):
-            direction[g, c] = 0.0
             if onto.active[g, c]:
                 inside = onto.lo[g, c] < point.levels[g, c] < onto.hi[g, c]
                 ridge[g, c] = (min(1e-2, 1e-2 * largest) + (1.0 if inside else 0.0)) / onto.mu[g, c]

@@ -125,8 +125,7 @@ def inverse_variance(allocation: Allocation, share: Fraction, alpha: Fraction) -
     """Return 1 / variance of a coordinate's noise: the weight of its query group in least squares.
 
     rho gamma alpha under zCDP; under pure DP 2 sinh^2(1 / 2b) for Laplace_Z of scale b, whose variance is
-    2 exp(-1/b) / (1 - exp(-1/b))^2. Exact until the last step: in the estimation no
-    other place makes a float of a budget.
+    2 exp(-1/b) / (1 - exp(-1/b))^2. Exact until the last step: no other place of the estimation makes a budget a float.
     """
     if allocation.definition == "zcdp":
         return float(1 / parameter(allocation, share, alpha))

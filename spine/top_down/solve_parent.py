@@ -67,24 +67,12 @@ def to_integers(problem: ParentProblem, x: FloatArray, total_first: bool) -> tup
 def broken_rule(problem: ParentProblem, x: IntArray) -> str:
     """Return the rule that the integers x, (n, K), break, or an empty text."""
     parent = problem.parent
-    if (x < 0).any():
-        return "a count is negative"
-    if (x[~problem.allowed_cells] != 0).any():
-        return "persons are in a geounit without living quarters of their type"
-    if len(parent.counts) and not np.array_equal(x.sum(axis=1), parent.counts):
-        return "the children do not sum to their parent"
+    if wrong := [rule for rule, missed in problem.missed(x).items() if missed > 0]:
+        return wrong[0]
     if len(parent.total) and x.sum() != parent.total[0]:
         return "the root does not have the declared total"
     if len(parent.state):
         sums = np.bincount(parent.state, x.sum(axis=0), minlength=len(parent.state_totals))
         if not np.array_equal(sums, parent.state_totals):
             return "the parts of a state do not have its declared total"
-    types = np.searchsorted(parent.quarters_type, np.arange(len(parent.allowed)))
-    by_type = np.add.reduceat(x, types, axis=0)
-    if (by_type < parent.lower_bound).any():
-        return "a group-quarters facility is empty"
-    if len(parent.sets):
-        by_set = parent.sets @ by_type
-        if (by_set < parent.low_of).any() or (by_set > parent.high_of).any():
-            return "a declared count has fewer or more records than it allows"
     return ""

@@ -116,8 +116,7 @@ def totals_in_groups(
 
     def to_groups(point: FloatArray) -> FloatArray:
         missing = group_totals - np.bincount(group, point)
-        moved: FloatArray = point + (missing / np.where(width > 0, width, 1.0))[group] * give
-        return moved
+        return point + (missing / np.where(width > 0, width, 1.0))[group] * give
 
     point, correction = to_groups(y), np.zeros_like(y)
     for _ in range(DYKSTRA_ROUNDS):

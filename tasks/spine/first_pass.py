@@ -24,8 +24,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.redistricting import PRODUCTS
 from spine.settings import SpineSettings
-from spine.variance import upward
-from spine.workload import Part, marginal_parts
+from spine.variance import Part, marginal_parts, upward
 from tasks.lifecycle.files import read_object
 
 SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}  # with their titles

@@ -12,8 +12,7 @@ import pandas as pd
 
 from spine.entities import OUTSIDE
 from spine.osed import at_root
-from spine.variance import Root, cell_variance
-from spine.workload import Part
+from spine.variance import Part, Root, cell_variance
 from tasks.spine.first_pass import SPINES, SpinePlan, StateSummary
 from tasks.spine.second_pass import Family, Roots, Written
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from privacy.accounting.composition import DELTA, Relation, Spend, spend
+from privacy.accounting.composition import DELTA, Relation, Spend, changes, spend
 from privacy.accounting.conversions import epsilon
 from privacy.accounting.ledger import Account, Ledger, LedgerError, Request
 from privacy.accounting.together import Charged, charged_together, together
-from privacy.accounting.units import changes
 
 RHO_A, RHO_B = Fraction("4.944"), Fraction("8.895302")
 PRODUCTION = (Charged("person", "zcdp", RHO_A), Charged("household", "zcdp", RHO_B))

@@ -23,8 +23,7 @@ from spine.hierarchy import Spine
 from spine.osed import overlap
 from spine.redistricting import PERSONS
 from spine.settings import settings_for
-from spine.variance import Root, cell_variance, downward, entity_sums, upward
-from spine.workload import marginal_parts
+from spine.variance import Root, cell_variance, downward, entity_sums, marginal_parts, upward
 
 MARGINALS = ("total", "cenrace", "votingage*cenrace", "hhgq", "detailed")
 

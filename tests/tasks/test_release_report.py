@@ -7,8 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privacy.accounting.composition import rounded_up, spend
-from privacy.accounting.units import MOVED, PERSON
+from privacy.accounting.composition import MOVED, PERSON, rounded_up, spend
 from privacy.s_dhc.stability import ONE_UNIT, TWO_UNITS, Query
 from privacy.s_dhc.stability import spend as spend_s_dhc
 from tasks.pages import margin

@@ -113,11 +113,11 @@ def test_a_coarse_ball_holds_the_truth(law, bits):
     """The bounds on folding and cutting, where they are large enough to be seen."""
     with working_precision(128):
         for cells in (1, 2, 4, 46):
-            total = _Sum(((law, cells),), bits, 128)
+            total = _Sum(((law, cells),), bits)
             for margin in {0, total.reach // 7, total.reach // 2, total.reach}:
                 ball = total.within(margin)
                 assert ball.rad() <= 2 * 2.0**-bits
-                assert ball.overlaps(_Sum(((law, cells),), 56, 128).within(margin))
+                assert ball.overlaps(_Sum(((law, cells),), 56).within(margin))
 
 
 def test_margins_of_wide_noise():

@@ -39,8 +39,7 @@ from spine.top_down.histogram import from_entries
 from spine.top_down.own_answers import ChildAnswers, ParentProblem
 from spine.top_down.queries import weights
 from spine.top_down.solve_parent import solve
-from spine.variance import downward, upward
-from spine.workload import marginal_parts
+from spine.variance import downward, marginal_parts, upward
 
 
 def six_blocks(seed: int) -> tuple[Plan, Measure, np.ndarray]:

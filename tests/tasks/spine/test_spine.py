@@ -119,8 +119,7 @@ def test_two_states_are_measured_as_one_spine(spine: tuple[Path, SpineSummary], 
     from spine.osed import osed, overlap
     from spine.production import allocation_for
     from spine.redistricting import PRODUCTS
-    from spine.variance import cell_variance, entity_sums, upward
-    from spine.workload import marginal_parts
+    from spine.variance import cell_variance, entity_sums, marginal_parts, upward
     from tasks.inputs.blocks.geography import read_geography
 
     table = pd.read_csv(spine[0] / "entities.csv", dtype={"code": str})
