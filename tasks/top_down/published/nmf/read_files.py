@@ -27,7 +27,7 @@ from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import read_national_total
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.read_state import OF_2010, StateRead, geounits_path, read_state
-from tasks.top_down.published.nmf.shares import Kinds, Shares, find_shares
+from tasks.top_down.published.nmf.shares import Shares, find_shares
 from tasks.top_down.published.nmf.source import (
     GEOGRAPHY,
     OPENED,
@@ -234,12 +234,8 @@ def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
     reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:
-        kinds = [
-            Kinds(level, f"{product}, level {level}, state {state}", found)
-            for (name, state, level), (_, found) in zip(calls, read, strict=True)
-            if name == product
-        ]
-        if (found := find_shares(product, reading.jurisdiction, kinds, faults)) is not None:
+        kinds = [kind for (name, *_), (_, kinds) in zip(calls, read, strict=True) if name == product for kind in kinds]
+        if (found := find_shares(product, reading.jurisdiction, nation, kinds, faults)) is not None:
             shares[product] = found
             _, denominator = common_denominator(list(found.allocation.levels.values()))
             save_object(source / f"prepared/shares/{product}", (found, denominator))

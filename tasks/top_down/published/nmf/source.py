@@ -68,8 +68,10 @@ class Opened(NamedTuple):
 
 
 class SameVariances(NamedTuple):
-    """Geounits with the same variances. geocode: of the first."""
+    """Geounits of a level with the same variances. place: the files that have them. geocode: of the first."""
 
+    level: str
+    place: str
     variances: Variances
     geounits: int
     geocode: str
@@ -101,11 +103,13 @@ class NmfSource(PublishedSource):
         distinct, first, row, number = np.unique(
             variances, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
-        none = ~distinct.any(axis=1)
+        none, place = ~distinct.any(axis=1), f"{product}, level {level}, state {state}"
         np.save(folder / "variances.npy", distinct[~none].astype(float))
         np.save(folder / "kind.npy", np.where(none, -1, np.cumsum(~none) - 1)[row.ravel()].astype(np.int32))
         return faults.findings(), [
-            SameVariances(tuple(distinct[k].astype(float).tolist()), int(number[k]), codes[first[k]].decode())
+            SameVariances(
+                level, place, tuple(distinct[k].astype(float).tolist()), int(number[k]), codes[first[k]].decode()
+            )
             for k in np.flatnonzero(~none).tolist()
         ]
 
