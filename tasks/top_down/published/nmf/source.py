@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -156,12 +157,14 @@ def _scatter(
         variances[place[own], query] = rows.variance[own]
 
 
-def shares_of(source: NmfSource, product: str, state: str, level: str, numerators: Mapping[Variances, int]) -> IntArray:
-    """Return the share of each geounit of a level by its variances; 0 for one without an answer."""
+def shares_of(
+    source: NmfSource, product: str, state: str, level: str, shares: Mapping[Variances, Fraction], denominator: int
+) -> IntArray:
+    """Return the numerator of each geounit's share, by its variances; 0 for one without an answer."""
     folder = source.answers_folder(product, state, level)
-    distinct = [numerators[tuple(row)] for row in open_array(folder, "variances").tolist()]
-    shares: IntArray = np.array([*distinct, 0], np.int64)[open_array(folder, "kind")]
-    return shares
+    distinct = [int(shares[tuple(row)] * denominator) for row in open_array(folder, "variances").tolist()]
+    numerators: IntArray = np.array([*distinct, 0], np.int64)[open_array(folder, "kind")]
+    return numerators
 
 
 def measured_total(source: NmfSource, state: str) -> tuple[int, float] | None:
