@@ -69,7 +69,6 @@ class StateSummary:
     of the optimized spine the largest number in a geocode.
     """
 
-    code: int
     blocks: int
     codes: Mapping[str, IntArray]
     geounits: Mapping[str, tuple[int, ...]]
@@ -107,7 +106,6 @@ def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
             ups = [upward(spine, part, plan.power) for part in parts]
             tops[which, marginal] = [up.from_subtree[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
     return StateSummary(
-        code=int(geography.state[0]),
         blocks=len(geography),
         codes={name: family.codes for name, family in reported_families(geography, plan.settings).items()},
         geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},

@@ -89,15 +89,13 @@ def make_inputs(
 
 def _write_counts(folder: Path, found: Microdata, made: Made) -> None:
     """Write the counts by block and cell of every product."""
-    blocks: set[int] = set()
     for product, name in COUNTS.items():
         with pq.ParquetWriter(folder / name, ENTRIES, compression="zstd") as writer:
             for state in found.states:
                 block, cell, count = found.counts(product, state)  # type: ignore[arg-type]
                 table = pa.table([block, cell.astype(np.int16), count.astype(np.int32)], ENTRIES)
                 writer.write_table(table)
-                blocks.update(np.unique(block).tolist() if product == "units" else ())
-    made.blocks = len(blocks)
+                made.blocks += len(np.unique(block)) if product == "units" else 0
 
 
 def _write_records(folder: Path, found: Microdata, made: Made) -> None:

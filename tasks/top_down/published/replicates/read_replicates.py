@@ -28,7 +28,7 @@ from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.block_codes import short_codes
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import atomic_path, complete, remove
+from tasks.lifecycle.files import complete, read_object, remove, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import WIDTHS, entities
 from tasks.top_down.estimate.topdown import load_estimates
@@ -94,24 +94,19 @@ def keep_ours(run: TopDownRun, product: ProductName, state: str, number: int) ->
 def _keep(run: TopDownRun, product: ProductName, state: str, name: str, histograms: Histograms) -> None:
     counts = histograms.sums(SCHEMAS[product].matrix(SCHEMAS[product].estimated))
     for found in entities(run, product, state):
-        _save(_folder(run, product, state, found.level) / name, found.sums(counts))
+        save_object(_folder(run, product, state, found.level) / name, found.sums(counts).astype(float))
 
 
 def _folder(run: TopDownRun, product: str, state: str, level: str) -> Path:
     return run / f"accuracy/counts/{product}/{state}/{level}"
 
 
-def _save(path: Path, counts: IntArray | FloatArray) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.save(file, counts.astype(np.float64))
-
-
 def load_counts(run: TopDownRun, product: str, state: str, level: str) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return counts of the truth, (entities, columns), and of our runs and replicates, (runs, entities, columns)."""
     paths = complete(_folder(run, product, state, level))
     ours, theirs = ([path for path in paths if path.name.startswith(kind)] for kind in ("ours", "theirs"))
-    truth = np.load(_folder(run, product, state, level) / TRUTH).astype(float)
-    return truth, *(np.stack([np.load(path) for path in group]).astype(float) for group in (ours, theirs))
+    truth = read_object(_folder(run, product, state, level) / TRUTH, FloatArray)
+    return truth, *(np.stack([read_object(path, FloatArray) for path in group]) for group in (ours, theirs))
 
 
 def read_replicates(run: TopDownRun, workers: Workers, source: Path) -> tuple[int, ...]:
@@ -227,7 +222,7 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
                 counts = np.full((len(found.codes), len(columns)), np.nan)
                 own = rows[rows["ITERATION"] == number]
                 counts[own["row"].astype(int), own["column"].astype(int)] = own["COUNT"]
-                _save(_folder(run, product, state, found.level) / THEIRS.format(number), counts)
+                save_object(_folder(run, product, state, found.level) / THEIRS.format(number), counts)
                 found_in[number] += len(own)
                 in_all &= ~np.isnan(counts)
             common += int(in_all.sum())
@@ -244,7 +239,7 @@ def _check_truth(run: TopDownRun) -> None:
     for product, state in run.product_states:
         for found in entities(run, product, state):
             folder = _folder(run, product, state, found.level)
-            zero = np.load(folder / THEIRS.format(0))
-            if not np.array_equal(np.where(np.isnan(zero), np.load(folder / TRUTH), zero), np.load(folder / TRUTH)):
+            truth, zero = (read_object(folder / name, FloatArray) for name in (TRUTH, THEIRS.format(0)))
+            if not np.array_equal(np.where(np.isnan(zero), truth, zero), truth):
                 raise Refused(f"replicate 0 is not the truth: counts of {product} differ in state {state}")
             remove(folder / THEIRS.format(0))
