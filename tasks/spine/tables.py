@@ -102,7 +102,7 @@ def class_table(entities: pd.DataFrame) -> pd.DataFrame:
     inside = entities[~entities["outside"]]
     groups = inside.groupby("class", sort=False)
     table = groups.size().to_frame("entities")
-    for column in entities:
+    for column in map(str, entities):
         kind, _, of = column.partition("_")
         if kind in ("osed", "se"):
             table[f"{kind}_mean_{of}"] = groups[column].mean()

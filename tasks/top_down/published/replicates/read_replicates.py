@@ -103,10 +103,12 @@ def _folder(run: TopDownRun, product: str, state: str, level: str) -> Path:
 
 def load_counts(run: TopDownRun, product: str, state: str, level: str) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return counts of the truth, (entities, columns), and of our runs and replicates, (runs, entities, columns)."""
-    paths = complete(_folder(run, product, state, level))
-    ours, theirs = ([path for path in paths if path.name.startswith(kind)] for kind in ("ours", "theirs"))
-    truth = read_object(_folder(run, product, state, level) / TRUTH, FloatArray)
-    return truth, *(np.stack([read_object(path, FloatArray) for path in group]) for group in (ours, theirs))
+    folder = _folder(run, product, state, level)
+
+    def runs(whose: str) -> FloatArray:
+        return np.stack([read_object(path, FloatArray) for path in complete(folder) if path.name.startswith(whose)])
+
+    return read_object(folder / TRUTH, FloatArray), runs("ours"), runs("theirs")
 
 
 def read_replicates(run: TopDownRun, workers: Workers, source: Path) -> tuple[int, ...]:
