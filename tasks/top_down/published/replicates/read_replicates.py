@@ -25,7 +25,7 @@ from spine.geography import FloatArray, IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down import TrueHistograms
 from spine.top_down.histogram import Histograms, from_entries
-from tasks.inputs.block_codes import short_codes
+from tasks.inputs.block_codes import find_blocks, short_codes
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import complete, read_object, remove, save_object
@@ -51,10 +51,10 @@ COUNTS_FILE: dict[str, type | str] = {
     "ITERATION": "int64",
     "COUNT": "int64",
 }
-CELLS: dict[str, tuple[ProductName, str]] = {  # the table cells that are columns of the error report
-    cell: (product, count.name)
+CELLS: dict[str, tuple[ProductName, int]] = {  # the table cells that are columns of the error report
+    cell: (product, column)
     for product, schema in SCHEMAS.items()
-    for count in schema.estimated
+    for column, count in enumerate(schema.estimated)
     for cell in schema.cells_like(count)
 }
 
@@ -147,11 +147,11 @@ def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> Non
     scratch = run / f"accuracy/replicate-{number}"
     microdata = None if converted else read_microdata(sources, scratch, [int(s) for s in run.validated.states])
     for product, state in run.product_states:
-        if microdata is None:
-            entries = _read_converted(folder / COUNTS[product], product, int(state))
-        else:
-            entries = microdata.counts(product, int(state))
-        block, cell, count = entries
+        block, cell, count = (
+            _read_converted(folder / COUNTS[product], product, int(state))
+            if microdata is None
+            else microdata.counts(product, int(state))
+        )
         blocks = run.state(state)
         if not len(block):
             raise Refused(f"it has no {product} in state {state}")
@@ -160,13 +160,13 @@ def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> Non
             cell = 1 - cell[cell <= VACANT]  # vacant is the first cell of H1, occupied the second
         codes = short_codes(blocks.geography.geocode)
         block = into_universe(block, codes)
-        row = np.minimum(np.searchsorted(codes, block), len(codes) - 1)
-        if len(other := np.unique(block[codes[row] != block])):
+        row, there = find_blocks(codes, block)
+        if len(other := np.unique(block[~there])):
             raise Refused(f"{len(other)} of its blocks are not in the truth, the first {other[0]:015d}")
         declared = blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
-        if (there := int(count.sum())) != declared:
+        if (held := int(count.sum())) != declared:
             raise Refused(
-                f"it has {there:,} {product} in state {state}, and the truth {declared:,}, which no run changes: is a "
+                f"it has {held:,} {product} in state {state}, and the truth {declared:,}, which no run changes: is a "
                 "file there twice, or of another truth?"
             )
         histograms = from_entries(TrueHistograms, -1, 0, row, cell, count, len(codes))
@@ -213,15 +213,14 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
     numbers = sorted(set(table["ITERATION"].tolist()))
     common, found_in = 0, dict.fromkeys(numbers, 0)
     for product, state in run.product_states:
-        columns = {count.name: at for at, count in enumerate(SCHEMAS[product].estimated)}
-        names = table["QUERY"].map(lambda cell: CELLS[cell][1]).map(columns)
-        mine = table[table["QUERY"].map(lambda cell, product=product: CELLS[cell][0] == product)].assign(column=names)
+        columns = {cell: column for cell, (of, column) in CELLS.items() if of == product}
+        mine, width = table.assign(column=table["QUERY"].map(columns)), len(SCHEMAS[product].estimated)
         for found in entities(run, product, state):
             row = {code: at for at, code in enumerate(found.names())} if found.level in WIDTHS else {}
             rows = mine.assign(row=mine["GEO"].map(row)).dropna(subset=["row", "column"])
-            in_all = np.ones((len(found.codes), len(columns)), bool)
+            in_all = np.ones((len(found.codes), width), bool)
             for number in numbers:
-                counts = np.full((len(found.codes), len(columns)), np.nan)
+                counts = np.full((len(found.codes), width), np.nan)
                 own = rows[rows["ITERATION"] == number]
                 counts[own["row"].astype(int), own["column"].astype(int)] = own["COUNT"]
                 save_object(_folder(run, product, state, found.level) / THEIRS.format(number), counts)
