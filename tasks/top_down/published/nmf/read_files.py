@@ -25,6 +25,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import make_spine, save_spine
+from tasks.top_down.input.public_input import read_totals
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import read_national_total
 from tasks.top_down.published.nmf.inventory import Inventory
@@ -40,7 +41,7 @@ from tasks.top_down.published.nmf.source import (
     measured_total,
     shares_of,
 )
-from tasks.top_down.published.nmf.totals import declared_totals
+from tasks.top_down.published.nmf.totals import SOURCE, totals_of_2020
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.nmf_layout import LEVELS, as_codes
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName, file_name
@@ -120,15 +121,20 @@ def read_files(reading: Reading, notes: Faults) -> None:
 
 
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
-    """Save what is read, with the declared populations; return these by state code, and their source."""
-    states = reading.inventory.states
-    totals, declared_by, faults = declared_totals(reading.request.totals, reading.inventory.written_by)
+    """Save what is read, with the declared populations; return these by state code, and their source.
+
+    Those of a file `state,pop`; else those that a run of das-flows declares in its files; else those of 2020.
+    """
+    states, path, footer = reading.inventory.states, reading.request.totals, reading.inventory.written_by
+    totals, declared_by, faults = totals_of_2020(), SOURCE, list[Finding]()
+    if path is not None:
+        (totals, faults), declared_by = read_totals(path), file_name(path)
+    elif footer is not None:
+        totals, declared_by = footer.totals, f"run {footer.run}"
     missing = [state for state in states if int(state) not in totals]
     if missing or not states:
-        faults = [
-            *faults,
-            Finding(declared_by, f"no declared population of state {', '.join(missing)}" if states else "no state"),
-        ]
+        rule = f"no declared population of state {', '.join(missing)}" if states else "no state"
+        faults = [*faults, Finding(declared_by, rule)]
     reading.add(faults)
     save_object(reading.source / OPENED, Opened(reading.inventory, reading.request, totals))
     return totals, declared_by
