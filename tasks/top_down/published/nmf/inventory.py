@@ -168,7 +168,7 @@ def _data_sets(folder: Path, faults: Faults) -> list[Path]:
 
 def _part_files(data_set: Path, base: Path, states: tuple[int, ...], faults: Faults) -> Iterator[Part]:
     """Yield the parts of a data set, whose footers are not read; a level below a missing one is a fault."""
-    region, _, word, *_ = data_set.name.split("_")
+    region, word, *_ = data_set.name.split("_")
     jurisdiction: Jurisdiction = "us" if region == US else "pr"
     for level in (*([US] if jurisdiction == "us" else []), *LEVELS):
         for kind in ROW_KINDS:
