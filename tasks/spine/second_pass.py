@@ -8,7 +8,7 @@ Ids number the geounits of a level through the whole run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +25,8 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.osed import Costs, costs_at_top, overlap
-from spine.variance import Root, Sums, cell_variance, downward, entity_sums, upward
+from spine.variance import Root, Sums, Upward, cell_variance, downward, entity_sums, upward
+from spine.workload import Part
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import read_object
 from tasks.spine.first_pass import SpinePlan, build, reported_families
@@ -82,8 +83,7 @@ def write_state(
     """
     geography = read_object(path, Geography)
     spines = build(geography, plan)
-    families = measure_families(geography, spines, reported_families(geography, plan.settings), shared, plan, roots)
-    errors = {which: geounit_errors(spine, which, plan, roots) for which, spine in spines.items()}
+    families, errors = measure(geography, spines, shared, plan, roots)
     spine = spines["optimized"]
     codes = geocodes(spine, geography, plan.settings, "optimized", largest)
     name = f"{int(geography.state[0]):02d}.parquet"
@@ -96,12 +96,10 @@ def write_state(
     return Written(families, sums, distinct_shares(spine), replacement_cost(spine, plan.allocation))
 
 
-def geounit_errors(spine: Spine, which: str, plan: SpinePlan, roots: Roots) -> dict[str, Any]:
-    """Return by level the (geounits,) standard errors of the first marginal's cell."""
-    marginal = plan.marginals[0]
+def geounit_errors(spine: Spine, parts: Sequence[Part], ups: Sequence[Upward], roots: Sequence[Root]) -> dict[str, Any]:
+    """Return by level the (geounits,) standard errors of a marginal's cell, of its parts."""
     totals: list[Any] = [0.0] * len(spine.levels)
-    for part, root in zip(plan.parts(which)[marginal], roots[which, marginal], strict=True):
-        up = upward(spine, part, plan.power)
+    for part, up, root in zip(parts, ups, roots, strict=True):
         *variances, by_kind = downward(spine, up, root.outside(up.variance[0]))
         variances.append(by_kind)
         totals = [total + cell_variance(part, variance) for total, variance in zip(totals, variances, strict=True)]
@@ -156,18 +154,14 @@ def _write(path: Path, table: pa.Table) -> None:
     pyarrow.parquet.write_table(table, path, compression="zstd")
 
 
-def measure_families(
-    geography: Geography,
-    spines: Mapping[str, Spine],
-    families: Mapping[str, Entities],
-    shared: Mapping[str, IntArray],
-    plan: SpinePlan,
-    roots: Roots,
-) -> dict[str, Family]:
-    """Return every family on every spine.
+def measure(
+    geography: Geography, spines: Mapping[str, Spine], shared: Mapping[str, IntArray], plan: SpinePlan, roots: Roots
+) -> tuple[dict[str, Family], dict[str, dict[str, Any]]]:
+    """Return every family on every spine, and by spine and level the standard errors of the first marginal's cell.
 
     shared: by family, the codes of entities that several states have a part of.
     """
+    families, errors, first = reported_families(geography, plan.settings), {}, plan.marginals[0]
     measured = {
         name: Family(
             family.codes,
@@ -180,6 +174,7 @@ def measure_families(
     for which, spine in spines.items():
         parts = plan.parts(which)
         ups = {m: [upward(spine, part, plan.power) for part in parts[m]] for m in parts}
+        errors[which] = geounit_errors(spine, parts[first], ups[first], roots[which, first])
         for name, family in families.items():
             found, pairs = measured[name], overlap(spine, family.of_block, len(family.codes))
             found.costs[which] = costs_at_top(spine, family, pairs)
@@ -190,7 +185,7 @@ def measure_families(
                     for part, each, root in zip(of_parts, sums, roots[which, marginal], strict=True)
                 )
                 found.sums[which, marginal] = [_rows(each, found.shared) for each in sums]
-    return measured
+    return measured, errors
 
 
 def _rows(sums: Sums, chosen: NDArray[np.bool_]) -> Sums:
