@@ -207,10 +207,8 @@ def _load_theirs(database: duckdb.DuckDBPyConnection, level: str, files: Files) 
         f"a geocode that is not {WIDTHS[level]} digits": f"NOT regexp_full_match(geocode, '[0-9]{{{WIDTHS[level]}}}')",
         "a geocode that is not its folder's": "geocode <> folder",
         "a row without its query": "query IS NULL",
-        **{
-            f"a value of {column} that is no number": f"{column} IS NULL OR NOT isfinite({column})"
-            for column in ("estimate", "std_dev")
-        },
+        "a value of estimate that is no number": "estimate IS NULL OR NOT isfinite(estimate)",
+        "a value of std_dev that is no number": "std_dev IS NULL OR NOT isfinite(std_dev)",
         "a negative std_dev": "std_dev < 0",
     }
     _check_rows(database, "theirs", "filename", rules)
