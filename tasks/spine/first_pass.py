@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spine.allocations import Allocation
-from spine.build import aian, conventional, optimized
+from spine.build import CONVENTIONAL, aian, conventional, optimized
 from spine.bypass import bypass
 from spine.entities import Entities, entities
 from spine.geocodes import largest_numbers
@@ -45,18 +45,17 @@ class SpinePlan:
         """Return the exponent by which information grows with the share: 1 under zCDP, 2 under pure DP."""
         return 1 if self.allocation.definition == "zcdp" else 2
 
-    def parts(self, levels: tuple[str, ...]) -> dict[str, list[Part]]:
-        """Return the orthogonal parts of each marginal.
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """Return the levels of each spine, root first."""
+        plain = CONVENTIONAL if self.settings.jurisdiction == "us" else CONVENTIONAL[1:]
+        return {"conventional": plain, "aian": plain, "optimized": self.settings.levels}
 
-        The allocation is taken as a spine of these levels, root first, has it.
-        """
-        allocation = self.allocation.on(levels)
+    def parts(self, which: str) -> dict[str, list[Part]]:
+        """Return the orthogonal parts of each marginal, by the allocation as one of the spines has it."""
+        allocation = self.allocation.on(self.levels[which])
         product = PRODUCTS.get(self.settings.product)
         return {marginal: marginal_parts(marginal, product, allocation) for marginal in self.marginals}
-
-    def parts_of(self, spine: Spine) -> dict[str, list[Part]]:
-        """Return the parts for one state's spine, under a root of its own or under the run's."""
-        return self.parts(spine.levels if self.rooted else (self.settings.levels[0], *spine.levels))
 
 
 @dataclass(frozen=True)
@@ -64,17 +63,16 @@ class StateSummary:
     """The facts about a state that the root needs; all of it is small.
 
     codes: by family, the codes of its entities. geounits: by spine, how many per level. fanout: by spine, per level the
-    number of geounits with 0, 1, 2... children. tops: by spine, marginal and part the (d, d) information on the only
-    top geounit of a rooted spine, else the sum of all tops' variances. numbers: for each level of the optimized spine
-    the largest number in a geocode.
+    number of geounits with 0, 1, 2... children. tops: by spine and marginal, a part after the other, the (d, d)
+    information on the only top geounit of a rooted spine, else the sum of all tops' variances. numbers: for each level
+    of the optimized spine the largest number in a geocode.
     """
 
-    code: int
     blocks: int
     codes: Mapping[str, IntArray]
     geounits: Mapping[str, tuple[int, ...]]
     fanout: Mapping[str, tuple[IntArray, ...]]
-    tops: Mapping[str, Mapping[str, list[NDArray[np.floating[Any]]]]]
+    tops: Mapping[tuple[str, str], list[NDArray[np.floating[Any]]]]
     numbers: tuple[int, ...]
 
 
@@ -101,14 +99,12 @@ def summarize_state(path: Path, plan: SpinePlan) -> StateSummary:
     """Make the first pass over the state whose blocks are at `path`; return its summary."""
     geography = read_object(path, Geography)
     spines = build(geography, plan)
-    tops: dict[str, dict[str, list[Any]]] = {}
+    tops: dict[tuple[str, str], list[Any]] = {}
     for which, spine in spines.items():
-        tops[which] = {}
-        for marginal, parts in plan.parts_of(spine).items():
+        for marginal, parts in plan.parts(which).items():
             ups = [upward(spine, part, plan.power) for part in parts]
-            tops[which][marginal] = [up.from_subtree[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
+            tops[which, marginal] = [up.from_subtree[0][0] if plan.rooted else up.variance[0].sum(0) for up in ups]
     return StateSummary(
-        code=int(geography.state[0]),
         blocks=len(geography),
         codes={name: family.codes for name, family in reported_families(geography, plan.settings).items()},
         geounits={name: tuple(map(len, spine.starts)) for name, spine in spines.items()},

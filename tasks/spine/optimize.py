@@ -29,12 +29,13 @@ from tasks.spine.write import SpineSummary, StateMap, write_spine
 PRODUCT = "pl94-persons"
 
 
-def optimize_spine(prepared: Prepared, map_states: StateMap | None = None) -> SpineSummary:
-    """Build, measure and optimize the spine of prepared blocks and write it to its directory.
+def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
+    """Call a function with each tuple of arguments, in this process."""
+    return (function(*of_state) for of_state in arguments)
 
-    map_states: how to map a function over states; without it one after the other in this process.
-    """
-    map_states = map_states or in_turn
+
+def optimize_spine(prepared: Prepared, map_states: StateMap = in_turn) -> SpineSummary:
+    """Build, measure and optimize the spine of prepared blocks and write it to its directory."""
     with prepared.discarding():
         return write_spine(prepared, summarize_states(prepared, map_states), map_states)
 
@@ -47,11 +48,6 @@ def summarize_states(prepared: Prepared, map_states: StateMap) -> list[StateSumm
 def over(workers: Workers | None) -> StateMap:
     """Return a function that maps over states: on workers or, without any, in this process."""
     return in_turn if workers is None else on_workers(workers)
-
-
-def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-    """Call a function with each tuple of arguments, in this process."""
-    return (function(*of_state) for of_state in arguments)
 
 
 def on_workers(workers: Workers, progress: Callable[[int, int], None] = lambda done, total: None) -> StateMap:
@@ -91,13 +87,11 @@ def build_spine(workers: Workers, data: str, jurisdiction: Jurisdiction, states:
     header = split_header(read_bytes(path, 0, 65536).partition(b"\n")[0])
     if missing := spine_columns_missing(header, settings):
         return f"skipped: GRF-C lacks {', '.join(missing)}"
-    if isinstance(fsspec.url_to_fs(path)[0], fsspec.get_filesystem_class("file")):
-        geography = Path(path)
-    else:
+    if not isinstance(fsspec.url_to_fs(path)[0], fsspec.get_filesystem_class("file")):
         return "skipped: GRF-C is not on a file system of the workers"
     try:
         map_states = on_workers(workers, partial(workers.progress, "spine"))
-        prepared = prepare(geography, folder, settings, states=[int(state) for state in states])
+        prepared = prepare(Path(path), folder, settings, states=[int(state) for state in states])
         summary = optimize_spine(prepared, map_states)
     except Refused as refused:
         return f"skipped: {refused}"

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from spine.allocations import Allocation
-from spine.build import CONVENTIONAL
 from spine.production import allocation_for
 from spine.settings import SpineSettings
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object
+from tasks.lifecycle.new_folder import check_empty
 from tasks.spine.first_pass import SpinePlan
 
 # Cells whose standard errors are reported unless others are asked for; the first is given for every geounit.
@@ -58,13 +58,6 @@ class Prepared:
         """Return the path of each state's blocks."""
         return [self.partial / "scratch" / f"{state:02d}" for state in self.states]
 
-    @property
-    def levels(self) -> dict[str, tuple[str, ...]]:
-        """Return the levels of each spine, root first."""
-        settings = self.plan.settings
-        plain = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
-        return {"conventional": plain, "aian": plain, "optimized": settings.levels}
-
 
 def prepare(
     geography: Path | str,
@@ -85,9 +78,7 @@ def prepare(
 
     Raises Refused for bad input, and where `out` holds something.
     """
-    out = Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refused(f"{out} exists and is not empty")
+    check_empty(out)
     blocks, notes = read_geography(geography, settings, states, extra)
     codes, first = np.unique(blocks.state, return_index=True)
     allocation = allocation or allocation_for(settings)
@@ -98,7 +89,7 @@ def prepare(
         )
     plan = SpinePlan(settings, allocation, tuple(marginals) or MARGINALS[settings.product], rooted=len(codes) == 1)
     try:
-        plan.parts(settings.levels)
+        plan.parts("optimized")
     except ValueError as unknown:
         raise Refused(str(unknown)) from unknown
     pa.default_memory_pool().release_unused()  # what the reader took, on the way to states one by one

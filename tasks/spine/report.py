@@ -34,7 +34,7 @@ def write_report(
     levels: pd.DataFrame,
 ) -> None:
     """Write the report of a spine: its tables and its charts."""
-    states = [name_of_state(f"{int(code):02d}") for code in summary.states]
+    states, sources = [name_of_state(code) for code in summary.states], SpineSettings.sources()
     html = render(
         "tasks.spine",
         "report.html",
@@ -54,7 +54,10 @@ def write_report(
         fanouts=_fanouts(levels),
         states=states,
         where=title_of_states(states),
-        settings=_settings(plan.settings),
+        settings=[
+            (name, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value), sources[name])
+            for name, value in plan.settings.described().items()
+        ],
     )
     path.write_text(html)
 
@@ -92,15 +95,6 @@ def _fanouts(levels: pd.DataFrame) -> dict[str, Any]:
     return dots(
         named, series, "children of a geounit (a step to the right is ten times as many)", finding=finding or ""
     )
-
-
-def _settings(settings: SpineSettings) -> list[tuple[str, str, str]]:
-    sources = SpineSettings.sources()
-    return [(name, _words(value), sources[name]) for name, value in settings.described().items()]
-
-
-def _words(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _figure(value: Any) -> str:

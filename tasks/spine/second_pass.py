@@ -8,8 +8,8 @@ Ids number the geounits of a level through the whole run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.osed import Costs, costs_at_top, overlap
-from spine.variance import Root, Sums, cell_variance, downward, entity_sums, upward
+from spine.variance import Root, Sums, Upward, cell_variance, downward, entity_sums, upward
+from spine.workload import Part
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import read_object
 from tasks.spine.first_pass import SpinePlan, build, reported_families
 
-Roots = Mapping[str, Mapping[str, list[Root]]]  # by spine and marginal, one root a part
+Roots = Mapping[tuple[str, str], list[Root]]  # by spine and marginal, one root a part
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Family:
     blocks: IntArray
     population: IntArray | None
     shared: NDArray[np.bool_]
-    costs: Mapping[str, Costs]
-    variance: Mapping[str, Mapping[str, NDArray[np.floating[Any]]]]
-    sums: Mapping[str, Mapping[str, list[Sums]]]
+    costs: dict[str, Costs] = field(default_factory=dict)
+    variance: dict[tuple[str, str], Any] = field(default_factory=dict)
+    sums: dict[tuple[str, str], list[Sums]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,40 +83,29 @@ def write_state(
     """
     geography = read_object(path, Geography)
     spines = build(geography, plan)
-    families = measure_families(geography, spines, reported_families(geography, plan.settings), shared, plan, roots)
-    errors: dict[str, dict[str, tuple[float, int, float]]] = {}
-    for which, spine in spines.items():
-        standard_errors, blocks = geounit_errors(spine, plan, roots[which][plan.marginals[0]])
-        errors[which] = {
-            level: (float((se**2).sum()), len(se), float(se.max()))
-            for level, se in zip(spine.levels, [*standard_errors, blocks], strict=True)
-        }
-        if which == "optimized":
-            optimized_errors = standard_errors
+    families, errors = measure(geography, spines, shared, plan, roots)
     spine = spines["optimized"]
     codes = geocodes(spine, geography, plan.settings, "optimized", largest)
     name = f"{int(geography.state[0]):02d}.parquet"
     _write(out / "blocks" / name, _block_rows(spine, geography.geocode[spine.order], codes[-1], first_ids))
-    _write(out / "geounits" / name, _geounit_rows(spine, codes, optimized_errors, first_ids, plan))
-    cost = replacement_cost(spine, plan.allocation)
-    return Written(families, errors, distinct_shares(spine), cost)
+    _write(out / "geounits" / name, _geounit_rows(spine, codes, errors["optimized"], first_ids, plan))
+    sums = {
+        which: {level: (float((se**2).sum()), len(se), float(se.max())) for level, se in of_levels.items()}
+        for which, of_levels in errors.items()
+    }
+    return Written(families, sums, distinct_shares(spine), replacement_cost(spine, plan.allocation))
 
 
-def geounit_errors(spine: Spine, plan: SpinePlan, roots: list[Root]) -> tuple[list[Any], Any]:
-    """Return standard errors of the first marginal's cell.
-
-    Per level above the blocks (geounits,), and of the blocks.
-    """
-    parts = plan.parts_of(spine)[plan.marginals[0]]
+def geounit_errors(spine: Spine, parts: Sequence[Part], ups: Sequence[Upward], roots: Sequence[Root]) -> dict[str, Any]:
+    """Return by level the (geounits,) standard errors of a marginal's cell, of its parts."""
     totals: list[Any] = [0.0] * len(spine.levels)
-    for part, root in zip(parts, roots, strict=True):
-        up = upward(spine, part, plan.power)
+    for part, up, root in zip(parts, ups, roots, strict=True):
         *variances, by_kind = downward(spine, up, root.outside(up.variance[0]))
         variances.append(by_kind)
         totals = [total + cell_variance(part, variance) for total, variance in zip(totals, variances, strict=True)]
         kind = up.kind_of_block
-    blocks = totals[-1][spine.parents[-1], kind]
-    return [np.sqrt(total) for total in totals[:-1]], np.sqrt(blocks)
+    totals[-1] = totals[-1][spine.parents[-1], kind]
+    return dict(zip(spine.levels, map(np.sqrt, totals), strict=True))
 
 
 def _block_rows(spine: Spine, geocode: Any, code: Any, first_ids: tuple[int, ...]) -> pa.Table:
@@ -128,7 +118,7 @@ def _block_rows(spine: Spine, geocode: Any, code: Any, first_ids: tuple[int, ...
 
 
 def _geounit_rows(
-    spine: Spine, codes: list[Any], errors: list[Any], first_ids: tuple[int, ...], plan: SpinePlan
+    spine: Spine, codes: list[Any], errors: Mapping[str, Any], first_ids: tuple[int, ...], plan: SpinePlan
 ) -> pa.Table:
     tables = []
     for level, name in enumerate(spine.levels[:-1]):
@@ -145,7 +135,7 @@ def _geounit_rows(
                     "share": _shares(spine, level),
                     "fanout": pa.array(spine.children(level).astype(np.int32)),
                     "blocks": pa.array((spine.ends(level) - spine.starts[level]).astype(np.int32)),
-                    f"se_{plan.marginals[0]}": pa.array(errors[level]),
+                    f"se_{plan.marginals[0]}": pa.array(errors[name]),
                 }
             )
         )
@@ -164,48 +154,38 @@ def _write(path: Path, table: pa.Table) -> None:
     pyarrow.parquet.write_table(table, path, compression="zstd")
 
 
-def measure_families(
-    geography: Geography,
-    spines: Mapping[str, Spine],
-    families: Mapping[str, Entities],
-    shared: Mapping[str, IntArray],
-    plan: SpinePlan,
-    roots: Roots,
-) -> dict[str, Family]:
-    """Return every family on every spine.
+def measure(
+    geography: Geography, spines: Mapping[str, Spine], shared: Mapping[str, IntArray], plan: SpinePlan, roots: Roots
+) -> tuple[dict[str, Family], dict[str, dict[str, Any]]]:
+    """Return every family on every spine, and by spine and level the standard errors of the first marginal's cell.
 
     shared: by family, the codes of entities that several states have a part of.
     """
-    cost: dict[str, dict[str, Costs]] = {name: {} for name in families}
-    variance: dict[str, dict[str, Any]] = {name: {} for name in families}
-    kept: dict[str, dict[str, Any]] = {name: {} for name in families}
-    several = {name: np.isin(family.codes, shared[name]) for name, family in families.items()}
-    for which, spine in spines.items():
-        parts = plan.parts_of(spine)
-        ups = {m: [upward(spine, part, plan.power) for part in parts[m]] for m in parts}
-        for name, family in families.items():
-            pairs = overlap(spine, family.of_block, len(family.codes))
-            cost[name][which] = costs_at_top(spine, family, pairs)
-            variance[name][which], kept[name][which] = {}, {}
-            for marginal, of_parts in parts.items():
-                sums = [entity_sums(spine, up, family, pairs) for up in ups[marginal]]
-                variance[name][which][marginal] = sum(
-                    cell_variance(part, root.entities(each))
-                    for part, each, root in zip(of_parts, sums, roots[which][marginal], strict=True)
-                )
-                kept[name][which][marginal] = [_rows(each, several[name]) for each in sums]
-    return {
+    families, errors, first = reported_families(geography, plan.settings), {}, plan.marginals[0]
+    measured = {
         name: Family(
             family.codes,
             np.bincount(family.of_block, minlength=len(family.codes)),
             _persons(geography, family),
-            several[name],
-            cost[name],
-            variance[name],
-            kept[name],
+            np.isin(family.codes, shared[name]),
         )
         for name, family in families.items()
     }
+    for which, spine in spines.items():
+        parts = plan.parts(which)
+        ups = {m: [upward(spine, part, plan.power) for part in parts[m]] for m in parts}
+        errors[which] = geounit_errors(spine, parts[first], ups[first], roots[which, first])
+        for name, family in families.items():
+            found, pairs = measured[name], overlap(spine, family.of_block, len(family.codes))
+            found.costs[which] = costs_at_top(spine, family, pairs)
+            for marginal, of_parts in parts.items():
+                sums = [entity_sums(spine, up, family, pairs) for up in ups[marginal]]
+                found.variance[which, marginal] = sum(
+                    cell_variance(part, root.entities(each))
+                    for part, each, root in zip(of_parts, sums, roots[which, marginal], strict=True)
+                )
+                found.sums[which, marginal] = [_rows(each, found.shared) for each in sums]
+    return measured, errors
 
 
 def _rows(sums: Sums, chosen: NDArray[np.bool_]) -> Sums:

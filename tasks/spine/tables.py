@@ -19,19 +19,13 @@ from tasks.spine.second_pass import Family, Roots, Written
 OUTSIDE_LABEL = "outside"
 
 
-def entity_table(
-    measured: Sequence[Mapping[str, Family]],
-    tops: Mapping[str, int],
-    plan: SpinePlan,
-    root_of: Roots,
-    levels: Mapping[str, tuple[str, ...]],
-) -> pd.DataFrame:
+def entity_table(measured: Sequence[Mapping[str, Family]], plan: SpinePlan, root_of: Roots) -> pd.DataFrame:
     """Return one row an entity: class, code, blocks, persons; by spine its OSED, and by marginal its standard error.
 
-    measured: the families of each state. tops: by spine, how many geounits are below the root.
+    measured: the families of each state.
     """
     tables = []
-    parts = {which: plan.parts(levels[which]) for which in SPINES}
+    parts = {which: plan.parts(which) for which in SPINES}
     for name in measured[0]:
         families = [families[name] for families in measured]
         codes, where = np.unique(np.concatenate([family.codes for family in families]), return_inverse=True)
@@ -41,10 +35,10 @@ def entity_table(
         columns = _identity(name, codes, families, where)
         for which in SPINES:
             total = _add([family.costs[which] for family in families], rows, len(codes))
-            columns[f"osed_{which}"] = at_root(total, tops[which])
+            columns[f"osed_{which}"] = at_root(total, root_of[which, plan.marginals[0]][0].tops)
         for marginal in plan.marginals:
             for which in SPINES:
-                under = [*zip(parts[which][marginal], root_of[which][marginal], strict=True)]
+                under = [*zip(parts[which][marginal], root_of[which, marginal], strict=True)]
                 columns[f"se_{marginal}_{which}"] = np.sqrt(_variance(families, rows, which, marginal, under))
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
@@ -57,14 +51,14 @@ def _variance(
     number = 1 + max(row.max() for row in rows)
     variance, shared = np.zeros(number), np.zeros(number, bool)
     for family, row in zip(families, rows, strict=True):
-        variance[row] = family.variance[which][marginal]
+        variance[row] = family.variance[which, marginal]
         shared[row] |= family.shared
     if shared.any():
         place = np.cumsum(shared) - 1
         own = [place[row[family.shared]] for family, row in zip(families, rows, strict=True)]
         variance[shared] = 0
         for i, (part, root) in enumerate(under):
-            sums = _add([family.sums[which][marginal][i] for family in families], own, int(shared.sum()))
+            sums = _add([family.sums[which, marginal][i] for family in families], own, int(shared.sum()))
             variance[shared] += cell_variance(part, root.entities(sums))
     return variance
 
@@ -99,7 +93,7 @@ def _add(parts: Sequence[Any], rows: Sequence[Any], number: int) -> Any:
     return type(parts[0])(**total)
 
 
-def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFrame:
+def class_table(entities: pd.DataFrame) -> pd.DataFrame:
     """Return by class of entity: how many, and by spine the mean and largest OSED and the mean standard errors.
 
     The regions outside all entities of a class are in the entity table, but not in these means.
@@ -107,30 +101,24 @@ def class_table(entities: pd.DataFrame, marginals: Sequence[str]) -> pd.DataFram
     inside = entities[~entities["outside"]]
     groups = inside.groupby("class", sort=False)
     table = groups.size().to_frame("entities")
-    for which in SPINES:
-        table[f"osed_mean_{which}"] = groups[f"osed_{which}"].mean()
-        table[f"osed_max_{which}"] = groups[f"osed_{which}"].max()
-    for marginal in marginals:
-        for which in SPINES:
-            table[f"se_mean_{marginal}_{which}"] = groups[f"se_{marginal}_{which}"].mean()
-            table[f"se_max_{marginal}_{which}"] = groups[f"se_{marginal}_{which}"].max()
+    for column in map(str, entities):
+        kind, _, of = column.partition("_")
+        if kind in ("osed", "se"):
+            table[f"{kind}_mean_{of}"] = groups[column].mean()
+            table[f"{kind}_max_{of}"] = groups[column].max()
     return table.reset_index()
 
 
 def level_table(
-    states: Sequence[StateSummary],
-    plan: SpinePlan,
-    levels: Mapping[str, tuple[str, ...]],
-    written: Sequence[Written],
-    root_of: Roots,
+    states: Sequence[StateSummary], plan: SpinePlan, written: Sequence[Written], root_of: Roots
 ) -> pd.DataFrame:
     """Return by spine and level: how many geounits, their share beta before any bypass, the spread of their fan-outs.
 
     And the root mean square and the largest standard error of the first marginal's cell.
     """
     rows = []
-    for which in SPINES:
-        shares = plan.allocation.on(levels[which]).levels
+    for which, levels in plan.levels.items():
+        shares = plan.allocation.on(levels).levels
         counts = [sum(n) for n in zip(*(state.geounits[which] for state in states), strict=True)]
         fanouts = [
             np.sum([*zip_longest(*(state.fanout[which][i] for state in states), fillvalue=0)], axis=1)
@@ -140,9 +128,11 @@ def level_table(
         if not plan.rooted:
             fanouts.insert(0, np.bincount([counts[0]]))
             counts.insert(0, 1)
-            at_top = root_error(plan, levels[which], root_of[which][plan.marginals[0]])
-            errors[levels[which][0]] = [(at_top**2, 1, at_top)]
-        for level, count, fanout in zip(levels[which], counts, [*fanouts, None], strict=True):
+            marginal = plan.marginals[0]
+            under = zip(plan.parts(which)[marginal], root_of[which, marginal], strict=True)
+            at_top = float(np.sqrt(sum(cell_variance(part, root.variance) for part, root in under)))
+            errors[levels[0]] = [(at_top**2, 1, at_top)]
+        for level, count, fanout in zip(levels, counts, [*fanouts, None], strict=True):
             squares, numbers, largest = zip(*errors[level], strict=True)
             rows.append(
                 {"spine": which, "level": level, "geounits": count, "share": str(shares[level])}
@@ -165,9 +155,3 @@ def _spread(fanout: Any) -> dict[str, Any]:
         "fanout_mean": float((values * fanout).sum() / fanout.sum()),
         "fanout_max": len(fanout) - 1,
     }
-
-
-def root_error(plan: SpinePlan, levels: tuple[str, ...], roots: Sequence[Root]) -> float:
-    """Return the standard error of the first marginal's cell at a root above several states."""
-    parts = plan.parts(levels)[plan.marginals[0]]
-    return float(np.sqrt(sum(cell_variance(p, r.variance) for p, r in zip(parts, roots, strict=True))))

@@ -27,11 +27,11 @@ from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.description import Description
 from tasks.lifecycle.manifest import file_names
 from tasks.spine.description import TABLES
-from tasks.spine.first_pass import SPINES, SpinePlan, StateSummary
+from tasks.spine.first_pass import SpinePlan, StateSummary
 from tasks.spine.prepare import Prepared
 from tasks.spine.report import write_report
 from tasks.spine.second_pass import Roots, Written, write_state
-from tasks.spine.tables import class_table, entity_table, level_table, root_error
+from tasks.spine.tables import class_table, entity_table, level_table
 
 StateMap = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterable[Any]]
 
@@ -64,27 +64,26 @@ class SpineSummary:
 
 def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: StateMap) -> SpineSummary:
     """Join the states under their root, write everything, and move the result into place."""
-    plan, levels, partial = prepared.plan, prepared.levels, prepared.partial
-    root_of = roots(states, plan, levels)
+    plan, partial = prepared.plan, prepared.partial
+    root_of = roots(states, plan)
     written = list(map_states(write_state, _second_pass(prepared, states, root_of)))
-    tops = {which: sum(state.geounits[which][0] for state in states) for which in SPINES}
-    entities = entity_table([state.families for state in written], tops, plan, root_of, levels)
-    classes = class_table(entities, plan.marginals)
-    level_rows = level_table(states, plan, levels, written, root_of)
+    entities = entity_table([state.families for state in written], plan, root_of)
+    classes = class_table(entities)
+    levels = level_table(states, plan, written, root_of)
     noises = noise(plan.allocation, _all_shares(prepared, written))
     cost = max(state.cost for state in written)
     if not plan.rooted:
-        _write_root(prepared, states, root_of["optimized"][plan.marginals[0]])
-        top = levels["optimized"][0]
+        _write_root(prepared, states, levels)
+        top = plan.settings.levels[0]
         cost += record_cost(plan.allocation, [row.parameter for row in noises if row.level == top])
     entities.to_csv(partial / "entities.csv", index=False)
     classes.to_csv(partial / "classes.csv", index=False)
-    level_rows.to_csv(partial / "levels.csv", index=False)
+    levels.to_csv(partial / "levels.csv", index=False)
     _noise_table(noises).to_csv(partial / "noise.csv", index=False)
-    summary = _summary(prepared, states, classes, cost)
+    summary = _summary(prepared, states, classes, levels, cost)
     (partial / "spine.json").write_text(json.dumps(_manifest(summary, plan, prepared.inputs), indent=2) + "\n")
     (partial / "allocation.json").write_text(json.dumps(plan.allocation.as_file(), indent=2) + "\n")
-    write_report(partial / "spine.html", summary, plan, entities, classes, level_rows)
+    write_report(partial / "spine.html", summary, plan, entities, classes, levels)
     shutil.rmtree(partial / "scratch")
     write_package(partial, Description(TABLES), {"release": "Geographic spine"}, file_names(partial))
     if prepared.out.exists():
@@ -93,26 +92,20 @@ def write_spine(prepared: Prepared, states: Sequence[StateSummary], map_states: 
     return summary
 
 
-def roots(
-    states: Sequence[StateSummary], plan: SpinePlan, levels: Mapping[str, tuple[str, ...]]
-) -> dict[str, dict[str, list[Root]]]:
-    """Return the root above all states, by spine, marginal and part. levels: each spine's levels with the root's."""
-    root_of: dict[str, dict[str, list[Root]]] = {}
-    for which in SPINES:
-        parts = plan.parts(levels[which])
-        top = levels[which][0]
-        share = float(plan.allocation.levels[top]) ** plan.power
+def roots(states: Sequence[StateSummary], plan: SpinePlan) -> Roots:
+    """Return the root above all states."""
+    root_of: dict[tuple[str, str], list[Root]] = {}
+    for which, levels in plan.levels.items():
+        share = float(plan.allocation.levels[levels[0]]) ** plan.power
         tops = sum(state.geounits[which][0] for state in states)
-        root_of[which] = {}
-        for marginal, pieces in parts.items():
-            total = [
-                np.sum(each, axis=0) for each in zip(*(state.tops[which][marginal] for state in states), strict=True)
-            ]
-            root_of[which][marginal] = [
+        for marginal, parts in plan.parts(which).items():
+            of_states = zip(*(state.tops[which, marginal] for state in states), strict=True)
+            below = [np.sum(each, axis=0) for each in of_states]
+            root_of[which, marginal] = [
                 Root(np.zeros_like(each), each, 1)
                 if plan.rooted
-                else Root(share * part.information[top], np.linalg.inv(each), tops)
-                for part, each in zip(pieces, total, strict=True)
+                else Root(share * part.information[levels[0]], np.linalg.inv(each), tops)
+                for part, each in zip(parts, below, strict=True)
             ]
     return root_of
 
@@ -140,11 +133,10 @@ def _second_pass(prepared: Prepared, states: Sequence[StateSummary], root_of: Ro
 
 def _all_shares(prepared: Prepared, written: Sequence[Written]) -> dict[str, list[Fraction]]:
     """Return the distinct shares of every level of the optimized spine, root included."""
-    shares: dict[str, list[Fraction]] = {}
-    for level in prepared.levels["optimized"]:
-        distinct = {share for state in written for share in state.shares.get(level, [])}
-        shares[level] = sorted(distinct) or [prepared.plan.allocation.levels[level]]
-    return shares
+    return {
+        level: sorted({share for state in written for share in state.shares.get(level, [])}) or [of_level]
+        for level, of_level in prepared.plan.allocation.levels.items()
+    }
 
 
 def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
@@ -153,32 +145,33 @@ def _noise_table(noises: Sequence[Noise]) -> pd.DataFrame:
     return table.assign(decimal=[float(row.parameter) for row in noises])
 
 
-def _write_root(prepared: Prepared, states: Sequence[StateSummary], marginal_roots: Sequence[Root]) -> None:
-    """Write geounits/root.parquet, the root above several states."""
-    plan = prepared.plan
-    top = prepared.levels["optimized"][0]
+def _write_root(prepared: Prepared, states: Sequence[StateSummary], levels: pd.DataFrame) -> None:
+    """Write geounits/root.parquet, the root above several states, of the table of levels."""
+    top = levels[levels["spine"] == "optimized"].iloc[0]
     like = pyarrow.parquet.read_schema(next((prepared.partial / "geounits").glob("*.parquet")))
     row = {
-        "level": top,
+        "level": top["level"],
         "id": 0,
         "parent": None,
         "geocode": "",
-        "share": str(plan.allocation.levels[top]),
-        "fanout": sum(state.geounits["optimized"][0] for state in states),
+        "share": top["share"],
+        "fanout": int(top["fanout_max"]),
         "blocks": sum(state.blocks for state in states),
-        f"se_{plan.marginals[0]}": root_error(plan, prepared.levels["optimized"], marginal_roots),
+        f"se_{prepared.plan.marginals[0]}": top["se_max"],
     }
     plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in like])
     table = pa.Table.from_pylist([row], plain).cast(like)
     pyarrow.parquet.write_table(table, prepared.partial / "geounits" / "root.parquet", compression="zstd")
 
 
-def _summary(prepared: Prepared, states: Sequence[StateSummary], classes: pd.DataFrame, cost: Fraction) -> SpineSummary:
+def _summary(
+    prepared: Prepared, states: Sequence[StateSummary], classes: pd.DataFrame, levels: pd.DataFrame, cost: Fraction
+) -> SpineSummary:
     plan, settings = prepared.plan, prepared.plan.settings
-    geounits = {}
-    for which in SPINES:
-        counts = [sum(n) for n in zip(*(state.geounits[which] for state in states), strict=True)]
-        geounits[which] = dict(zip(prepared.levels[which], counts if plan.rooted else [1, *counts], strict=True))
+    geounits = {
+        str(which): dict(zip(of["level"], of["geounits"].tolist(), strict=True))
+        for which, of in levels.groupby("spine", sort=False)
+    }
     return SpineSummary(
         product=settings.product,
         region=settings.jurisdiction,

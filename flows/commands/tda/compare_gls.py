@@ -16,7 +16,7 @@ from tasks.pages.text_table import TextTable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tasks.top_down.published.least_squares.compare import Comparison
+    from tasks.top_down.published.least_squares import Comparison
 
 SHOWN = 20  # queries that are unlike N(0, 1)
 SIZES = {"level": "{level}", "table": "{table_name}", "areas": "{geounits:,}", "cells": "{cells:,}"}
@@ -57,7 +57,7 @@ def compare_gls(
 
     **Example:** `das tda compare-gls out/us census-2020-pl94-gls/`
     """
-    from tasks.top_down.published.least_squares.compare import compare_with_bureau, described
+    from tasks.top_down.published.least_squares import compare_with_bureau, described
 
     if place is not None:
         check_empty(place)
@@ -66,7 +66,7 @@ def compare_gls(
 
 
 def _tables(comparison: Comparison) -> Iterator[TextTable]:
-    from tasks.top_down.published.least_squares.compare import APART, CHANCE
+    from tasks.top_down.published.least_squares import APART, CHANCE
 
     columns = SIZES | (SCORES if comparison.free else DIFFERENCES) | ERRORS
     title = f"Ours and the Bureau's {comparison.verdict}"

@@ -13,7 +13,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 
 from privacy.noise.exact import parse_exact
-from spine.geography import Geography, IntArray
+from spine.geography import IntArray
 from spine.hierarchy import common_denominator
 from spine.noise import parameter
 from spine.top_down import query_group
@@ -35,7 +35,6 @@ from tasks.top_down.published.source import (
     read_level,
 )
 from tasks.top_down.release.description import (
-    GEOGRAPHY,
     GEOUNITS_FOLDER,
     SETTINGS_FILE,
     UNREADABLE,
@@ -44,7 +43,7 @@ from tasks.top_down.release.description import (
     reading,
 )
 from tasks.top_down.run_plan import US, ProductName, law, variance
-from tasks.top_down.source import VALIDATED, Blocks, save_blocks
+from tasks.top_down.source import VALIDATED, Blocks
 
 JOIN = "\x1f"  # between the codes of a geounit that has several
 LAW = ("query", "share", "variance_numerator", "variance_denominator")  # columns that name the law of an answer
@@ -129,26 +128,19 @@ def _read_description(
             digest = digest if set(only) == set(description.validated.states) else None  # it is of all spines together
             alone = replace(description.validated, states=tuple(only), nation=False)
             description = replace(description, validated=alone)
-        parts = [read_blocks(folder, state) for state in description.validated.states]
-    totals, states = description.totals, description.validated.states
-    if not parts or any(
-        totals.get(int(state), -1) < quarters[:, 1:].sum() for state, (_, quarters) in zip(states, parts, strict=True)
-    ):
+        parts = {state: read_blocks(folder, state) for state in description.validated.states}
+    totals = description.totals
+    if not parts or any(totals.get(int(state), -1) < quarters[:, 1:].sum() for state, (_, quarters) in parts.items()):
         raise Refused(
             f"{folder / SETTINGS_FILE}: no state, or a state without a declared total of a person in each facility"
         )
-    geography, quarters = zip(*parts, strict=True)
+    for state, (geography, quarters) in parts.items():
+        save_object(source / f"prepared/blocks/{state}", Blocks(geography, quarters, totals))
     save_object(source / "prepared/design", replace(description.design, measurements="none", **changes))
-    save_blocks(source, Blocks(_joined(geography), np.concatenate(quarters), totals))
     save_object(source / RELEASE, Measurements(folder.resolve(), description.widths))
     save_object(source / ORIGIN, description.origin)
     save_object(source / VALIDATED, description.validated)
     return digest
-
-
-def _joined(parts: Sequence[Geography]) -> Geography:
-    names = [name for name in GEOGRAPHY if getattr(parts[0], name) is not None]
-    return Geography(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def read_spine(source: ReleaseSource, product: ProductName, state: str) -> None:

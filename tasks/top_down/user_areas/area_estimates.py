@@ -131,8 +131,7 @@ def estimate_file(
     products = [product for product in PRODUCTS if all(product in state.about.levels for state in kept)]
     universe = np.sort(np.concatenate([state.codes(products[0]) for state in kept]))
     notes = [*file.notes, *check_codes(file, universe)]
-    row, there = find_blocks(file.code, universe)
-    left = universe[~there]
+    left = universe[_areas_of(file, universe) == len(file.names)]
     names, remark = file.names, ""
     if len(left):
         names = (*names, UNASSIGNED)
@@ -145,10 +144,7 @@ def estimate_file(
     estimated: dict[ProductName, ProductEstimates] = {}
     of_published: dict[ProductName, IntArray] = {}
     for product in products:
-        areas = []
-        for state in kept:
-            row, there = find_blocks(file.code, state.codes(product))
-            areas.append(np.where(there, file.area[row], len(file.names)))
+        areas = [_areas_of(file, state.codes(product)) for state in kept]
         estimated[product] = estimate_areas(kept, product, areas, len(names))
         if published is not None:
             sums = np.add.reduce([_summed(file, *published(product, state)) for state in states])
@@ -195,11 +191,16 @@ def _plan(
     return replace(found, remark=remark, published_is_estimate=is_estimate)
 
 
+def _areas_of(file: AreaFile, code: IntArray) -> IntArray:
+    """Return the number of the area of each block; that after the last for a block in none."""
+    row, there = find_blocks(file.code, code)
+    return np.where(there, file.area[row], len(file.names))
+
+
 def _summed(file: AreaFile, code: IntArray, counts: IntArray) -> IntArray:
     """Return the (areas + 1, counts) sums of blocks; the last of those in no area."""
-    row, there = find_blocks(file.code, code)
     sums = np.zeros((len(file.names) + 1, counts.shape[1]), np.int64)
-    np.add.at(sums, np.where(there, file.area[row], len(file.names)), counts)
+    np.add.at(sums, _areas_of(file, code), counts)
     return sums
 
 

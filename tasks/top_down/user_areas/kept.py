@@ -78,22 +78,18 @@ def keep(source: Source, home: Path, digests: dict[str, str]) -> None:
     make_private(home, may_be_link=True)
     make_private(folder)
     for state, digest in digests.items():
-        _describe(source, state)
+        passed_up, blocks = tree_folder(source, state), source.state(state)
+        spines = {product: source.spine(product, state) for product in source.design.products}
+        for product, spine in spines.items():
+            code = short_codes(blocks.geography.geocode[spine.order])
+            save_arrays(passed_up / product / "code", {"code": code})
+        levels = {product: spine.levels for product, spine in spines.items()}
+        save_object(passed_up / "about", About(state, levels, blocks.totals[int(state)]))
         try:
-            os.replace(tree_folder(source, state), folder / digest)
+            os.replace(passed_up, folder / digest)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another question kept it meanwhile
                 raise
         (folder / digest).chmod(0o700)
     for path in sorted(complete(folder), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT_AT_MOST:]:
         remove(path)
-
-
-def _describe(source: Source, state: str) -> None:
-    """Save the codes of a state's blocks and what it is, next to what passed up."""
-    blocks, place = source.state(state), tree_folder(source, state)
-    spines = {product: source.spine(product, state) for product in source.design.products}
-    for product, spine in spines.items():
-        save_arrays(place / product / "code", {"code": short_codes(blocks.geography.geocode[spine.order])})
-    levels = {product: spine.levels for product, spine in spines.items()}
-    save_object(place / "about", About(state, levels, blocks.totals[int(state)]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
@@ -55,53 +55,58 @@ def write_files(
     out: Path, areas: AreaEstimates, counts: Sequence[str] = (), sketch: Sketch | None = None
 ) -> list[Path]:
     """Write the folder OUT, whole or not at all, of these counts or all; return its files. sketch: as for `page`."""
+    tables = {
+        "areas.csv": areas.rows(counts),
+        "plan.csv": _plan_rows(areas),
+        "covariances.csv": _covariances(areas),
+        "shares.csv": share_rows(areas),
+    }
     with new_folder(out) as folder:
-        rows = areas.rows(counts)
-        (folder / "areas.csv").write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
-        if areas.plan:
-            plan = _plan_rows(areas)
-            (folder / "plan.csv").write_text(as_csv([*plan[0]], (row.values() for row in plan)), "utf-8")
-        if "persons" in areas.estimated and areas.estimated["persons"].covariances.values.ndim == 3:
-            between = as_csv(("area", "other", *SHORT), _covariances(areas))
-            (folder / "covariances.csv").write_text(between, "utf-8")
-        if shares := share_rows(areas):
-            (folder / "shares.csv").write_text(as_csv([*shares[0]], (row.values() for row in shares)), "utf-8")
+        for name, rows in tables.items():
+            if rows:
+                (folder / name).write_text(as_csv([*rows[0]], (row.values() for row in rows)), "utf-8")
         (folder / "areas.html").write_text(page(areas, counts, sketch))
         write_package(folder, DESCRIPTION, {"release": "Estimates of areas"}, [path.name for path in folder.iterdir()])
         names = [path.name for path in folder.iterdir()]
     return [out / name for name in sorted(names)]
 
 
-def _covariances(areas: AreaEstimates) -> Iterator[tuple[Any, ...]]:
+def _covariances(areas: AreaEstimates) -> list[dict[str, Any]]:
+    """Return a row for every two areas, and for each with itself; none where there are too many."""
+    if "persons" not in areas.estimated or areas.estimated["persons"].covariances.values.ndim < 3:
+        return []
     columns, of = columns_of("persons"), areas.estimated["persons"].covariances.of
-    values = [np.round(of(columns, name, name), 4) + 0.0 for name in SHORT]
-    for one, name in enumerate(areas.names):
-        for other in range(one, len(areas.names)):
-            yield name, areas.names[other], *(float(value[one, other]) for value in values)
+    values = {name: np.round(of(columns, name, name), 4) + 0.0 for name in SHORT}
+    return [
+        {"area": name, "other": areas.names[other]}
+        | {count: float(value[one, other]) for count, value in values.items()}
+        for one, name in enumerate(areas.names)
+        for other in range(one, len(areas.names))
+    ]
 
 
 def _plan_rows(areas: AreaEstimates) -> list[dict[str, Any]]:
-    """Return a row a district: its deviation from the ideal, with interval."""
-    plan = areas.plan
-    assert plan is not None
-    rows, published = [], areas.published.get("persons")
-    for at, name in enumerate(areas.districts):
-        deviation, error = float(plan.deviation[at]), float(plan.error[at])
-        rows.append(
-            {
-                "district": name,
-                "published": None if published is None else int(published[at, 0]),
-                "published_deviation": None if plan.published is None else round(float(plan.published[at]), 3),
-                "estimate": round(deviation + plan.ideal, 3),
-                "deviation": round(deviation, 3),
-                "standard_error": round(error, 3),
-                "low_95": round(max(deviation - Z95 * error, -plan.ideal), 1),
-                "high_95": round(deviation + Z95 * error, 1),
-                "percent": round(100 * deviation / plan.ideal, 4),
-                "percent_standard_error": round(100 * error / plan.ideal, 4),
-            }
+    """Return a row a district: its deviation from the ideal, with interval; none where there is no plan."""
+    if (plan := areas.plan) is None:
+        return []
+    published = areas.published.get("persons")
+    return [
+        {
+            "district": name,
+            "published": None if published is None else int(published[at, 0]),
+            "published_deviation": None if plan.published is None else round(float(plan.published[at]), 3),
+            "estimate": round(deviation + plan.ideal, 3),
+            "deviation": round(deviation, 3),
+            "standard_error": round(error, 3),
+            "low_95": round(max(deviation - Z95 * error, -plan.ideal), 1),
+            "high_95": round(deviation + Z95 * error, 1),
+            "percent": round(100 * deviation / plan.ideal, 4),
+            "percent_standard_error": round(100 * error / plan.ideal, 4),
+        }
+        for at, (name, deviation, error) in enumerate(
+            zip(areas.districts, plan.deviation.tolist(), plan.error.tolist(), strict=True)
         )
-    return rows
+    ]
 
 
 def as_data(areas: AreaEstimates, counts: Sequence[str] = ()) -> dict[str, Any]:
@@ -142,7 +147,7 @@ def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -
     columns = {
         "area": "{area}",
         "count": "{count}",
-        "published": "{shown}",
+        **({"published": "{published:,}"} if areas.published else {}),
         "before noise, 95%": "{low_95:,} to {high_95:,}",
         "estimate": "{estimate:,.1f}",
         "standard error": "{standard_error:,.1f}",
@@ -150,55 +155,48 @@ def counts_table(areas: AreaEstimates, title: str, counts: Sequence[str] = ()) -
         "whole groups": "{groups_whole:,}",
         "cut groups": "{groups_cut:,}",
     }
-    rows = [{**row, "shown": "" if row["published"] is None else f"{row['published']:,}"} for row in areas.rows(counts)]
-    return TextTable.filled(title, columns, rows, words=2).without_empty(["published"])
+    return TextTable.filled(title, columns, areas.rows(counts), words=2)
 
 
 def plan_tables(areas: AreaEstimates) -> list[TextTable]:
     """Return bounds of the deviations, and the deviation of each district; none where there is no plan."""
-    plan = areas.plan
-    if plan is None:
+    if (plan := areas.plan) is None:
         return []
 
     def shown(value: float) -> str:
         return f"{value:+,.0f} ({in_percent(value / plan.ideal)})"
 
-    rows = [
+    bounds = [
         [
             one.name,
-            "" if one.published is None else shown(one.published),
+            *([] if one.published is None else [shown(one.published)]),
             shown(one.estimate),
             f"{one.noise_alone:+,.0f}",
             f"{floor(one.low):+,} to {ceil(one.high):+,} ({' to '.join(shown_bounds(plan, one))})",
         ]
         for one in plan.bounds
     ]
-    heads = ["deviation", "published", "of the estimates", "noise alone", f"bounds, {LEVEL:.0%}"]
+    rows, of_published = _plan_rows(areas), {}
+    if plan.published is not None:
+        for row in rows:
+            row["of_ideal"] = 100 * row["published_deviation"] / plan.ideal
+        of_published = {
+            "persons, published": "{published:,}",
+            "deviation, published": "{published_deviation:+,.0f}",
+            "in %": "{of_ideal:+.2f}",
+        }
+    columns = {
+        "district": "{district}",
+        **of_published,
+        "deviation, estimate": "{deviation:+,.0f}",
+        "its 95%": "{low_95:+,.0f} to {high_95:+,.0f}",
+    }
+    heads = ["deviation", *(["published"] if of_published else []), "of the estimates", "noise alone"]
     title = f"The plan: {len(areas.districts)} districts, ideal {number(round(plan.ideal, 1))} persons"
-    districts = TextTable.filled(
-        "Deviation of each district from the ideal",
-        {
-            "district": "{district}",
-            "persons, published": "{persons}",
-            "deviation, published": "{shown}",
-            "in %": "{shown_percent}",
-            "deviation, estimate": "{deviation:+,.0f}",
-            "its 95%": "{low_95:+,.0f} to {high_95:+,.0f}",
-        },
-        [
-            {**row, "persons": "", "shown": "", "shown_percent": ""}
-            if row["published"] is None
-            else {
-                **row,
-                "persons": f"{row['published']:,}",
-                "shown": f"{row['published_deviation']:+,.0f}",
-                "shown_percent": f"{100 * row['published_deviation'] / plan.ideal:+.2f}",
-            }
-            for row in _plan_rows(areas)
-        ],
-    )
-    of_published = ("published", "deviation, published", "in %", "persons, published")
-    return [table.without_empty(of_published) for table in (TextTable(title, heads, rows, [BOUNDS]), districts)]
+    return [
+        TextTable(title, [*heads, f"bounds, {LEVEL:.0%}"], bounds, [BOUNDS]),
+        TextTable.filled("Deviation of each district from the ideal", columns, rows),
+    ]
 
 
 def share_rows(areas: AreaEstimates) -> list[dict[str, Any]]:

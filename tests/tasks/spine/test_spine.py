@@ -24,7 +24,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import file_names
 from tasks.lifecycle.workers import Workers
 from tasks.pages.words import best_in_words
-from tasks.spine.optimize import on_workers, optimize_spine
+from tasks.spine.optimize import in_turn, on_workers, optimize_spine
 from tasks.spine.prepare import prepare
 from tasks.spine.write import SpineSummary
 
@@ -43,7 +43,7 @@ def spine(grfc: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, S
     return out, optimized_spine(grfc, out, PERSONS)
 
 
-def optimized_spine(*arguments: Any, each: Any = None, **options: Any) -> SpineSummary:
+def optimized_spine(*arguments: Any, each: Any = in_turn, **options: Any) -> SpineSummary:
     return optimize_spine(prepare(*arguments, **options), each)
 
 

@@ -24,7 +24,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import read_manifest
 from tasks.top_down.check.release import checks
 from tasks.top_down.estimate.gls.margin_tables import counts_of
-from tasks.top_down.published.least_squares.compare import compare_with_bureau
+from tasks.top_down.published.least_squares import compare_with_bureau
 from tasks.top_down.run_plan import SCHEMAS
 
 LEVELS = {"US": 0, "State": 2, "County": 5, "Tract": 11}

@@ -19,7 +19,9 @@ from public_microdata import ppmf, write
 from top_down_inputs import country, design, settings_with
 
 from flows.execution.repetitions import count_marked
+from spine.geography import FloatArray
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import read_object
 from tasks.top_down.accuracy.compare import LEVELS
 from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import write_report
@@ -98,9 +100,9 @@ def test_every_form_of_replicates_has_the_same_counts(
         source = source / "counts.csv"
     assert read_replicates(run, HERE, source) == (1, 2)
     folder = run / "accuracy/counts/persons/46/tract"
-    truth = np.load(folder / "truth")
+    truth = read_object(folder / "truth", FloatArray)
     for number in (1, 2):
-        error = np.load(folder / f"theirs-{number:04d}") - truth
+        error = read_object(folder / f"theirs-{number:04d}", FloatArray) - truth
         there = ~np.isnan(error)
         assert there.all() == (form is not in_counts)
         white = error[:, 3]  # after total, voting age and Hispanic

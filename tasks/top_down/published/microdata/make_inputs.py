@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from spine.geography import BoolArray, IntArray
 from spine.redistricting import PERSONS, TYPES
-from tasks.inputs.block_codes import long_codes
+from tasks.inputs.block_codes import find_blocks, long_codes
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import new_folder
@@ -89,15 +89,13 @@ def make_inputs(
 
 def _write_counts(folder: Path, found: Microdata, made: Made) -> None:
     """Write the counts by block and cell of every product."""
-    blocks: set[int] = set()
     for product, name in COUNTS.items():
         with pq.ParquetWriter(folder / name, ENTRIES, compression="zstd") as writer:
             for state in found.states:
                 block, cell, count = found.counts(product, state)  # type: ignore[arg-type]
                 table = pa.table([block, cell.astype(np.int16), count.astype(np.int32)], ENTRIES)
                 writer.write_table(table)
-                blocks.update(np.unique(block).tolist() if product == "units" else ())
-    made.blocks = len(blocks)
+                made.blocks += len(np.unique(block)) if product == "units" else 0
 
 
 def _write_records(folder: Path, found: Microdata, made: Made) -> None:
@@ -139,8 +137,8 @@ def _quarters(blocks: IntArray, persons: Entries, units: Entries) -> IntArray:
     typed = ~house & ~plain
     np.add.at(quarters, (row[typed], units[1][typed] - UNTYPED), units[2][typed])
     residents = np.zeros((len(blocks), TYPES), np.int64)
-    at = np.minimum(np.searchsorted(blocks, persons[0]), len(blocks) - 1)
-    _refuse("persons in a block without a unit", persons[0], blocks[at] != persons[0])
+    at, there = find_blocks(blocks, persons[0])
+    _refuse("persons in a block without a unit", persons[0], ~there)
     np.add.at(residents, (at, PERSONS.types[persons[1]]), persons[2])
     if untyped.any():
         _give_types(blocks, quarters, residents, untyped)

@@ -74,9 +74,9 @@ class _Level(NamedTuple):
 def read_geounits(inventory: Inventory, product: ProductName, state: str, faults: Faults) -> Geounits | None:
     """Return the geounits of a state; None where a fault leaves none."""
     levels = [_read_level(inventory, product, level, state, faults) for level in LEVELS]
-    if any(level is None for level in levels):
-        return None
     found = [level for level in levels if level is not None]
+    if len(found) < len(levels):
+        return None
     widths = [level.codes.dtype.itemsize for level in found]
     if sorted(set(widths)) != widths or widths[-1] < widths[-2] + PUBLIC:
         faults.add(found[-1].file, f"geocodes of the levels are {', '.join(map(str, widths))} digits long")

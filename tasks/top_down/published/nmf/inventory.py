@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,19 +53,10 @@ _STATE = re.compile(r"State=([0-9]{1,3})")
 
 
 @dataclass(frozen=True)
-class DataSet:
-    """A folder of one product and jurisdiction; a download by states has several of one name."""
-
-    jurisdiction: Jurisdiction
-    product: ProductName
-    folder: Path
-
-
-@dataclass(frozen=True)
 class Part:
-    """A part file. state: flag and FIPS code, three digits; "" for the US. columns: their types by name.
+    """A part file. state: flag and FIPS code, three digits; "" for the US.
 
-    footer, order: texts in the footer of a file that das-flows wrote.
+    Of its footer: columns: their types by name. footer, order: texts of das-flows, where that wrote the file.
     """
 
     path: Path
@@ -76,8 +66,8 @@ class Part:
     level: str
     kind: RowKind
     state: str
-    rows: int
-    columns: dict[str, str]
+    rows: int = 0
+    columns: dict[str, str] = field(default_factory=dict)
     footer: str = ""
     order: str = ""
 
@@ -137,11 +127,12 @@ def take_inventory(folder: Path, states: tuple[int, ...] = ()) -> tuple[Inventor
 
     states: only their files and those of the US level, if any are named.
     """
-    faults = Faults()
+    faults, root = Faults(), folder.resolve()
     parts: list[Part] = []
-    data_sets = list(_data_sets(folder, faults))
-    for data_set in data_sets:
-        parts += _levels(data_set, folder, states, faults)
+    for data_set in _data_sets(folder, faults):
+        base = root.parent if root == data_set else root  # names begin with the data set, or above it
+        found = [_read_footer(part, faults) for part in _part_files(data_set, base, states, faults)]
+        parts += [part for part in found if part is not None]
     inventory = Inventory(tuple(sorted(parts, key=lambda part: part.name)))
     _check_levels(inventory, states, faults)
     return inventory, faults
@@ -164,85 +155,81 @@ def _folders(folder: Path) -> list[Path]:
         return []
 
 
-def _data_sets(folder: Path, faults: Faults) -> Iterator[DataSet]:
-    others = []
-    found = False
-    for path in _candidates(folder):
-        if match := _DATA_SET.fullmatch(path.name):
-            found = True
-            yield DataSet("us" if match[1] == US else "pr", _PRODUCT[match[2]], path)
-        elif _OTHER.fullmatch(path.name):
-            others.append(path.name)
-    for name in others:
-        faults.add(name, DHC if "DHC" in name else "is no data set of the redistricting product", warning=found)
+def _data_sets(folder: Path, faults: Faults) -> list[Path]:
+    """Return the folders of one product and jurisdiction; a download by states has several of one name."""
+    found = [path for path in _candidates(folder) if _OTHER.fullmatch(path.name)]
+    data_sets = [path for path in found if _DATA_SET.fullmatch(path.name)]
+    for path in found:
+        if path not in data_sets:
+            rule = DHC if "DHC" in path.name else "is no data set of the redistricting product"
+            faults.add(path.name, rule, warning=bool(data_sets))
+    return data_sets
 
 
-def _levels(data_set: DataSet, folder: Path, states: tuple[int, ...], faults: Faults) -> Iterator[Part]:
-    """Yield the parts of a data set; a level below a missing one is a fault."""
-    root = folder.resolve()
-    base = root.parent if root == data_set.folder else root  # names begin with the data set, or above it
-    levels = (*([US] if data_set.jurisdiction == "us" else []), *LEVELS)
-    for level in levels:
-        place = data_set.folder / f"{level}.parquet"
+def _part_files(data_set: Path, base: Path, states: tuple[int, ...], faults: Faults) -> Iterator[Part]:
+    """Yield the parts of a data set, whose footers are not read; a level below a missing one is a fault."""
+    region, word, *_ = data_set.name.split("_")
+    jurisdiction: Jurisdiction = "us" if region == US else "pr"
+    for level in (*([US] if jurisdiction == "us" else []), *LEVELS):
         for kind in ROW_KINDS:
-            if (place / kind).is_dir():
-                yield from _parts(data_set, level, kind, place / kind, base, states, faults)
-            elif level != US or place.is_dir():  # a state alone has no US level
-                faults.add(str((place / kind).relative_to(base)), "the folder is missing")
+            place = data_set / f"{level}.parquet" / kind
+            if place.is_dir():
+                folders = [("", place)] if level == US else _state_folders(place, jurisdiction, base, states, faults)
+                for state, folder in folders:
+                    for file in _files(folder, base, faults):
+                        yield Part(file, str(file.relative_to(base)), jurisdiction, _PRODUCT[word], level, kind, state)
+            elif level != US or place.parent.is_dir():  # a state alone has no US level
+                faults.add(str(place.relative_to(base)), "the folder is missing")
 
 
-def _parts(
-    data_set: DataSet, level: str, kind: RowKind, place: Path, base: Path, states: tuple[int, ...], faults: Faults
-) -> Iterator[Part]:
-    folders = [("", place)] if level == US else []
-    for path in [] if level == US else _folders(place):
+def _state_folders(
+    place: Path, jurisdiction: Jurisdiction, base: Path, states: tuple[int, ...], faults: Faults
+) -> list[tuple[str, Path]]:
+    found, known = [], STATES_PR if jurisdiction == "pr" else STATES_US
+    for path in _folders(place):
         match = _STATE.fullmatch(path.name)
         state = match[1].zfill(3) if match else ""
-        known = STATES_PR if data_set.jurisdiction == "pr" else STATES_US
         if state[:1] not in ("0", "1") or state[1:] not in known:
             faults.add(str(path.relative_to(base)), "is no folder State=025 (or 125) of a state of its data set")
         elif not states or int(state[1:]) in states:
-            folders.append((state, path))
-    for state, path in folders:
-        try:
-            files = sorted(path.iterdir())
-        except OSError as error:
-            faults.add(str(path.relative_to(base)), f"cannot be read: {why(error)}")
-            continue
-        for file in files:
-            if not file.name.startswith(("_", ".")) and file.suffix != ".crc":
-                found = _read_footer(file, str(file.relative_to(base)), data_set, level, kind, state, faults)
-                yield from [found] if found else []
+            found.append((state, path))
+    return found
 
 
-def _read_footer(
-    file: Path, name: str, data_set: DataSet, level: str, kind: RowKind, state: str, faults: Faults
-) -> Part | None:
-    """Return a part by its file's footer; None where it is no Parquet."""
+def _files(folder: Path, base: Path, faults: Faults) -> list[Path]:
     try:
-        locate_file(str(file))  # refuses a pipe, which reading would never end
-        metadata = pq.read_metadata(file)
-        columns = {field.name: str(field.type) for field in metadata.schema.to_arrow_schema()}
+        files = sorted(folder.iterdir())
     except OSError as error:
-        faults.add(name, f"cannot be read: {why(error)}")
+        faults.add(str(folder.relative_to(base)), f"cannot be read: {why(error)}")
+        return []
+    return [file for file in files if not file.name.startswith(("_", ".")) and file.suffix != ".crc"]
+
+
+def _read_footer(part: Part, faults: Faults) -> Part | None:
+    """Return a part with what its file's footer says; None where it is no Parquet."""
+    try:
+        locate_file(str(part.path))  # refuses a pipe, which reading would never end
+        metadata = pq.read_metadata(part.path)
+        columns = {each.name: str(each.type) for each in metadata.schema.to_arrow_schema()}
+    except OSError as error:
+        faults.add(part.name, f"cannot be read: {why(error)}")
         return None
     except (pa.ArrowException, Refused):
-        faults.add(name, "is not a Parquet file, or it is damaged")
+        faults.add(part.name, "is not a Parquet file, or it is damaged")
         return None
-    if missing := [column for column in NEEDED[kind] if column not in columns]:
-        faults.add(name, f"has no column {', '.join(missing)}")
-    for column in sorted({*NEEDED[kind], "plb"} & set(columns)):
+    if missing := [column for column in NEEDED[part.kind] if column not in columns]:
+        faults.add(part.name, f"has no column {', '.join(missing)}")
+    for column in sorted({*NEEDED[part.kind], "plb"} & set(columns)):
         what, pattern = TYPES[column]
         if not re.fullmatch(pattern, held := columns[column]):
-            faults.add(name, f"the column {column} holds {held[:60]}, not {what}")
+            faults.add(part.name, f"the column {column} holds {held[:60]}, not {what}")
     if {"relgq", "age", "sex"} & set(columns):
-        faults.add(name, DHC)
-    elif more := sorted(set(columns) - KNOWN - AXES[data_set.product]):
+        faults.add(part.name, DHC)
+    elif more := sorted(set(columns) - KNOWN - AXES[part.product]):
         faults.note("", f"columns that are not read: {', '.join(more)}")
     written = metadata.metadata or {}
     footer, order = (written.get(key.encode(), b"").decode("utf-8", "replace") for key in (FOOTER, ORDER))
-    where = file, name, data_set.jurisdiction, data_set.product, level, kind, state
-    return Part(*where, metadata.num_rows, columns, footer, order)
+    return replace(part, rows=metadata.num_rows, columns=columns, footer=footer, order=order)
 
 
 def _check_levels(inventory: Inventory, states: tuple[int, ...], faults: Faults) -> None:
@@ -283,23 +270,16 @@ def _check_origin(own: Inventory, name: str, faults: Faults) -> None:
 
 def described(inventory: Inventory) -> list[dict[str, object]]:
     """Return a row for each data set, level and kind: parts of states, files, rows and the distinct schemas."""
-    keys = Counter((part.jurisdiction, part.product, part.level, part.kind) for part in inventory.parts)
-    rows = []
-    for key, files in keys.items():
-        own = [part for part in inventory.parts if (part.jurisdiction, part.product, part.level, part.kind) == key]
-        schemas = sorted({"; ".join(f"{name}: {kind}" for name, kind in part.columns.items()) for part in own})
-        states = sorted({part.state for part in own if part.state})
-        jurisdiction, product, level, kind = key
-        rows.append(
-            {
-                "jurisdiction": jurisdiction,
-                "product": product,
-                "level": level,
-                "rows of": kind,
-                "states": states,
-                "files": files,
-                "rows": sum(part.rows for part in own),
-                "schemas": schemas,
-            }
-        )
-    return rows
+    groups: dict[tuple[str, ...], list[Part]] = {}
+    for part in inventory.parts:
+        groups.setdefault((part.jurisdiction, part.product, part.level, part.kind), []).append(part)
+    return [
+        dict(zip(("jurisdiction", "product", "level", "rows of"), key, strict=True))
+        | {
+            "states": sorted({part.state for part in own if part.state}),
+            "files": len(own),
+            "rows": sum(part.rows for part in own),
+            "schemas": sorted({"; ".join(f"{name}: {kind}" for name, kind in part.columns.items()) for part in own}),
+        }
+        for key, own in groups.items()
+    ]

@@ -5,13 +5,16 @@ Every fault is a finding with its file and geocode; where there is one, nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from spine.geocodes import geocodes, largest_numbers
 from spine.hierarchy import Spine, common_denominator
+from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
@@ -21,13 +24,13 @@ from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.input.geography import save_spine
-from tasks.top_down.published.nmf.check_spine import check_spine
+from tasks.top_down.input.geography import make_spine, save_spine
+from tasks.top_down.input.public_input import read_totals
 from tasks.top_down.published.nmf.faults import Faults
 from tasks.top_down.published.nmf.geounits import read_national_total
 from tasks.top_down.published.nmf.inventory import Inventory
 from tasks.top_down.published.nmf.read_state import OF_2010, StateRead, geounits_path, read_state
-from tasks.top_down.published.nmf.shares import Kinds, Shares, find_shares
+from tasks.top_down.published.nmf.shares import Shares, find_shares
 from tasks.top_down.published.nmf.source import (
     GEOGRAPHY,
     OPENED,
@@ -38,14 +41,15 @@ from tasks.top_down.published.nmf.source import (
     measured_total,
     shares_of,
 )
-from tasks.top_down.published.nmf.totals import declared_totals
+from tasks.top_down.published.nmf.totals import SOURCE, totals_of_2020
 from tasks.top_down.published.source import ORIGIN, read_level
-from tasks.top_down.release.nmf_layout import LEVELS
+from tasks.top_down.release.nmf_layout import LEVELS, as_codes
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName, file_name
 from tasks.top_down.source import VALIDATED, Origin, Validated
 
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"
 OF_A_RUN = "as measured by run {run} of das-flows; nothing was measured again and nothing spent"
+Compared: TypeAlias = dict[str, tuple[int, int]]  # by county: blocks with the same geocode, and all
 WRONG_TOTAL = 10  # standard deviations between a declared and a measured population that no noise explains
 
 
@@ -66,6 +70,11 @@ class Reading(NamedTuple):
     def jurisdiction(self) -> Jurisdiction:
         """Return the jurisdiction of the files."""
         return "us" if self.inventory.jurisdictions == ("us",) else "pr"
+
+    @property
+    def product_states(self) -> list[tuple[ProductName, str]]:
+        """Return every product with every state."""
+        return [(product, state) for product in self.inventory.products for state in self.inventory.states]
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Add findings. Raises Refused where one is an error; all are then in the run's findings.json."""
@@ -88,10 +97,10 @@ def read_files(reading: Reading, notes: Faults) -> None:
     nation = _has_nation(reading, totals, read)
     shares = _read_answers(reading, nation)
     _save_design(reading, shares, nation)
-    _give_shares(reading, totals, declared_by)
+    findings = workers.map("shares", source, give_shares, reading.product_states)
+    reading.add([*chain.from_iterable(findings), *_check_totals(reading, totals, declared_by)])
     footer = inventory.written_by
-    mark = None if footer is None else footer.mark
-    validated = Validated("", (), mark, inventory.states, nation, _digests(reading))
+    validated = Validated("", (), footer and footer.mark, inventory.states, nation, _digests(reading))
     save_object(source / VALIDATED, validated)
     facts: dict[str, Any] = {
         "privacy": PRIVACY if footer is None else OF_A_RUN.format(run=footer.run),
@@ -107,20 +116,25 @@ def read_files(reading: Reading, notes: Faults) -> None:
         "notes": [f"{finding.file}: {finding.rule}".removeprefix(": ") for finding in gather(reading.findings)],
     }
     if request.check_spine:
-        facts["blocks_with_the_geocode_of_our_spine"] = check_spine(source, workers)
-    save_object(source / ORIGIN, Origin(None if footer is None else footer.run, facts))
+        facts["blocks_with_the_geocode_of_our_spine"] = _check_spine(reading)
+    save_object(source / ORIGIN, Origin(footer and footer.run, facts))
 
 
 def _read_totals(reading: Reading) -> tuple[dict[int, int], str]:
-    """Save what is read, with the declared populations; return these by state code, and their source."""
-    states = reading.inventory.states
-    totals, declared_by, faults = declared_totals(reading.request.totals, reading.inventory.written_by)
+    """Save what is read, with the declared populations; return these by state code, and their source.
+
+    Those of a file `state,pop`; else those that a run of das-flows declares in its files; else those of 2020.
+    """
+    states, path, footer = reading.inventory.states, reading.request.totals, reading.inventory.written_by
+    totals, declared_by, faults = totals_of_2020(), SOURCE, list[Finding]()
+    if path is not None:
+        (totals, faults), declared_by = read_totals(path), file_name(path)
+    elif footer is not None:
+        totals, declared_by = footer.totals, f"run {footer.run}"
     missing = [state for state in states if int(state) not in totals]
     if missing or not states:
-        faults = [
-            *faults,
-            Finding(declared_by, f"no declared population of state {', '.join(missing)}" if states else "no state"),
-        ]
+        rule = f"no declared population of state {', '.join(missing)}" if states else "no state"
+        faults = [*faults, Finding(declared_by, rule)]
     reading.add(faults)
     save_object(reading.source / OPENED, Opened(reading.inventory, reading.request, totals))
     return totals, declared_by
@@ -136,7 +150,7 @@ def _read_states(reading: Reading) -> list[StateRead]:
             save_object(source / f"{GEOGRAPHY}/{state}", geography.take(geography.state == int(state)))
     read = workers.map("read geounits", source, read_state, [(state,) for state in inventory.states])
     findings = [finding for state in read for finding in state.findings]
-    reading.add(findings + _check_widths(inventory.products, inventory.states, read, request))
+    reading.add(findings + _check_widths(reading, read))
     return read
 
 
@@ -147,20 +161,6 @@ def _save_design(reading: Reading, shares: Mapping[ProductName, Shares], nation:
     options = {"nation": nation, "measurements": "none", **reading.changes}
     design = Design(reading.jurisdiction, "optimized", products, settings, allocations, **options)
     save_object(reading.source / "prepared/design", design)
-
-
-def _give_shares(reading: Reading, totals: Mapping[int, int], declared_by: str) -> None:
-    """Save every spine with its shares; compare the declared populations with the measured ones."""
-    source, workers, inventory, *_ = reading
-    pairs = [(product, state) for product in inventory.products for state in inventory.states]
-    findings = [finding for part in workers.map("shares", source, give_shares, pairs) for finding in part]
-    if "persons" in inventory.products:
-        findings += [
-            finding
-            for state in inventory.states
-            for finding in _check_total(source, state, totals[int(state)], declared_by)
-        ]
-    reading.add(findings)
 
 
 def _digests(reading: Reading) -> dict[str, str]:
@@ -177,12 +177,10 @@ def digest_part(_source: NmfSource, path: str) -> str:
     return file_digest(path)
 
 
-def _check_widths(
-    products: tuple[ProductName, ...], states: tuple[str, ...], read: list[StateRead], request: Request
-) -> list[Finding]:
+def _check_widths(reading: Reading, read: list[StateRead]) -> list[Finding]:
     """Find states whose geocodes are of another length; and files of 2010 without totals of 2010."""
-    faults = Faults()
-    for product in products:
+    faults, states = Faults(), reading.inventory.states
+    for product in reading.inventory.products:
         widths = {state: found.widths[product] for state, found in zip(states, read, strict=True) if found.widths}
         forms = sorted(set(widths.values()))
         for form in forms[1:]:
@@ -192,7 +190,7 @@ def _check_widths(
             faults.add(f"{product}, State={other}", rule)
         if forms and forms[0][LEVELS.index("County")] == OF_2010:
             faults.note(product, "geocodes of the form of the 2010 demonstration")
-            if request.totals is None:
+            if reading.request.totals is None:
                 faults.add(product, "these are measurements of 2010: give its populations with --totals")
     return faults.findings()
 
@@ -234,12 +232,8 @@ def _read_answers(reading: Reading, nation: bool) -> dict[ProductName, Shares]:
     reading.add(finding for found, _ in read for finding in found)
     faults, shares = Faults(), {}
     for product in inventory.products:
-        kinds = [
-            Kinds(level, f"{product}, level {level}, state {state}", found)
-            for (name, state, level), (_, found) in zip(calls, read, strict=True)
-            if name == product
-        ]
-        if (found := find_shares(product, reading.jurisdiction, kinds, faults)) is not None:
+        kinds = [kind for (name, *_), (_, kinds) in zip(calls, read, strict=True) if name == product for kind in kinds]
+        if (found := find_shares(product, reading.jurisdiction, nation, kinds, faults)) is not None:
             shares[product] = found
             _, denominator = common_denominator(list(found.allocation.levels.values()))
             save_object(source / f"prepared/shares/{product}", (found, denominator))
@@ -252,12 +246,8 @@ def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Fin
     faults = Faults()
     shares, denominator = load_object(source / f"prepared/shares/{product}", tuple[Shares, int])
     bare = load_object(geounits_path(source, product, state), Spine)
-    rows = {
-        level: {variances: int(share * denominator) for variances, share in shares.of.get(level, {}).items()}
-        for level in bare.levels
-    }
-    numerators = tuple(shares_of(source, product, state, level, rows[level]) for level in bare.levels)
-    spine = replace(bare, shares=numerators, denominator=denominator)
+    numerators = [shares_of(source, product, state, level, shares.of[level], denominator) for level in bare.levels]
+    spine = replace(bare, shares=tuple(numerators), denominator=denominator)
     codes = [level_codes(source, product, state, level) for level in spine.levels]
     for level in range(len(spine.levels)):
         siblings = spine.children(level - 1)[spine.parents[level]] if level else np.full(len(codes[0]), 2)
@@ -273,12 +263,33 @@ def give_shares(source: NmfSource, product: ProductName, state: str) -> list[Fin
     return faults.findings()
 
 
-def _check_total(source: NmfSource, state: str, total: int, declared_by: str) -> list[Finding]:
-    """Find a declared population that the noisy totals of the state's parts contradict."""
-    measured = measured_total(source, state)
-    if measured is None or abs(measured[0] - total) <= WRONG_TOTAL * measured[1] ** 0.5:
-        return []
-    rule = (
-        f"declares {total:,} persons in state {state}; measured are {measured[0]:,}: give the right ones with --totals"
-    )
-    return [Finding(declared_by, rule)]
+def _check_totals(reading: Reading, totals: Mapping[int, int], declared_by: str) -> Iterator[Finding]:
+    """Find declared populations that the noisy totals of the states' parts contradict."""
+    for state in reading.inventory.states if "persons" in reading.inventory.products else ():
+        total, measured = totals[int(state)], measured_total(reading.source, state)
+        if measured is not None and abs(measured[0] - total) > WRONG_TOTAL * measured[1] ** 0.5:
+            found = f"{total:,} persons in state {state}; measured are {measured[0]:,}"
+            yield Finding(declared_by, f"declares {found}: give the right ones with --totals")
+
+
+def _check_spine(reading: Reading) -> dict[ProductName, Compared]:
+    """Return by product and county how many blocks have the geocode that das-flows gives them, and of how many."""
+    found: dict[ProductName, Compared] = {product: {} for product in reading.inventory.products}
+    compared = reading.workers.map("check spine", reading.source, compare_geocodes, reading.product_states)
+    for (product, _), counties in zip(reading.product_states, compared, strict=True):
+        found[product] |= counties
+    return found
+
+
+def compare_geocodes(source: NmfSource, product: ProductName, state: str) -> Compared:
+    """Return the comparison of the geocodes of a state, whose spine is read, with those of a spine of its blocks."""
+    geography, settings = source.state(state).geography, source.design.settings[product]
+    design = replace(source.design, allocations={product: allocation_for(settings)})
+    spine = make_spine(geography, design, product)
+    largest = largest_numbers(spine, geography, settings)
+    made = geocodes(spine, geography, settings, design.kind, largest)[-1]
+    read = level_codes(source, product, state, LEVELS[-1])[np.argsort(source.spine(product, state).order)]
+    same = read == as_codes(made)[np.argsort(spine.order)]
+    county, at = np.unique(geography.county, return_inverse=True)
+    equal, blocks = np.bincount(at, same).astype(int).tolist(), np.bincount(at).tolist()
+    return {f"{code:05d}": pair for code, pair in zip(county.tolist(), zip(equal, blocks, strict=True), strict=True)}

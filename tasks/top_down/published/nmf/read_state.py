@@ -11,6 +11,7 @@ import numpy as np
 
 from spine.geography import NO_AIANNH, NO_COUSUB, NO_PLACE, BadGeography, Geography, IntArray, checked, gq_pattern
 from spine.redistricting import HOUSEHOLD
+from tasks.inputs.block_codes import find_blocks
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.files import load_object, save_arrays, save_object
 from tasks.top_down.input.geography import codes_folder
@@ -117,8 +118,7 @@ def _geography(source: NmfSource, state: str, public: IntArray, quarters: IntArr
     path = source / f"{GEOGRAPHY}/{state}"
     if path.exists():
         known = load_object(path, Geography)
-        row = np.minimum(np.searchsorted(known.geocode, public), max(len(known) - 1, 0))
-        there = known.geocode[row] == public
+        row, there = find_blocks(known.geocode, public)
         for name, column in areas.items():
             column[there] = getattr(known, name)[row[there]]
         if not there.all():

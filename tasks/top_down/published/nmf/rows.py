@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -61,17 +61,15 @@ def _sound(batch: pa.RecordBatch, part: Part, shapes: Mapping[str, tuple[int, ..
         np.logical_or(bad, wrong, out=bad)
 
     drop("a row without a geocode", at == len(codes) - 1)
-    drop("a geocode that is not digits", ~_evaluate(codes, lambda value: re.fullmatch(b"[0-9]*", value))[at])
-    drop(
-        "a geocode of another state than its folder", ~_evaluate(codes, lambda c: c.startswith(part.state.encode()))[at]
-    )
+    drop("a geocode that is not digits", ~(np.char.isdigit(codes) | (codes == b""))[at])
+    drop("a geocode of another state than its folder", ~np.char.startswith(codes, part.state.encode())[at])
     if "State" in part.columns:
         own = pc.cast(batch["State"], pa.string()).fill_null("").to_pylist()
         drop("a column State of another state than its folder", np.array([s.zfill(3) != part.state for s in own], bool))
     suffix = "_dpq" if part.kind == "DPQuery" else "_con"
+    numbers = {f"{name}{suffix}": number for number, name in enumerate(shapes)}
     names = [query.decode("utf-8", "replace").replace(" ", "") for query in queries]
-    numbers = [_number(name, suffix, list(shapes)) for name in names]
-    query = np.array(numbers, np.int64)[asked]
+    query = np.array([numbers.get(name, -1) for name in names], np.int64)[asked]
     for name in sorted({names[n] for n in np.unique(asked[query < 0]).tolist()}):
         what = f"the query {name[:60]!r} is unknown" + (f"; {DHC}" if _DHC_WORDS.search(name) else "")
         drop(what, np.array([known == name for known in names])[asked])
@@ -99,15 +97,6 @@ def _labels(column: pa.Array) -> tuple[Codes, IntArray]:
     values = [value.encode() if isinstance(value, str) else value or b"" for value in column.dictionary.to_pylist()]
     null = column.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
     return np.array([*values, b""], np.bytes_), null
-
-
-def _evaluate(values: Codes, test: Callable[[bytes], Any]) -> BoolArray:
-    return np.array([bool(test(value)) for value in values.tolist()])
-
-
-def _number(name: str, suffix: str, known: list[str]) -> int:
-    query = name.removesuffix(suffix)
-    return known.index(query) if name.endswith(suffix) and query in known else -1
 
 
 def _floats(column: Any) -> FloatArray:

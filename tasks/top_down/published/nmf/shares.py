@@ -8,7 +8,7 @@ design, and gamma is a ratio to them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -32,15 +32,6 @@ WIDE = 1.3  # from this variance on it equals sigma^2 in single precision
 
 
 @dataclass(frozen=True)
-class Kinds:
-    """The distinct variances of a level, with the place of the files that have them, in all states."""
-
-    level: str
-    place: str
-    kinds: list[SameVariances]
-
-
-@dataclass(frozen=True)
 class Shares:
     """The allocation of a product, and by level the share of each distinct row of variances."""
 
@@ -49,36 +40,33 @@ class Shares:
     of: Mapping[str, Mapping[Variances, Fraction]]
 
 
-def find_shares(product: ProductName, jurisdiction: Jurisdiction, kinds: list[Kinds], faults: Faults) -> Shares | None:
-    """Return the shares; None where variances are those of no share."""
-    levels = [level for level in (US, *LEVELS) if any(part.level == level for part in kinds)]
-    frequent = {level: _most_frequent(kinds, level) for level in levels}
+def find_shares(
+    product: ProductName, jurisdiction: Jurisdiction, nation: bool, kinds: list[SameVariances], faults: Faults
+) -> Shares | None:
+    """Return the shares; None where variances are those of no share. nation: whether the US level is used."""
+    levels = (US, *LEVELS) if nation else LEVELS
     design = allocation(SCHEMAS[product].name, jurisdiction)
     expected = {level: _expected(design, level) for level in levels}
-    known = _fits(kinds, lambda level, variances: _match(variances, expected[level], product))
-    if known:
-        queries = {level: set(design.queries[level]) for level in levels}
-    else:
+    shares = [_match(kind.variances, expected[kind.level], product) for kind in kinds]
+    known = _fits(kinds, shares)
+    frequent = {level: _weights(_most_frequent(kinds, level), product) for level in levels}
+    queries = {level: {*(design.queries[level] if known else frequent[level])} for level in levels}
+    if not known:
         faults.note(product, "their budgets are no known design: shares are ratios of variances")
-        queries = {level: {*_weights(frequent[level], product)} for level in levels}
-    if not _complete(product, kinds, queries, faults):
+    if not _complete(kinds, queries, product, faults):
         return None
     if not known:
-        design = _design_of({level: _weights(frequent[level], product) for level in levels}, product)
+        design = _design_of(frequent, product)
+        shares = [
+            _ratio(_weights(kind.variances, product), frequent[kind.level], design.levels[kind.level]) for kind in kinds
+        ]
     found: dict[str, dict[Variances, Fraction]] = {level: {} for level in levels}
-    sound = True
-    for part in kinds:
-        for kind in part.kinds:
-            if known:
-                share = _match(kind.variances, expected[part.level], product)
-            else:
-                share = _ratio(kind.variances, frequent[part.level], design.levels[part.level], product)
-            if share is None:
-                faults.add(part.place, "variances of no single share", [kind.geocode])
-                sound = False
-            else:
-                found[part.level][kind.variances] = share
-    return Shares(design, known, found) if sound else None
+    for kind, share in zip(kinds, shares, strict=True):
+        if share is None:
+            faults.add(kind.place, "variances of no single share", [kind.geocode])
+        else:
+            found[kind.level][kind.variances] = share
+    return None if None in shares else Shares(design, known, found)
 
 
 def _expected(design: Allocation, level: str) -> dict[Fraction, dict[str, float]]:
@@ -103,56 +91,63 @@ def _match(
     return None
 
 
-def _fits(kinds: list[Kinds], match: Callable[[str, Variances], Fraction | None]) -> bool:
+def _fits(kinds: list[SameVariances], shares: list[Fraction | None]) -> bool:
     """Return whether on most levels at least half of the geounits have variances of the known design.
 
     Where they have not on a few levels, these are at fault.
     """
     fitting: Counter[str] = Counter()
-    for part in kinds:
-        for kind in part.kinds:
-            fitting[part.level] += kind.geounits * (1 if match(part.level, kind.variances) is not None else -1)
+    for kind, share in zip(kinds, shares, strict=True):
+        fitting[kind.level] += kind.geounits * (1 if share is not None else -1)
     return 2 * sum(count >= 0 for count in fitting.values()) > len(fitting)
 
 
-def _most_frequent(kinds: list[Kinds], level: str) -> Variances:
+def _most_frequent(kinds: list[SameVariances], level: str) -> Variances:
     """Return the most frequent variances of a level; () for a level without."""
     found: Counter[Variances] = Counter()
-    for part in kinds:
-        if part.level == level:
-            found.update({kind.variances: kind.geounits for kind in part.kinds})
+    for kind in kinds:
+        if kind.level == level:
+            found[kind.variances] += kind.geounits
     return max(found, key=lambda variances: (found[variances], variances), default=())
 
 
-def _complete(product: ProductName, kinds: list[Kinds], queries: Mapping[str, set[str]], faults: Faults) -> bool:
+def _complete(
+    kinds: list[SameVariances], queries: Mapping[str, set[str]], product: ProductName, faults: Faults
+) -> bool:
     """Find geounits that lack a query of their level, or have one that it does not ask."""
     complete = True
-    for part in kinds:
-        for kind in part.kinds:
-            asked = {*_weights(kind.variances, product)}
-            for rule, wrong in (
-                ("a measured geounit lacks the query", queries[part.level] - asked),
-                ("a geounit has the query, and its level does not ask it:", asked - queries[part.level]),
-            ):
-                for query in sorted(wrong):
-                    complete = False
-                    faults.add(part.place, f"{rule} {query}", [kind.geocode])
+    for kind in kinds:
+        asked = {*_weights(kind.variances, product)}
+        for rule, wrong in (
+            ("a measured geounit lacks the query", queries[kind.level] - asked),
+            ("a geounit has the query, and its level does not ask it:", asked - queries[kind.level]),
+        ):
+            for query in sorted(wrong):
+                complete = False
+                faults.add(kind.place, f"{rule} {query}", [kind.geocode])
     return complete
 
 
 def _design_of(weights: Mapping[str, Mapping[str, float]], product: ProductName) -> Allocation:
     """Return the budgets that levels and queries have by the weights of their most frequent variances."""
-    budget = sum(sum(of.values()) for of in weights.values())
-    parts = {level: max(1, round(sum(of.values()) / budget * GRID)) for level, of in weights.items()}
-    parts[max(parts, key=lambda level: parts[level])] += GRID - sum(parts.values())
-    shares = {level: Fraction(part, GRID) for level, part in parts.items()}
-    alphas = {level: _alphas(of or dict.fromkeys(QUERIES[product], 1.0)) for level, of in weights.items()}
-    return Allocation("zcdp", Fraction(budget), shares, alphas, "ratios of the published variances")
+    of_level = {level: sum(of.values()) for level, of in weights.items()}
+    alphas = {
+        level: _fractions(of or dict.fromkeys(QUERIES[product], 1.0), GRID * GRID) for level, of in weights.items()
+    }
+    budget = Fraction(sum(of_level.values()))
+    return Allocation("zcdp", budget, _fractions(of_level, GRID), alphas, "ratios of the published variances")
 
 
-def _ratio(variances: Variances, frequent: Variances, share: Fraction, product: ProductName) -> Fraction | None:
-    """Return the share by the ratio to a level's most frequent variances; None where that differs between queries."""
-    own, usual = _weights(variances, product), _weights(frequent, product)
+def _fractions(weights: Mapping[str, float], grid: int) -> dict[str, Fraction]:
+    """Return each weight's part of their sum, as fractions of a grid that sum to 1."""
+    total = sum(weights.values())
+    parts = {name: max(1, round(weight / total * grid)) for name, weight in weights.items()}
+    parts[max(parts, key=lambda name: parts[name])] += grid - sum(parts.values())
+    return {name: Fraction(part, grid) for name, part in parts.items()}
+
+
+def _ratio(own: Mapping[str, float], usual: Mapping[str, float], share: Fraction) -> Fraction | None:
+    """Return the share by the ratio to a level's most frequent weights; None where that differs between queries."""
     ratios = np.array([own[query] / weight for query, weight in usual.items()])
     if np.ptp(ratios) > ONE_RATIO * ratios.min():
         return None
@@ -176,11 +171,3 @@ def _sigma_squared(variance: float) -> float:
 
     found: float = brentq(excess, 0.01, 2 * WIDE, xtol=1e-12)
     return found
-
-
-def _alphas(weights: Mapping[str, float]) -> dict[str, Fraction]:
-    """Return the query groups' shares of their level: fractions that sum to 1."""
-    total = sum(weights.values())
-    parts = {query: max(1, round(weight / total * GRID * GRID)) for query, weight in weights.items()}
-    parts[max(parts, key=lambda query: parts[query])] += GRID * GRID - sum(parts.values())
-    return {query: Fraction(part, GRID * GRID) for query, part in parts.items()}

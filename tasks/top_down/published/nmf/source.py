@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -68,8 +69,10 @@ class Opened(NamedTuple):
 
 
 class SameVariances(NamedTuple):
-    """Geounits with the same variances. geocode: of the first."""
+    """Geounits of a level with the same variances. place: the files that have them. geocode: of the first."""
 
+    level: str
+    place: str
     variances: Variances
     geounits: int
     geocode: str
@@ -101,11 +104,13 @@ class NmfSource(PublishedSource):
         distinct, first, row, number = np.unique(
             variances, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
-        none = ~distinct.any(axis=1)
+        none, place = ~distinct.any(axis=1), f"{product}, level {level}, state {state}"
         np.save(folder / "variances.npy", distinct[~none].astype(float))
         np.save(folder / "kind.npy", np.where(none, -1, np.cumsum(~none) - 1)[row.ravel()].astype(np.int32))
         return faults.findings(), [
-            SameVariances(tuple(distinct[k].astype(float).tolist()), int(number[k]), codes[first[k]].decode())
+            SameVariances(
+                level, place, tuple(distinct[k].astype(float).tolist()), int(number[k]), codes[first[k]].decode()
+            )
             for k in np.flatnonzero(~none).tolist()
         ]
 
@@ -152,12 +157,14 @@ def _scatter(
         variances[place[own], query] = rows.variance[own]
 
 
-def shares_of(source: NmfSource, product: str, state: str, level: str, numerators: Mapping[Variances, int]) -> IntArray:
-    """Return the share of each geounit of a level by its variances; 0 for one without an answer."""
+def shares_of(
+    source: NmfSource, product: str, state: str, level: str, shares: Mapping[Variances, Fraction], denominator: int
+) -> IntArray:
+    """Return the numerator of each geounit's share, by its variances; 0 for one without an answer."""
     folder = source.answers_folder(product, state, level)
-    distinct = [numerators[tuple(row)] for row in open_array(folder, "variances").tolist()]
-    shares: IntArray = np.array([*distinct, 0], np.int64)[open_array(folder, "kind")]
-    return shares
+    distinct = [int(shares[tuple(row)] * denominator) for row in open_array(folder, "variances").tolist()]
+    numerators: IntArray = np.array([*distinct, 0], np.int64)[open_array(folder, "kind")]
+    return numerators
 
 
 def measured_total(source: NmfSource, state: str) -> tuple[int, float] | None:

@@ -1,4 +1,4 @@
-"""The declared populations of the states, which no measurement file has: as published, or of a file of the user's.
+"""The declared populations of the states in 2020, as published: no measurement file has them.
 
 Source: U.S. Census Bureau, 2020 Census Apportionment Results, Table 2, Resident Population for the 50 States, the
 District of Columbia, and Puerto Rico: 2020 Census (April 26, 2021).
@@ -7,10 +7,6 @@ District of Columbia, and Puerto Rico: 2020 Census (April 26, 2021).
 from __future__ import annotations
 
 from privacy.accounting.states import POSTAL
-from tasks.inputs.findings import Finding
-from tasks.top_down.input.public_input import read_totals
-from tasks.top_down.release.nmf_layout import Footer
-from tasks.top_down.run_plan import file_name
 
 SOURCE = "2020 Census Apportionment Results, Table 2 (U.S. Census Bureau, April 26, 2021)"
 _APRIL_1_2020 = """
@@ -29,14 +25,3 @@ def totals_of_2020() -> dict[int, int]:
     words = _APRIL_1_2020.replace(",", "").split()
     by_postal = dict(zip(words[::2], map(int, words[1::2]), strict=True))
     return {int(state): by_postal[postal] for state, postal in POSTAL.items()}
-
-
-def declared_totals(path: str | None, footer: Footer | None) -> tuple[dict[int, int], str, list[Finding]]:
-    """Return populations by state code, their source, and the findings.
-
-    Those of a file `state,pop`; else those that a run of das-flows declares in its files; else those of 2020.
-    """
-    if path is None:
-        return (totals_of_2020(), SOURCE, []) if footer is None else (footer.totals, f"run {footer.run}", [])
-    totals, findings = read_totals(path)
-    return totals, file_name(path), findings

@@ -38,9 +38,6 @@ IN_PART = ("tract", "cbg", "obg", "block")  # compared where states are run with
 SINGLE = ("state", "county", "tract", "place", "mcd", "aian")  # levels whose single counts are listed
 SAMPLED = 1000  # counts of a level whose variances are compared
 AT_ONCE = 4096  # entities
-RUN_SUMS = ("squares", "signed")
-
-
 COMPARED = {
     "count": "{of}",
     "level": "{place}",
@@ -175,7 +172,7 @@ def _rows(sums: pd.DataFrame, first: int) -> Iterator[dict[str, object]]:
     """Yield a row for each product, level and quantity."""
     for (product, level, quantity), part in sums.groupby(["product", "level", "quantity"], sort=False):
         n, varying = int(part["n"].sum()), int(part["varying"].sum())
-        squares, signed = (np.sum(part[name].tolist(), axis=0) / n for name in RUN_SUMS)
+        squares, signed = (np.sum(part[name].tolist(), axis=0) / n for name in ("squares", "signed"))
         ratio, error = ratio_of_rms(squares[:first], squares[first:])
         within = {
             name: part[name].sum() / (varying * number) if varying else np.nan

@@ -25,10 +25,10 @@ from spine.geography import FloatArray, IntArray
 from spine.redistricting import HOUSEHOLD
 from spine.top_down import TrueHistograms
 from spine.top_down.histogram import Histograms, from_entries
-from tasks.inputs.block_codes import short_codes
+from tasks.inputs.block_codes import find_blocks, short_codes
 from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import atomic_path, complete, remove
+from tasks.lifecycle.files import complete, read_object, remove, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.accuracy.compare import WIDTHS, entities
 from tasks.top_down.estimate.topdown import load_estimates
@@ -51,10 +51,10 @@ COUNTS_FILE: dict[str, type | str] = {
     "ITERATION": "int64",
     "COUNT": "int64",
 }
-CELLS: dict[str, tuple[ProductName, str]] = {  # the table cells that are columns of the error report
-    cell: (product, count.name)
+CELLS: dict[str, tuple[ProductName, int]] = {  # the table cells that are columns of the error report
+    cell: (product, column)
     for product, schema in SCHEMAS.items()
-    for count in schema.estimated
+    for column, count in enumerate(schema.estimated)
     for cell in schema.cells_like(count)
 }
 
@@ -94,24 +94,21 @@ def keep_ours(run: TopDownRun, product: ProductName, state: str, number: int) ->
 def _keep(run: TopDownRun, product: ProductName, state: str, name: str, histograms: Histograms) -> None:
     counts = histograms.sums(SCHEMAS[product].matrix(SCHEMAS[product].estimated))
     for found in entities(run, product, state):
-        _save(_folder(run, product, state, found.level) / name, found.sums(counts))
+        save_object(_folder(run, product, state, found.level) / name, found.sums(counts).astype(float))
 
 
 def _folder(run: TopDownRun, product: str, state: str, level: str) -> Path:
     return run / f"accuracy/counts/{product}/{state}/{level}"
 
 
-def _save(path: Path, counts: IntArray | FloatArray) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.save(file, counts.astype(np.float64))
-
-
 def load_counts(run: TopDownRun, product: str, state: str, level: str) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return counts of the truth, (entities, columns), and of our runs and replicates, (runs, entities, columns)."""
-    paths = complete(_folder(run, product, state, level))
-    ours, theirs = ([path for path in paths if path.name.startswith(kind)] for kind in ("ours", "theirs"))
-    truth = np.load(_folder(run, product, state, level) / TRUTH).astype(float)
-    return truth, *(np.stack([np.load(path) for path in group]).astype(float) for group in (ours, theirs))
+    folder = _folder(run, product, state, level)
+
+    def runs(whose: str) -> FloatArray:
+        return np.stack([read_object(path, FloatArray) for path in complete(folder) if path.name.startswith(whose)])
+
+    return read_object(folder / TRUTH, FloatArray), runs("ours"), runs("theirs")
 
 
 def read_replicates(run: TopDownRun, workers: Workers, source: Path) -> tuple[int, ...]:
@@ -150,11 +147,11 @@ def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> Non
     scratch = run / f"accuracy/replicate-{number}"
     microdata = None if converted else read_microdata(sources, scratch, [int(s) for s in run.validated.states])
     for product, state in run.product_states:
-        if microdata is None:
-            entries = _read_converted(folder / COUNTS[product], product, int(state))
-        else:
-            entries = microdata.counts(product, int(state))
-        block, cell, count = entries
+        block, cell, count = (
+            _read_converted(folder / COUNTS[product], product, int(state))
+            if microdata is None
+            else microdata.counts(product, int(state))
+        )
         blocks = run.state(state)
         if not len(block):
             raise Refused(f"it has no {product} in state {state}")
@@ -163,13 +160,13 @@ def _read_replicate(run: TopDownRun, number: int, sources: Sequence[str]) -> Non
             cell = 1 - cell[cell <= VACANT]  # vacant is the first cell of H1, occupied the second
         codes = short_codes(blocks.geography.geocode)
         block = into_universe(block, codes)
-        row = np.minimum(np.searchsorted(codes, block), len(codes) - 1)
-        if len(other := np.unique(block[codes[row] != block])):
+        row, there = find_blocks(codes, block)
+        if len(other := np.unique(block[~there])):
             raise Refused(f"{len(other)} of its blocks are not in the truth, the first {other[0]:015d}")
         declared = blocks.totals[int(state)] if product == "persons" else int(blocks.quarters[:, HOUSEHOLD].sum())
-        if (there := int(count.sum())) != declared:
+        if (held := int(count.sum())) != declared:
             raise Refused(
-                f"it has {there:,} {product} in state {state}, and the truth {declared:,}, which no run changes: is a "
+                f"it has {held:,} {product} in state {state}, and the truth {declared:,}, which no run changes: is a "
                 "file there twice, or of another truth?"
             )
         histograms = from_entries(TrueHistograms, -1, 0, row, cell, count, len(codes))
@@ -216,18 +213,17 @@ def _read_counts(run: TopDownRun, source: Path) -> list[int]:
     numbers = sorted(set(table["ITERATION"].tolist()))
     common, found_in = 0, dict.fromkeys(numbers, 0)
     for product, state in run.product_states:
-        columns = {count.name: at for at, count in enumerate(SCHEMAS[product].estimated)}
-        names = table["QUERY"].map(lambda cell: CELLS[cell][1]).map(columns)
-        mine = table[table["QUERY"].map(lambda cell, product=product: CELLS[cell][0] == product)].assign(column=names)
+        columns = {cell: column for cell, (of, column) in CELLS.items() if of == product}
+        mine, width = table.assign(column=table["QUERY"].map(columns)), len(SCHEMAS[product].estimated)
         for found in entities(run, product, state):
             row = {code: at for at, code in enumerate(found.names())} if found.level in WIDTHS else {}
             rows = mine.assign(row=mine["GEO"].map(row)).dropna(subset=["row", "column"])
-            in_all = np.ones((len(found.codes), len(columns)), bool)
+            in_all = np.ones((len(found.codes), width), bool)
             for number in numbers:
-                counts = np.full((len(found.codes), len(columns)), np.nan)
+                counts = np.full((len(found.codes), width), np.nan)
                 own = rows[rows["ITERATION"] == number]
                 counts[own["row"].astype(int), own["column"].astype(int)] = own["COUNT"]
-                _save(_folder(run, product, state, found.level) / THEIRS.format(number), counts)
+                save_object(_folder(run, product, state, found.level) / THEIRS.format(number), counts)
                 found_in[number] += len(own)
                 in_all &= ~np.isnan(counts)
             common += int(in_all.sum())
@@ -244,7 +240,7 @@ def _check_truth(run: TopDownRun) -> None:
     for product, state in run.product_states:
         for found in entities(run, product, state):
             folder = _folder(run, product, state, found.level)
-            zero = np.load(folder / THEIRS.format(0))
-            if not np.array_equal(np.where(np.isnan(zero), np.load(folder / TRUTH), zero), np.load(folder / TRUTH)):
+            truth, zero = (read_object(folder / name, FloatArray) for name in (TRUTH, THEIRS.format(0)))
+            if not np.array_equal(np.where(np.isnan(zero), truth, zero), truth):
                 raise Refused(f"replicate 0 is not the truth: counts of {product} differ in state {state}")
             remove(folder / THEIRS.format(0))

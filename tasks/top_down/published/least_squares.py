@@ -1,5 +1,12 @@
 """Compare das-flows' unbiased estimates with the Census Bureau's, cell by cell of the tables P1 to P5.
 
+Theirs are the "2020 Redistricting Data File Least Squares Estimates" (April 2025): of every US, state, county and tract
+an estimate and a standard deviation of each cell.
+
+```
+us/Tract/State=01/County=001/Tract=020100/part-....csv    geocode|query|estimate|std_dev|query_description
+```
+
 The Bureau's estimator uses all measurements that ours uses, and those of the DHC. The covariance of two such estimators
 is the variance of the better one, so that of their difference is s_ours^2 - s_theirs^2, and
 
@@ -11,13 +18,16 @@ out: the state totals and the zeros of blocks (`free`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 from scipy.stats import chi2
 
 from privacy.accounting.states import EVERYWHERE
@@ -29,7 +39,6 @@ from tasks.lifecycle.received import NotOfRelease, path_in, reason_of
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
 from tasks.top_down.areas import FOLDERS
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, PLACES
-from tasks.top_down.published.least_squares.read_estimates import WIDTHS, find_product, list_files, load_estimates
 from tasks.top_down.run_plan import US
 
 APART = 4  # standard errors, of both together, beyond which two estimates of one count do not agree
@@ -44,6 +53,11 @@ SUMS = (
     f"count(*) FILTER (their_error > our_error + {ROUNDED}) AS theirs_larger, "
     f"count(*) FILTER (abs(difference) > {APART} * sqrt(our_error ** 2 + their_error ** 2) + {ROUNDED}) AS apart"
 )
+WIDTHS = {US: 0, "State": 2, "County": 5, "Tract": 11}  # digits of a geocode
+COLUMNS = ("geocode", "query", "estimate", "std_dev")
+NAMED = re.compile(r"(?:State|County|Tract)=([0-9]+)")
+LARGEST_HEADER = 4096  # bytes
+Files: TypeAlias = dict[str, str]  # paths, and the geocode that each file's folders name
 
 
 @dataclass(frozen=True)
@@ -104,18 +118,18 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
             "das tda estimate NMF OUT --estimator gls --count pl94 --free"
         )
     notes: list[str] = []
-    place = find_product(product, jurisdiction)
+    place = _find_product(product, jurisdiction)
     with ReleaseDatabase() as database:
         database.execute(
             "CREATE TABLE cells (level VARCHAR, geocode VARCHAR, query VARCHAR, ours DOUBLE, our_error DOUBLE, "
             "theirs DOUBLE, their_error DOUBLE)"
         )
         for level in WIDTHS if us_level else [level for level in WIDTHS if level != US]:
-            files = list_files(place, level, states)
+            files = _list_files(place, level, states)
             if not files:
                 notes.append(f"{level}: the Bureau's estimates are not there")
                 continue
-            load_estimates(database, "theirs", level, files)
+            _load_theirs(database, level, files)
             _load_ours(database, release, level, states)
             notes += _join(database, level)
         if not database.execute("SELECT count(*) FROM cells").fetchall()[0][0]:
@@ -129,6 +143,75 @@ def compare_with_bureau(margins: Path, product: Path, out: Path | None = None) -
                 database.execute(f"COPY (SELECT * EXCLUDE table_name FROM scored) TO {quoted(cells)}")
                 by_query.to_csv(folder / "by_query.csv", index=False, float_format="%.6g")
     return Comparison(free, by_query, by_table, notes)
+
+
+def _find_product(folder: Path, jurisdiction: str) -> Path:
+    """Return the folder of a jurisdiction: in the given one, that itself, or one level below.
+
+    Raises Refused where there is none.
+    """
+    places = [folder / jurisdiction, folder]
+    places += sorted(path / jurisdiction for path in folder.glob("*") if path.is_dir())
+    for place in places:
+        if any((place / level).is_dir() for level in WIDTHS if level != US):
+            return place
+    raise Refused(
+        f"{folder}: no folder {jurisdiction} with State, County or Tract: give the folder of the Bureau's least "
+        "squares estimates, as downloaded"
+    )
+
+
+def _list_files(product: Path, level: str, states: Iterable[str]) -> Files:
+    """Return the files of a level in these states (two digits), or of the US. No link is followed."""
+    files = {}
+    for top in [product / level] if level == US else [product / level / f"State={state}" for state in states]:
+        for folder, _, names in os.walk(top):
+            for name in names:
+                path = os.path.join(folder, name)
+                if not path.isascii() and path != path.encode(errors="replace").decode():
+                    raise Refused(f"{path!a}: the name of a file that is no text")
+                if name.endswith(".csv") and os.path.isfile(path) and not os.path.islink(path):
+                    files[path] = "".join(NAMED.findall(os.path.relpath(folder, product / level)))
+    return files
+
+
+def _load_theirs(database: duckdb.DuckDBPyConnection, level: str, files: Files) -> None:
+    """Make the table of the Bureau's estimates of a level: geocode, query, estimate, std_dev of every row of the files.
+
+    Raises Refused where a file has other columns, a value that is no such number, a geocode that is not its folder's,
+    or a row twice.
+    """
+    for path in files:
+        _check_header(path)
+    database.register("files", pa.table({"filename": [*files], "folder": [*files.values()]}))
+    read = "FROM read_csv($files, delim = '|', header = true, skip = 0, all_varchar = true, filename = true, "
+    read += "hive_partitioning = false, union_by_name = true)"
+    try:
+        database.execute(
+            "CREATE OR REPLACE TABLE theirs AS "
+            "SELECT filename, files.folder, coalesce(geocode, '') AS geocode, query, "
+            f"TRY_CAST(estimate AS DOUBLE) AS estimate, TRY_CAST(std_dev AS DOUBLE) AS std_dev {read} "
+            "JOIN files USING (filename)",
+            {"files": [*files]},
+        )
+    except duckdb.Error as error:
+        for path in files:
+            try:
+                database.execute(f"SELECT count(COLUMNS(*)) {read}", {"files": [path]}).fetchall()
+            except duckdb.Error as fault:
+                raise Refused(f"{path} is no such table: {reason_of(fault)}") from None
+        raise Refused(f"the Bureau's estimates, level {level}: {reason_of(error)}") from None
+    finally:
+        database.unregister("files")
+    rules = {
+        f"a geocode that is not {WIDTHS[level]} digits": f"NOT regexp_full_match(geocode, '[0-9]{{{WIDTHS[level]}}}')",
+        "a geocode that is not its folder's": "geocode <> folder",
+        "a row without its query": "query IS NULL",
+        "a value of estimate that is no number": "estimate IS NULL OR NOT isfinite(estimate)",
+        "a value of std_dev that is no number": "std_dev IS NULL OR NOT isfinite(std_dev)",
+        "a negative std_dev": "std_dev < 0",
+    }
+    _check_rows(database, "theirs", "filename", rules)
 
 
 def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, states: list[str]) -> None:
@@ -151,11 +234,31 @@ def _load_ours(database: duckdb.DuckDBPyConnection, release: Path, level: str, s
         except duckdb.Error as error:
             raise Refused(f"{path} is no table of margins: {reason_of(error)}") from None
         wrong = "NOT coalesce(isfinite(estimate) AND isfinite(standard_error) AND standard_error >= 0, false)"
-        if database.execute(f"SELECT 1 FROM ours WHERE {wrong} OR geocode IS NULL LIMIT 1").fetchone():
-            raise Refused(f"{path}: a margin without its geocode, estimate or standard error")
-        twice = "SELECT geocode, query FROM ours GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
-        if found := database.execute(twice).fetchone():
-            raise Refused(f"{path}: {found[1]} of {found[0]} is there twice")
+        rule = "a margin without its geocode, estimate or standard error"
+        _check_rows(database, "ours", quoted(path), {rule: f"{wrong} OR geocode IS NULL"})
+
+
+def _check_rows(database: duckdb.DuckDBPyConnection, table: str, file: str, rules: Mapping[str, str]) -> None:
+    """Refuse a table with a row that is wrong, or with two of one cell.
+
+    file: the SQL of the name of a row's file. rules: what may be wrong, with the SQL of the rows with which it is.
+    """
+    for rule, condition in rules.items():
+        if found := database.execute(f"SELECT {file} FROM {table} WHERE {condition} LIMIT 1").fetchone():
+            raise Refused(f"{found[0]}: {rule}")
+    twice = f"SELECT any_value({file}), geocode, query FROM {table} GROUP BY geocode, query HAVING count(*) > 1 LIMIT 1"
+    if found := database.execute(twice).fetchone():
+        raise Refused(f"{found[0]}: {found[2]} of {found[1]} is there twice")
+
+
+def _check_header(path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            columns = file.readline(LARGEST_HEADER).decode("utf-8", "replace").strip().split("|")
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from None
+    if missing := [column for column in COLUMNS if columns.count(column) != 1]:
+        raise Refused(f"{path}: not one column {missing[0]}; its first line is {ascii('|'.join(columns))[:120]}")
 
 
 def _join(database: duckdb.DuckDBPyConnection, level: str) -> Iterator[str]:
