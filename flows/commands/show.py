@@ -63,7 +63,7 @@ def show(
     **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
     """
     from flows.reports.show.application import Check
-    from flows.reports.show.confidence import at_confidence
+    from flows.reports.show.margins import at_confidence
     from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
     from flows.reports.show.view import NotThere
@@ -139,7 +139,7 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    from flows.reports.show.confidence import as_data, table_of
+    from flows.reports.show.margins import as_data, table_of
     from flows.reports.show.terminal import tables
     from flows.reports.show.view import anybodys
 
@@ -185,8 +185,7 @@ def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> No
 
     import uvicorn
 
-    from flows.reports.show.application import application, warm
-    from flows.reports.show.gate import address_of, new_token
+    from flows.reports.show.application import address_of, application, new_token, warm
 
     try:
         listening = socket.create_server(("127.0.0.1", port))

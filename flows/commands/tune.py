@@ -108,7 +108,7 @@ def tune(
 
     plan = changed(first_plan(source, level, definition, jurisdiction))
     if against is not None:
-        from flows.reports.tuning.against import differences
+        from flows.reports.tuning.tuning import differences
 
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
         table = differences(answers(plan), answers(changed(first_plan(against, None, None, jurisdiction))))
@@ -144,8 +144,7 @@ def _queries(design: Design, margin: int | None, delta: str, form: Format, *, as
 
 def _solve(plan: BudgetPlan, text: str, form: Format, *, as_json: bool) -> None:
     """Print what was understood, the least budget, and for each level what it means."""
-    from flows.reports.tuning.question import read_question
-    from flows.reports.tuning.solve import result, sentence, solve, table
+    from flows.reports.tuning.solve import read_question, result, sentence, solve, table
 
     solved = solve(plan, read_question(text, plan))
     if form is Format.table and not as_json:

@@ -28,11 +28,10 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.commands.show import open_release
 from flows.commands.show import show as show_command
-from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import DetailedDhcaPages
 from flows.reports.show.geography import Region
 from flows.reports.show.group import Group
-from flows.reports.show.laws import read_law
+from flows.reports.show.margins import at_confidence, read_law
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import NotThere

@@ -8,9 +8,8 @@ from math import hypot
 from typing import Any
 
 from flows.reports.show.age_measures import Measure, age_measures
-from flows.reports.show.confidence import caveat, confidence
 from flows.reports.show.group import Group
-from flows.reports.show.laws import margin_of_cells, read_law
+from flows.reports.show.margins import caveat, confidence, margin_of_cells, read_law
 from flows.reports.show.view import Table, View
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.person import LAST_AGE

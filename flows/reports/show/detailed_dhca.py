@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 from flows.reports.show.age_measures import Measure, age_measures
 from flows.reports.show.comparison import Comparison, compared
-from flows.reports.show.confidence import caveat, confidence
 from flows.reports.show.geography import Region, title
 from flows.reports.show.group import Group
-from flows.reports.show.laws import margin_of_cells, read_law
+from flows.reports.show.margins import caveat, confidence, margin_of_cells, read_law
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code

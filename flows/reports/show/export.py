@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from flows.reports.show import rendering
-from flows.reports.show.confidence import column_at, table_of
+from flows.reports.show.margins import column_at, table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
 from flows.reports.show.tables.table import Selection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from flows.reports.show.laws import read_law
+from flows.reports.show.margins import read_law
 from tasks.lifecycle.description import Noise
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment
 
-from flows.reports.show.confidence import confidence
+from flows.reports.show.margins import confidence
 from flows.reports.show.view import View
 from tasks.pages import environment
 

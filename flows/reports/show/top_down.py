@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.confidence import caveat, confidence, deviations, widening
 from flows.reports.show.geography import NATION, Region, title
+from flows.reports.show.margins import caveat, confidence, deviations, widening
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.scope import Scope
 from flows.reports.show.view import Links, NotThere, Table, View

@@ -8,7 +8,7 @@ from typing import Any
 
 import xlsxwriter
 
-from flows.reports.show.confidence import confidence, table_of
+from flows.reports.show.margins import confidence, table_of
 from flows.reports.show.view import NotThere, View
 
 MOST_ROWS = 1_048_575  # of a sheet, under its header

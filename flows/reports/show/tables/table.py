@@ -9,10 +9,9 @@ from functools import cached_property, lru_cache
 from sys import intern
 from typing import Any
 
-from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database
 from flows.reports.show.geography import PUERTO_RICO, Region
-from flows.reports.show.laws import margin_of_cells, most_cells, read_law
+from flows.reports.show.margins import confidence, margin_of_cells, most_cells, read_law
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from flows.reports.show.view import limit

@@ -7,9 +7,9 @@ from dataclasses import astuple, dataclass
 from itertools import chain
 from typing import Any, Protocol
 
-from flows.reports.show.confidence import caveat
 from flows.reports.show.geography import Region, capitalized, title
 from flows.reports.show.maps.boundaries import Places
+from flows.reports.show.margins import caveat
 from flows.reports.show.search import Code, Index
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
