@@ -77,7 +77,7 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
         name, view = file_name(asked), pages.view(asked)
         text = rendering.html(view, about, rendering.address_of(asked), f"{name}.csv")
         (out / f"{name}.html").write_text(_link_files(text, written))
-        if not asked["view"].startswith("group/"):  # most pages are of groups, and each has all of its rows
+        if not view.is_whole:
             view = pages.view({**asked, "format": "csv"})
         (out / f"{name}.csv").write_text(as_csv(*table_of(view)))
     (out / "static/style.css").write_text(style())

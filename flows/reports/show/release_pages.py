@@ -47,30 +47,15 @@ MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the relea
 class ReleasePages:
     """The views of a release by their addresses; a system with views of its own has a subclass.
 
-    Attributes
-    ----------
-    folder : Path
-        The release.
-    manifest : dict
-        The content of its manifest.json.
-    scope : Scope
-        The part of it that is shown.
-    digest : str
-        The digest of the manifest, which the ledger keeps.
-    nation : sequence of str
-        The FIPS codes of the states in its nation; empty where it has no counts of the nation.
-    places : Places
-        Where its regions are, for maps.
-    first_page : str
-        The template of the first page.
-    selected : str
-        How its groups were selected, and what that does to their counts; "" where none were left out.
-    lists_missing : bool
-        Whether a table of one code lists the regions without a row, with the reason.
-    nothing : str
-        What a page of a region and a code says where no table has a row of them.
-    across : str
-        What else to know of one region or code in several tables.
+    folder, manifest: the release, and the content of its manifest.json. scope: the part of it that is shown.
+    digest: of the manifest, which the ledger keeps.
+    nation: the FIPS codes of the states in its nation; empty where it has no counts of the nation.
+    places: where its regions are, for maps.
+    first_page: the template of the first page.
+    selected: how its groups were selected, and what that does to their counts; "" where none were left out.
+    lists_missing: whether a table of one code lists the regions without a row, with the reason.
+    nothing: what a page of a region and a code says where no table has a row of them.
+    across: what else to know of one region or code in several tables.
     """
 
     nation: Sequence[str] = ()

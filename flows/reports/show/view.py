@@ -39,7 +39,8 @@ def page_of(total: int, asked: int, read: Callable[[slice], Sequence[Row]]) -> P
     """Return page `asked` of a table of `total` rows, which `read` returns; all rows for page 0."""
     pages = max(1, -(-total // ROWS))
     number = min(max(1, asked), pages)
-    return Page(read(slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)), number, pages, total)
+    shown = slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)
+    return Page(read(shown) if total else (), number, pages, total)
 
 
 def limit(shown: slice) -> str:
@@ -74,6 +75,11 @@ class View:
     def table(self) -> Table:
         """Return the main table, as CSV has it."""
         raise NotImplementedError
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows of its table, not a page of them."""
+        return True
 
     def described(self) -> Sequence[tuple[str, ...]]:
         """Return name, heading, unit and meaning of its columns; by default nothing."""

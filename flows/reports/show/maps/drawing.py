@@ -160,23 +160,11 @@ def draw(
     classes: Classes | None,
     missing: str,
 ) -> Drawing:
-    """Draw regions, those with the largest values first.
+    """Draw regions, those with the largest values first; those with neither a shape nor a point are only counted.
 
-    Parameters
-    ----------
-    rows : sequence of MapRow
-        Regions that have neither a shape nor a point are left out and counted.
-    by : str
-        What of a row is drawn: count, share or margin.
-    points : {region: (latitude, longitude)}
-    shapes : Shapes or None
-        The boundaries that the user gave.
-    of_nation : bool
-        Whether the map is of the nation; else it is of one state or a part of it.
-    classes : Classes or None
-        The classes of colour; None where sizes show counts.
-    missing : str
-        Why a region has no value, for the legend.
+    by: what of a row is drawn: count, share or margin. points: (latitude, longitude) by region. shapes: the boundaries
+    that the user gave. of_nation: whether the map is of the nation; else it is of one state or a part of it. classes:
+    of colour; None where sizes show counts. missing: why a region has no value, for the legend.
     """
     shaped = shapes.of([item.region for item in rows]) if shapes else {}
     placed = [item for item in rows if item.region in shaped or item.region in points]

@@ -161,6 +161,11 @@ class TableView(View):
         return [*chain(*([name, f"{name}_NAME"] if name in self.words else [name] for name in names)), *more], rows
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows that the filters leave."""
+        return self.page.pages == 1
+
+    @property
     def without(self) -> str:
         """How many regions have no row, by status, with the names of a few; "" for none."""
         found: dict[tuple[str, str], list[str]] = {}
@@ -202,6 +207,11 @@ class AcrossView(View):
     def far(self) -> Sequence[tuple[str, Links]]:
         """What is around it with many links."""
         return [one for one in self.around if len(one[1]) > FEW]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each table has all its rows."""
+        return all(one.is_whole for one in self.tables)
 
     def table(self) -> Table:
         """Return the rows of all tables, over the columns of all."""
