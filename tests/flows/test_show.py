@@ -39,7 +39,7 @@ from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.detailed_dhca.details import CELLS_OF
 from tasks.inputs.names import NAMES
 from tasks.lifecycle.errors import Refused
-from tasks.pages.csv_text import as_csv
+from tasks.pages.text_table import as_csv
 from tasks.population_groups.levels import Level
 from tests.flows.conftest import printed
 

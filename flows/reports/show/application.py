@@ -43,7 +43,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import shown_marks
 from tasks.lifecycle.received import NotOfRelease, read_in
 from tasks.pages import style
-from tasks.pages.csv_text import as_csv
+from tasks.pages.text_table import as_csv
 
 HOSTS = ["127.0.0.1", "localhost"]
 REPORT_POLICY = (

@@ -29,7 +29,7 @@ from flows.reports.show.tables.views import TableView, table_view
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.pages import style
-from tasks.pages.csv_text import as_csv
+from tasks.pages.text_table import as_csv
 
 MOST_PAGES = 100_000
 MOST_ROWS = 500_000  # of one file

@@ -118,12 +118,13 @@ def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any
         "deviation": laws["stage_2"].variance() ** 0.5,
         "margin_by_recipe": recipe_margin(laws["stage_2"]),
     }
-    if plan.relative:
-        sizes: dict[str, Any] = {**sizes_for_relative_error(level_margins.cell, plan.target, CELLS_OF)}
-        sizes |= sizes_for_relative_error(level_margins.total_only, plan.target, {"total_only": 1})
-    else:
-        sizes = {**sizes_for_margin(level_margins.cell, int(plan.target), CELLS_OF)}
-        sizes |= sizes_for_margin(level_margins.total_only, int(plan.target), {"total_only": 1})
+    sizes: dict[str, int | None] = {}
+    for margin, cells in ((level_margins.cell, CELLS_OF), (level_margins.total_only, {"total_only": 1})):
+        if plan.relative:
+            sizes |= sizes_for_relative_error(margin, plan.target, cells)
+        else:
+            sizes |= sizes_for_margin(margin, int(plan.target), cells)
+    if not plan.relative:
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
         answer["least_budget_for_target"] = float(digits(need))
     noise, threshold = laws["stage_2"], suppression_threshold(laws["stage_2"], plan.chance)
