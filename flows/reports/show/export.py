@@ -11,11 +11,11 @@ import gzip
 import json
 import os
 import re
-import shutil
 from base64 import b64encode
 from collections.abc import Mapping
 from html import unescape
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -28,6 +28,7 @@ from flows.reports.show.tables.table import Selection
 from flows.reports.show.tables.views import TableView, table_view
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
+from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import style
 from tasks.pages.text_table import as_csv
 
@@ -41,33 +42,16 @@ Address = Mapping[str, str]
 def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
     """Write the pages of a release's scope into a new folder; return bytes by file.
 
-    Raises Refused where the folder holds something or cannot be written, or the scope has more than MOST_PAGES pages.
+    Raises Refused or Failed as `new_folder`, and Refused where the scope has more than MOST_PAGES pages.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refused(f"{out} is not empty: choose an empty or a new folder")
-    addresses = []
-    for asked in pages.addresses():
-        addresses.append(asked)
-        if len(addresses) > MOST_PAGES:
-            raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
-    draft = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir(mode=0o700 if "NOT_PRIVATE" in pages.manifest else 0o777)  # exact counts are their owner's alone
+    addresses = list(islice(pages.addresses(), MOST_PAGES + 1))
+    if len(addresses) > MOST_PAGES:
+        raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
+    about = {**about, "served": False, "report": False, "nameless": pages.nameless, "finds": pages.finds}
+    mode = 0o700 if "NOT_PRIVATE" in pages.manifest else 0o777  # exact counts are their owner's alone
+    with new_folder(out, mode) as draft:
         (draft / "static").mkdir()
-        _write(
-            pages,
-            addresses,
-            draft,
-            {**about, "served": False, "report": False, "nameless": pages.nameless, "finds": pages.finds},
-        )
-        if out.exists():
-            out.rmdir()
-        os.replace(draft, out)
-    except OSError as error:
-        raise Refused(f"{out} cannot be written: {error.strerror}") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _write(pages, addresses, draft, about)
     return {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
 
 

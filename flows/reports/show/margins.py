@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
@@ -126,6 +127,7 @@ def margin_of_cells(cells: Iterable[tuple[Law, int]]) -> int:
     return margin_of_sum(together, confidence().alpha)
 
 
+@lru_cache(maxsize=4096)
 def most_cells(law: Law, margin: int) -> int:
     """Return the most draws whose sum has at most this 95% margin; 0 where one draw has a larger one."""
     least, most = 0, 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.manifest import MANIFEST, require_release, spend_of
 from tasks.lifecycle.manifest import read_manifest as manifest_of
 from tasks.lifecycle.received import NotOfRelease, reason_of
@@ -90,11 +90,11 @@ class View:
 def anybodys(folder: Path) -> Iterator[None]:
     """Turn what a release of another shape makes the code inside raise into a refusal: it may be anybody's work.
 
-    No list of what its manifest and tables must be would be complete. OSError passes: it names its reason itself.
+    No list of what its manifest and tables must be would be complete. What names its own reason passes.
     """
     try:
         yield
-    except (Refused, NotThere, OSError):
+    except (Refused, Failed, NotThere, OSError):
         raise
     except Exception as error:
         what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from sys import intern
 from typing import Any
 
@@ -397,11 +397,8 @@ class ReleaseTable:
                 if "cells" in entry:
                     return law, int(entry["cells"])
                 steps = round(Fraction(str(margin)) / Fraction(str(entry.get("step", 1))))
-                return law, _most_cells(law, steps)
+                return law, most_cells(law, steps)
         return None
-
-
-_most_cells = lru_cache(maxsize=4096)(most_cells)
 
 
 def _plain(value: float | Fraction) -> float:
