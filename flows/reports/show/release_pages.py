@@ -32,11 +32,11 @@ from flows.reports.show.tables.views import (
     table_view,
     without_noise,
 )
-from flows.reports.show.view import Links, NotThere, View, link, spend_facts
+from flows.reports.show.view import Links, NotThere, View, link
 from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import release_digest
+from tasks.lifecycle.manifest import release_digest, spend_of
 from tasks.lifecycle.release_database import name_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
@@ -158,7 +158,6 @@ class ReleasePages:
                     self._list(),
                     title=self.manifest.get("title", self.manifest["release"]),
                     example=self.example,
-                    loss=spend_facts(self.manifest),
                     facts=list(self.facts()),
                     statements=list(self.manifest.get("statements", {}).items()),
                     begin=self.begin(),
@@ -203,7 +202,8 @@ class ReleasePages:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield what was spent, and the law of a count of each table that states one for all."""
-        yield from spend_facts(self.manifest)
+        spend = spend_of(self.manifest)
+        yield from ((f"privacy loss, {row.sentence}", row.words) for row in (spend.rows() if spend else ()))
         found: dict[tuple[str, str], set[float]] = {}
         for entry in (noise for table in self.tables.values() for noise in table.resource.noise):
             step = f", in steps of {entry['step']}" if entry.get("step", "1") != "1" else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.manifest import MANIFEST, require_release, spend_of
+from tasks.lifecycle.manifest import MANIFEST, require_release
 from tasks.lifecycle.manifest import read_manifest as manifest_of
 from tasks.lifecycle.received import NotOfRelease, reason_of
 
@@ -99,12 +99,6 @@ def anybodys(folder: Path) -> Iterator[None]:
     except Exception as error:
         what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
         raise Refused(f"{what}: {reason_of(error)}") from error
-
-
-def spend_facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what a release spent as facts of a page: each neighbour relation with its figure."""
-    spend = spend_of(manifest)
-    return [(f"privacy loss, {row.sentence}", row.words) for row in spend.rows()] if spend else []
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -110,8 +110,7 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
         drawing=draw(
             rows,
             shown,
-            pages.places.points,
-            pages.places.shapes,
+            pages.places,
             of_nation=len({one.id[:2] for one in rows}) > 1,
             classes=classes.get(shown),
             missing=next((one.why for one in rows if one.why), ""),

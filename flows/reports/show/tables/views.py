@@ -66,15 +66,13 @@ class TableItem:
 class TableList(View):
     """The tables of a release; as its first page, with facts and statements about it, and links to begin with.
 
-    common: the columns, in words, by which every table of counts is. example: a query that the search answers. loss:
-    what was spent, in words.
+    common: the columns, in words, by which every table of counts is. example: a query that the search answers.
     """
 
     tables: Sequence[TableItem]
     common: str = ""
     query: str = ""
     example: str = ""
-    loss: Links = ()
     facts: Links = ()
     statements: Links = ()
     begin: Links = ()
