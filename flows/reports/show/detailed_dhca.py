@@ -101,17 +101,9 @@ class GroupView(View):
             counts = [one.count, one.margin, one.shape, one.why, one.estimate, one.estimate_margin]
             return [*keys(one), "all ages", "both", one.status, *counts]
 
+        own, status = keys(self.group), self.group.status
         cells = [
-            [
-                *keys(self.group),
-                row.label,
-                SEXES[cell.sex],
-                self.group.status,
-                *cell.counts[:2],
-                "",
-                "",
-                *cell.counts[2:],
-            ]
+            [*own, row.label, SEXES[cell.sex], status, *cell.counts[:2], "", "", *cell.counts[2:]]
             for row in (self.pyramid.rows() if self.pyramid else ())
             for cell in (row.male, row.female)
         ]

@@ -16,10 +16,10 @@ from typing import Any
 from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, near, up
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
-from flows.reports.tuning.tuning import AGES_FROM, MARGINS, ages_from
+from flows.reports.tuning.tuning import AGES_FROM, MARGINS, ages_from, spent
 from privacy.accounting.composition import LevelBudget, rounded_up
 from privacy.analyses.margin_budgets import least
-from privacy.analyses.tuning import level_laws, loss
+from privacy.analyses.tuning import level_laws
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
 from tasks.detailed_dhca.details import AGES_NAMES, CELLS_OF, FINEST
@@ -151,20 +151,19 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
         "unit": UNITS[plan.definition],
         "delta": float(plan.delta),
         "gamma": str(plan.gamma),
-        "release_now": _loss(plan, {level: plan.levels[level] for level in on}),
+        "release_now": spent(plan, [plan.levels[level] for level in on]),
         "levels": rows,
     }
 
 
 def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
     """Return the least budget of a level with this stability, to six digits. Raises Refused."""
-    stage, cells = _query(question.statistic)
 
     def meets(budget: Fraction) -> bool:
         return budget > 0 and _margin(plan, question, LevelBudget(budget, stability)) <= question.margin
 
-    variance = Fraction(question.margin) ** 2 / (4 * cells)
-    one = level_laws(plan.definition, LevelBudget(Fraction(1), stability), plan.gamma)[stage].variance()
+    noise, cells = _noise(plan, question, LevelBudget(Fraction(1), stability))
+    variance, one = Fraction(question.margin) ** 2 / (4 * cells), noise.variance()
     # It falls as the budget for rho, as its square for epsilon.
     guess = Fraction(one) / variance if plan.definition == "zcdp" else Fraction((one / float(variance)) ** 0.5)
     if not BUDGETS[0] <= guess <= BUDGETS[1]:
@@ -174,13 +173,20 @@ def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
 
 def _margin(plan: BudgetPlan, question: Question, level: LevelBudget) -> int:
     """Return the margin of a question's statistic at a level's budget, in counts."""
-    stage, cells = _query(question.statistic)
-    return margin_of_error(level_laws(plan.definition, level, plan.gamma)[stage], cells)
+    return margin_of_error(*_noise(plan, question, level))
+
+
+def _noise(plan: BudgetPlan, question: Question, level: LevelBudget) -> tuple[Law, int]:
+    """Return the noise of a question's statistic at a level's budget, and how many answers it adds up."""
+    laws = level_laws(plan.definition, level, plan.gamma)
+    if question.statistic.startswith("total_at_"):
+        return laws["stage_2"], CELLS_OF[question.statistic.removeprefix("total_at_")]
+    return laws[{"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[question.statistic]], 1
 
 
 def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -> dict[str, Any]:
     """Return what the least budget of a level means, next to the budget that it has now, if any."""
-    others = {other: spent for other, spent in plan.levels.items() if other not in plan.off and other != level}
+    others = [own for other, own in plan.levels.items() if other not in plan.off and other != level]
     changed = LevelBudget(budget, plan.stability(level))
     noise = level_laws(plan.definition, changed, plan.gamma)["stage_2"]
     now = None
@@ -191,33 +197,20 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
         "level": level.name,
         "stability": changed.stability,
         "budget": digits(budget),
-        "epsilon": loss(plan.definition, [budget], plan.delta)[1],
+        "epsilon": spent(plan, [budget])["epsilon"],
         "margin": _margin(plan, question, changed),
         "now": now,
-        "release": _loss(plan, others | {level: budget}),
+        "release": spent(plan, [*others, budget]),
         "margins": {"count": margin_of_error(noise), f"total_at_{FINEST}": margin_of_error(noise, CELLS_OF[FINEST])},
         **({} if level.nation_or_state else _published(noise, plan.chance)),
         **({"ages_from": plan.thresholds[level]} if level in plan.thresholds else {}),
     }
 
 
-def _loss(plan: BudgetPlan, budgets: Mapping[Level, Fraction]) -> dict[str, Any]:
-    """Return what a release with these budgets spends."""
-    total, epsilon = loss(plan.definition, [*budgets.values()], plan.delta)
-    return {"budget": str(total), "epsilon": epsilon}
-
-
 def _published(noise: Law, chance: Fraction) -> dict[str, int]:
     """Return the noisy total up to which a total alone is suppressed, and from which size it is published as a rule."""
     threshold = suppression_threshold(noise, chance)
     return {"suppressed_up_to": threshold, "published_from": threshold + 1 - noise.quantile(1 - PUBLISHED)}
-
-
-def _query(statistic: str) -> tuple[str, int]:
-    """Return a statistic's query and how many of its answers are added up."""
-    if statistic.startswith("total_at_"):
-        return "stage_2", CELLS_OF[statistic.removeprefix("total_at_")]
-    return {"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[statistic], 1
 
 
 def result(solved: Mapping[str, Any]) -> str:
@@ -262,10 +255,10 @@ def table(solved: Mapping[str, Any]) -> TextTable:
     if unit == "rho":
         columns["release's epsilon then"] = [up(row["release"]["epsilon"]) for row in rows]
     now = solved["release_now"]
-    spent = f"{unit} {rounded_up(Fraction(now['budget']))}"
-    spent += f", epsilon {up(now['epsilon'])} at delta {solved['delta']:g}" if unit == "rho" else ""
+    costs = f"{unit} {rounded_up(Fraction(now['budget']))}"
+    costs += f", epsilon {up(now['epsilon'])} at delta {solved['delta']:g}" if unit == "rho" else ""
     notes = [
-        f"then: with the least {unit} of this level, and every other level as it is. Now the release spends {spent}.",
+        f"then: with the least {unit} of this level, and every other level as it is. Now the release spends {costs}.",
         "published from: with the least budget a group below the state of this size is published in 95 of 100 runs; a "
         "noisy total up to T alone is suppressed.",
         *([AGES_FROM] if any("ages_from" in row for row in rows) else []),

@@ -59,24 +59,19 @@ CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1)
 def answers(plan: BudgetPlan) -> dict[str, Any]:
     """Return all answers as plain data: budgets and sums as exact text, None for a size that does not exist."""
     with refusing():
-        budgets = plan.levels
-        on = [level for level in budgets if level not in plan.off]
-        spent = spend(plan.definition, [budgets[level] for level in on]).as_json(plan.delta)
+        on = [level for level in plan.levels if level not in plan.off]
         levels = []
-        for level, budget in budgets.items():
-            others = [budgets[other] for other in on if other != level]
-            (with_it, epsilon_with), (without_it, epsilon_without) = (
-                loss(plan.definition, spending, plan.delta) for spending in ([*others, budget], others)
-            )
+        for level, budget in plan.levels.items():
+            others = [plan.levels[other] for other in on if other != level]
             levels.append(
                 {
                     "level": level.name,
                     "on": level in on,
                     "budget": str(budget),
-                    **_level(plan, level, plan.level_budget(level)),
+                    **_level(plan, level),
                     **({"ages_from": plan.thresholds[level]} if level in plan.thresholds else {}),
-                    "with_it": {"budget": str(with_it), "epsilon": epsilon_with},
-                    "without_it": {"budget": str(without_it), "epsilon": epsilon_without},
+                    "with_it": spent(plan, [*others, budget]),
+                    "without_it": spent(plan, others),
                 }
             )
         curves = {
@@ -88,7 +83,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
                 for budget in CURVE
                 for level in [LevelBudget(budget, stability)]
             ]
-            for stability in sorted({plan.stability(level) for level in budgets})
+            for stability in sorted({plan.stability(level) for level in plan.levels})
         }
     return {
         "source": plan.source,
@@ -99,13 +94,20 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
         "target": {"relative" if plan.relative else "margin": str(plan.target)},
         "zero_suppression_chance": str(plan.chance),
         "delta": float(plan.delta),
-        "spent": spent,
+        "spent": spend(plan.definition, [plan.levels[level] for level in on]).as_json(plan.delta),
         "levels": levels,
         "trade_off": curves,
     }
 
 
-def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any]:
+def spent(plan: BudgetPlan, budgets: Sequence[Fraction]) -> dict[str, Any]:
+    """Return what a release with these budgets of levels spends."""
+    total, epsilon = loss(plan.definition, budgets, plan.delta)
+    return {"budget": str(total), "epsilon": epsilon}
+
+
+def _level(plan: BudgetPlan, level: Level) -> dict[str, Any]:
+    budget = plan.level_budget(level)
     laws = level_laws(plan.definition, budget, plan.gamma)
     for drawn in laws.values():
         with refusing(level.name):
