@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -303,25 +304,20 @@ class ReleasePages:
 
     def _maps_within(self, region: Region, view: AcrossView) -> list[tuple[str, Links]]:
         """Return links to maps of what lies in a region: of the code with the largest count, where codes overlap."""
-        if not self.scope.complete_in(region):
-            return []
         found: dict[str, str] = {}
-        for shown in view.tables:
-            names = [column.name for column in shown.columns]
-            for kind in region.child_types:
-                for table in self.tables.values():
-                    own = [column.name for column in table.columns]
-                    if own != names or kind not in table.types or not is_mapped(table, self.places) or not table.place:
-                        continue
-                    overlap = [column.name for column in table.columns if column.overlap]
-                    row = dict(zip(names, next(iter(shown.page.rows)), strict=True))
-                    by = {name: row[name] for name in overlap} | {table.place.name: f"{region.child_prefix}*"}
-                    if region.type == "USA":
-                        del by[table.place.name]
-                    if table.number(table.select(by)):
-                        said = ", ".join(table.words_of_code(name, row[name]) for name in overlap)
-                        words = title(kind, several=True) + f" by {said}" * bool(said)
-                        found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
+        for shown in view.tables if self.scope.complete_in(region) else ():
+            row = dict(zip((column.name for column in shown.columns), next(iter(shown.page.rows), ()), strict=False))
+            for kind, table in product(region.child_types if row else (), self.tables.values()):
+                own = [column.name for column in table.columns]
+                if own != list(row) or kind not in table.types or not is_mapped(table, self.places) or not table.place:
+                    continue
+                by = {column.name: row[column.name] for column in table.columns if column.overlap}
+                said = ", ".join(table.words_of_code(*each) for each in by.items())
+                if region.child_prefix:
+                    by[table.place.name] = f"{region.child_prefix}*"
+                if table.number(table.select(by)):
+                    words = title(kind, several=True) + f" by {said}" * bool(said)
+                    found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
         return [("Maps", list(found.items()))] if found else []
 
     # -- links --------------------------------------------------------------------------------------------------------

@@ -43,11 +43,6 @@ def page_of(total: int, asked: int, read: Callable[[slice], Sequence[Row]]) -> P
     return Page(read(shown) if total else (), number, pages, total)
 
 
-def limit(shown: slice) -> str:
-    """Return the clause that ends a query for these rows alone."""
-    return f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
-
-
 def link(view: str, **options: str) -> str:
     """Return the address of a view with those options that are not empty."""
     return view + "".join(f"&{name}={value}" for name, value in options.items() if value)

@@ -14,7 +14,6 @@ from flows.reports.show.geography import PUERTO_RICO, Region
 from flows.reports.show.margins import confidence, margin_of_cells, most_cells, read_law
 from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
-from flows.reports.show.view import limit
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
 from tasks.lifecycle.datapackage import Resource
@@ -311,7 +310,8 @@ class ReleaseTable:
         elif not first and self.count:
             first = [f"{name_of(self.count.name)} DESC"]
         order = ", ".join([*first, *(name_of(one.name) for one in self.keys)]) or "ALL"
-        query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {limit(shown)}"
+        page = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
+        query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {page}"
         rows = self.database.ask(query, selection.given)
         if confidence().is_released:
             return rows
