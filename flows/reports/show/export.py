@@ -25,7 +25,7 @@ from flows.reports.show.margins import column_at, table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
 from flows.reports.show.tables.table import Selection
-from flows.reports.show.tables.views import TableView, table_view
+from flows.reports.show.tables.views import TableView
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
 from tasks.lifecycle.new_folder import new_folder
@@ -127,7 +127,7 @@ def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], 
             f"{rows:,} rows are too many for one file, at most {MOST_ROWS:,}: choose a state (--scope) or a "
             "table (--table)"
         )
-    views = [table_view(pages, one, {"format": "csv"}) for one in chosen]
+    views = [pages.table_view(one, {"format": "csv"}) for one in chosen]
     data = {"title": about["title"], "tables": list(map(_data, views))}
     packed = gzip.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9, mtime=0)
     script = (files("flows.reports.show") / "static/single.js").read_text()

@@ -16,7 +16,6 @@ from typing import Any
 
 from flows.reports.show.database import Database
 from flows.reports.show.geography import NATION, Region, capitalized, plain_name, title
-from flows.reports.show.maps.boundaries import Places
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat
 from flows.reports.show.scope import Scope
@@ -27,10 +26,9 @@ from flows.reports.show.tables.views import (
     AcrossView,
     TableItem,
     TableList,
-    TableView,
+    TableViews,
     as_options,
     is_mapped,
-    table_view,
     without_noise,
 )
 from flows.reports.show.view import Links, NotThere, View, link
@@ -45,25 +43,18 @@ LISTED = 60  # regions named within a region
 MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release
 
 
-class ReleasePages:
+class ReleasePages(TableViews):
     """The views of a release by their addresses; a system with views of its own has a subclass.
 
-    folder, manifest: the release, and the content of its manifest.json. scope: the part of it that is shown.
-    digest: of the manifest, which the ledger keeps.
+    folder: the release. scope: the part of it that is shown. digest: of the manifest, which the ledger keeps.
     nation: the FIPS codes of the states in its nation; empty where it has no counts of the nation.
-    places: where its regions are, for maps.
     first_page: the template of the first page.
-    selected: how its groups were selected, and what that does to their counts; "" where none were left out.
-    lists_missing: whether a table of one code lists the regions without a row, with the reason.
     nothing: what a page of a region and a code says where no table has a row of them.
     across: what else to know of one region or code in several tables.
     """
 
     nation: Sequence[str] = ()
-    places: Places = Places()
     first_page = "tables"
-    selected = ""
-    lists_missing = False
     nothing = "Nothing was published here."
     across = ""
 
@@ -133,10 +124,6 @@ class ReleasePages:
         """Return regions that a search finds by their code alone; by default none."""
         return ()
 
-    def name(self, region: Region) -> str:
-        """Return the name of a region."""
-        return self.names.get(region) or plain_name(region)
-
     def regions_above(self, region: Region) -> list[Region]:
         """Return the regions that contain a region, the smallest first."""
         above = []
@@ -177,10 +164,6 @@ class ReleasePages:
             case ["code", column, code] if Code(column, code) in self.index.codes:
                 return self.code(Code(column, code), asked)
         raise NotThere("this address is not a view of this release")
-
-    def table_view(self, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
-        """Return a page of a table, filtered and sorted as asked; plain: without choices and sums."""
-        return table_view(self, table, asked, plain=plain)
 
     def begin(self) -> Links:
         """Return links to begin with: the nation and the states."""
@@ -319,25 +302,6 @@ class ReleasePages:
                     words = title(kind, several=True) + f" by {said}" * bool(said)
                     found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
         return [("Maps", list(found.items()))] if found else []
-
-    # -- links --------------------------------------------------------------------------------------------------------
-
-    def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
-        """Return the addresses of the pages of a row's codes, by column."""
-        links = {}
-        for column in table.keys:
-            code = str(codes.get(column.name))
-            if column == table.place and table.count:
-                kind = column.region
-                region = Region(codes.get(kind[1:-1], ""), code) if kind.startswith("{") else Region.named(kind, code)
-                links[column.name] = f"region/{region.key}"
-            elif Code(column.name, code) in self.index.codes:
-                links[column.name] = f"code/{column.name}/{code}"
-        return links
-
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
-        """Return the status of a group that has no row in a table, and why; no status where another may have one."""
-        return "", "Not in this table."
 
     # -- search -------------------------------------------------------------------------------------------------------
 
