@@ -17,8 +17,8 @@ from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check
+    from flows.reports.show.geography import Scope
     from flows.reports.show.release_pages import ReleasePages
-    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
 PORT = 8418
@@ -63,8 +63,8 @@ def show(
     **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
     """
     from flows.reports.show.application import Check
+    from flows.reports.show.geography import Scope
     from flows.reports.show.margins import at_confidence
-    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
     from flows.reports.show.view import NotThere
 
@@ -96,8 +96,8 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
 def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
     from flows.execution.systems import kind_of_release
+    from flows.reports.show.geography import Scope
     from flows.reports.show.maps.boundaries import places_of
-    from flows.reports.show.scope import Scope
     from flows.reports.show.view import anybodys, read_manifest
 
     manifest = read_manifest(folder)

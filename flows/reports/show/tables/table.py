@@ -10,9 +10,8 @@ from sys import intern
 from typing import Any
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import PUERTO_RICO, Region
+from flows.reports.show.geography import PUERTO_RICO, Region, Scope
 from flows.reports.show.margins import confidence, margin_of_cells, most_cells, read_law
-from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
@@ -203,10 +202,8 @@ class ReleaseTable:
         """The types of the regions that it has rows of."""
         if self.place is None:
             return frozenset()
-        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)}[:2] = '72' FROM {self.rows_of}"
-        return frozenset(
-            self._region(kind, "72" * of_puerto_rico).type for kind, of_puerto_rico in self.database.ask(query)
-        )
+        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)}[:2] FROM {self.rows_of}"
+        return frozenset(self._region(*row).type for row in self.database.ask(query))
 
     def regions(self, selection: Selection | None = None) -> list[Region]:
         """Return the regions that it has rows of, sorted by code."""
