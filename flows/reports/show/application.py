@@ -98,7 +98,7 @@ def warm(shown: ReleasePages, check: Check) -> None:
     for name in made.list_templates(extensions=["html"]):
         made.get_template(name)
     with anybodys(shown.folder):
-        shown.warm()
+        shown.index.vocabulary.begins("")  # indexes the names
         _respond(shown, check, {"view": "overview"})
 
 

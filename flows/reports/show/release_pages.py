@@ -95,9 +95,6 @@ class ReleasePages(TableViews):
     @cached_property
     def regions(self) -> set[Region]:
         """The regions of its tables of counts: of each, or of the table that lists them."""
-        return self._regions()
-
-    def _regions(self) -> set[Region]:
         found: set[Region] = set()
         listed: dict[str, ReleaseTable] = {}
         for table in self.tables.values():
@@ -401,10 +398,6 @@ class ReleasePages(TableViews):
             yield name, f"{title(region.type)} {region.id}", f"region/{region.key}"
         for one, words in self.index.codes.items():
             yield words, f"{self.codes_are} {one.code}", f"code/{one.column}/{one.code}"
-
-    def warm(self) -> None:
-        """Index the names for the first search."""
-        self.index.vocabulary.begins("")
 
 
 def _item(table: ReleaseTable, common: Sequence[str]) -> TableItem:
