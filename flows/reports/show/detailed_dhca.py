@@ -305,7 +305,7 @@ class DetailedDhcaPages(DhcaTables):
         iteration = self.iterations[code]
         level, kinds = Level(region.type, iteration.level), title(region.type, several=True)
         facts = self.levels.get(level)
-        if facts is None or not self.scope.has_level(level):
+        if facts is None or self.scope.level not in (None, level):
             return "not tabulated", f"The run did not measure {level.iterations} iterations for {kinds}."
         if not (iteration.nation_state if level.nation_or_state else iteration.sub_state):
             return "not tabulated", f"This iteration is not tabulated for {kinds}."

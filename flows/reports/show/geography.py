@@ -73,10 +73,6 @@ class Scope:
         bare = region.type.removeprefix(PUERTO_RICO)
         return self.state is None or bare == "USA" or (bare != "AIANNH" and region.id.startswith(self.state))
 
-    def has_level(self, level: Level) -> bool:
-        """Return whether groups of a level are in it."""
-        return self.level in (None, level)
-
     def complete_in(self, region: Region) -> bool:
         """Return whether the scope holds everything within a region that it holds."""
         return self.level is None and (self.state is None or region.type != "USA")

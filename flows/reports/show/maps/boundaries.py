@@ -60,7 +60,16 @@ def paths_of(shapes: Shapes, place: Callable[[Floats], Floats]) -> dict[Region, 
         plain = shapely.coverage_simplify(plane, TOLERANCE)
     except shapely.errors.GEOSException:  # shapes that overlap
         plain = shapely.simplify(plane, TOLERANCE)
-    return {region: "".join(_rings(shape)) for region, shape in zip(regions, plain, strict=True)}
+    return dict(zip(regions, map(path_of, plain), strict=True))
+
+
+def path_of(shape: Any) -> str:
+    """Return the SVG path of a shape in the plane: its rings."""
+    import shapely
+
+    rings = shapely.get_rings(shapely.get_parts(shape))
+    corners = (shapely.get_coordinates(ring)[:-1].round(1).tolist() for ring in rings)
+    return "".join("M" + "L".join(f"{x:g} {y:g}" for x, y in ring) + "Z" for ring in corners)
 
 
 def _center(shape: Any) -> tuple[float, float]:
@@ -71,14 +80,6 @@ def _center(shape: Any) -> tuple[float, float]:
     middle = largest.centroid
     point = middle if largest.contains(middle) else largest.representative_point()
     return point.x, point.y
-
-
-def _rings(shape: Any) -> Iterator[str]:
-    import shapely
-
-    for ring in shapely.get_rings(shapely.get_parts(shape)):
-        steps = np.round(shapely.get_coordinates(ring), 1).tolist()
-        yield "M" + "L".join(f"{x:g} {y:g}" for x, y in steps[:-1]) + "Z"
 
 
 def read_boundaries(paths: Sequence[Path]) -> Shapes:

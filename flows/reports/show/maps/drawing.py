@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.maps.boundaries import Places, centers_of, corners_of, paths_of
+from flows.reports.show.maps.boundaries import Places, centers_of, corners_of, path_of, paths_of
 from flows.reports.show.maps.projection import PARTS, Floats, Projection, around, leeward, nation, within
 from tasks.inputs.names import names_of_2020
 from tasks.inputs.points import Point
@@ -190,7 +190,7 @@ def draw(
         style, at = _style(item.value(by), classes), (round(x, 1), round(y, 1))
         symbols.append(Symbol(item.address, item.words, style, *at, radius, path, label))
     around_points = {region: _hull(frame.place(np.array(of)[:, ::-1])) for region, of in hulls.items()}
-    outlines = [_path(hull) for hull in around_points.values()] or ([] if fill else list(paths.values()))
+    outlines = [*map(path_of, around_points.values())] or ([] if fill else list(paths.values()))
     under = {item.region: (one.x, one.y + one.radius + 16) for item, one in zip(placed, symbols, strict=True)}
     names = [] if of_nation else _names(around_points, under)
     moved = _moved(degrees) if of_nation else ""
@@ -283,11 +283,6 @@ def _hull(plane: Floats) -> Any:
     import shapely
 
     return shapely.MultiPoint(plane).convex_hull.buffer(ROOM).simplify(1)
-
-
-def _path(hull: Any) -> str:
-    corners = np.array(hull.exterior.coords).round(1).tolist()
-    return "M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z"
 
 
 def _names(hulls: Mapping[Region, Any], under: Mapping[Region, Point]) -> list[tuple[str, float, float]]:
