@@ -353,6 +353,14 @@ def test_a_comparison_answers_which_of_the_two_has_more(release, published):
         assert chance.endswith("in at most 5 of 100 runs.")
 
 
+def test_a_region_has_a_page_of_every_iteration_also_of_one_without_a_row_there(release):
+    for region in sorted(release.regions)[::5]:
+        views = [
+            release.view({"view": f"region/{region.key}", "by_ITERATION_CODE": code}) for code in release.iterations
+        ]
+        assert all(view.code == region.id for view in views)
+
+
 def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):
     codes = {row[0]: (row[2] if len(row) == 6 else "", set(row[-1].split())) for row in (*RACE, *ETHNICITY)}
     view = release.view({"view": "iterations"})
