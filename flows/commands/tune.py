@@ -115,12 +115,12 @@ def tune(
         data = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         return report(data, [table], form, as_json=as_json)
     if html is not None:
-        from flows.reports.tuning.page import page
+        from flows.reports.tuning.exports import page
 
         _write(html, page(plan).encode())
     answered = answers(plan)
     if xlsx is not None:
-        from flows.reports.tuning.workbook import workbook
+        from flows.reports.tuning.exports import workbook
 
         _write(xlsx, workbook(plan, answered, tables(answered)))
     if solve is not None:

@@ -36,7 +36,6 @@ from flows.reports.show.margins import as_data, at_confidence, confidence, table
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import Several
 from flows.reports.show.view import NotThere, anybodys
-from flows.reports.show.workbook import workbook
 from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.datapackage import PACKAGE_FILE
 from tasks.lifecycle.errors import Refused
@@ -175,7 +174,7 @@ def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respon
         parts = [asked.get("view", "overview"), *(asked.get(one) for one in NAMED_BY)]
         name = "-".join(filter(None, parts)).replace("/", "-")
         safe = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in "-_")) or "view"
-        content = workbook(view, about(shown, check)) if form == "xlsx" else as_csv(*table_of(view))
+        content = rendering.workbook(view, about(shown, check)) if form == "xlsx" else as_csv(*table_of(view))
         saved = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
         return Response(content, media_type=FILES[form], headers={**HEADERS, **saved})
     if form == "json":
