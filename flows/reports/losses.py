@@ -131,9 +131,8 @@ def persons(path: Path | None) -> Groups:
         levels = {level: {"": GroupLevel(*level, budget, groups, 1)} for level, budget in plan.levels.items()}
         return Groups(*PERSONS, plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes, None)
     found, iterations = read_parameter_files(path, Configuration)
-    levels = _levels(found, iterations, lambda level: {"": found.budget(level)})
-    gamma = found.stage_1_fraction
-    return Groups(*PERSONS, str(path), found.privacy_defn, levels, gamma, found.max_race_codes, iterations)
+    read, gamma = _levels(found, iterations, lambda level: {"": found.budget(level)}), found.stage_1_fraction
+    return Groups(*PERSONS, str(path), found.privacy_defn, read, gamma, found.max_race_codes, iterations)
 
 
 def households(path: Path | None) -> Groups:
