@@ -107,19 +107,19 @@ def tune(
 
     plan = changed(first_plan(source, level, definition, jurisdiction))
     if against is not None:
-        from flows.reports.tuning.against import differences
+        from flows.reports.tuning.tuning import differences
 
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
         table = differences(answers(plan), answers(changed(first_plan(against, None, None, jurisdiction))))
         data = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         return report(data, [table], form, as_json=as_json)
     if html is not None:
-        from flows.reports.tuning.page import page
+        from flows.reports.tuning.exports import page
 
         _write(html, page(plan).encode())
     answered = answers(plan)
     if xlsx is not None:
-        from flows.reports.tuning.workbook import workbook
+        from flows.reports.tuning.exports import workbook
 
         _write(xlsx, workbook(plan, answered, tables(answered)))
     if solve is not None:
@@ -142,8 +142,7 @@ def _queries(design: Design, margin: int | None, delta: str, form: Format, *, as
 
 def _solve(plan: BudgetPlan, text: str, form: Format, *, as_json: bool) -> None:
     """Print what was understood, the least budget, and for each level what it means."""
-    from flows.reports.tuning.question import read_question
-    from flows.reports.tuning.solve import result, sentence, solve, table
+    from flows.reports.tuning.solve import read_question, result, sentence, solve, table
 
     solved = solve(plan, read_question(text, plan))
     if form is Format.table and not as_json:

@@ -11,8 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from flows.reports.terminal import PlainConsole, out, printable, show
-from tasks.pages.csv_text import as_csv
-from tasks.pages.text_table import TextTable
+from tasks.pages.text_table import TextTable, as_csv
 
 
 class Format(StrEnum):

@@ -43,6 +43,8 @@ from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import SCHEMAS
 
 PRODUCTION = "production (NMFv5)"
+PERSONS = ("Detailed DHC-A", "person", ATTRIBUTES)
+HOUSEHOLDS = ("Detailed DHC-B", "household", HOUSEHOLD_ATTRIBUTES)
 Queries = Mapping[str, GroupLevel]  # of a level, by table; of the Detailed DHC-A one, of which `losses` makes two steps
 
 
@@ -88,31 +90,19 @@ class Scale:
 class Groups:
     """The queries of a SafeTab: by jurisdiction and level, budgets and the most groups that a record is in.
 
-    gamma: the share of step 1; None of households. race_codes: the most of a record. iterations: of parameter files
-    that have them; they make groups exact.
+    attributes: of a record. gamma: the share of step 1; None of households. race_codes: the most of a record.
+    iterations: of parameter files that have them; they make groups exact.
     """
 
+    product: str
+    record_noun: str
+    attributes: tuple[str, ...]
     source: str
     definition: Definition
     levels: Mapping[Jurisdiction, Mapping[Level, Queries]]
     gamma: Fraction | None
     race_codes: int
     iterations: Iterations | None
-
-    @property
-    def product(self) -> str:
-        """The product's name."""
-        return "Detailed DHC-B" if self.gamma is None else "Detailed DHC-A"
-
-    @property
-    def record_noun(self) -> str:
-        """What a record is."""
-        return "household" if self.gamma is None else "person"
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The attributes of a record."""
-        return HOUSEHOLD_ATTRIBUTES if self.gamma is None else ATTRIBUTES
 
     @property
     def sets(self) -> list[str]:
@@ -139,9 +129,10 @@ def persons(path: Path | None) -> Groups:
         plan = first_plan(None, None, None, None)
         groups = max(2, plan.race_codes)
         levels = {level: {"": GroupLevel(*level, budget, groups, 1)} for level, budget in plan.levels.items()}
-        return Groups(plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes, None)
+        return Groups(*PERSONS, plan.source, plan.definition, {"us": levels}, plan.gamma, plan.race_codes, None)
     found, iterations = read_parameter_files(path, Configuration)
-    return _groups(str(path), found, iterations, lambda level: {"": found.budget(level)}, found.stage_1_fraction)
+    read, gamma = _levels(found, iterations, lambda level: {"": found.budget(level)}), found.stage_1_fraction
+    return Groups(*PERSONS, str(path), found.privacy_defn, read, gamma, found.max_race_codes, iterations)
 
 
 def households(path: Path | None) -> Groups:
@@ -151,18 +142,15 @@ def households(path: Path | None) -> Groups:
     def budgets(level: Level) -> dict[str, Fraction]:
         return {table.name: found.table_budget(table.key, level) for table in found.tables(level)}
 
-    return _groups(str(path or PRODUCTION), found, iterations, budgets)
+    levels, source = _levels(found, iterations, budgets), str(path or PRODUCTION)
+    return Groups(*HOUSEHOLDS, source, found.privacy_defn, levels, None, found.max_race_codes, iterations)
 
 
-def _groups(
-    source: str,
-    found: SafeTabConfiguration,
-    iterations: Iterations | None,
-    budgets: Callable[[Level], dict[str, Fraction]],
-    gamma: Fraction | None = None,
-) -> Groups:
+def _levels(
+    found: SafeTabConfiguration, iterations: Iterations | None, budgets: Callable[[Level], dict[str, Fraction]]
+) -> dict[Jurisdiction, dict[Level, Queries]]:
     """Return the queries of a configuration; budgets: of a level, by table."""
-    levels = {
+    return {
         jurisdiction: {
             level: {
                 table: GroupLevel(*level, budget, *stability_parts(found, iterations, level))
@@ -172,7 +160,6 @@ def _groups(
         }
         for jurisdiction in found.jurisdictions
     }
-    return Groups(source, found.privacy_defn, levels, gamma, found.max_race_codes, iterations)
 
 
 def read_households(source: Path | None) -> tuple[HouseholdConfiguration, Iterations | None]:

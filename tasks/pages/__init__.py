@@ -26,10 +26,8 @@ def environment(package: str, folder: str) -> Environment:
         loader=ChoiceLoader([own, shared]), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True
     )
     made.globals["style"] = style
-    made.filters["number"] = number
-    made.filters["whole"] = whole
-    made.filters["percent"] = percent
-    made.filters |= {"decimal": decimal, "level": level_title, "query": query_title, "counted": count_title}
+    made.filters |= {"number": number, "whole": whole, "percent": percent, "decimal": decimal}
+    made.filters |= {"level": level_title, "query": query_title, "counted": count_title}
     return made
 
 

@@ -64,7 +64,6 @@ def dots(
         "bottom": top + ROW * len(rows) + 6,
         "width": round(END + LETTER * max(notes - 3, 0)),
         "height": top + ROW * len(rows) + 42,
-        "lines": (),
         "labels": labels,
         "ticks": [{"value": 10**power, "x": x(10**power)} for power in range(first, last + 1)],
         "rows": [{**row, "y": top + ROW * number + 16, "points": points[number]} for number, row in enumerate(rows)],
@@ -104,13 +103,7 @@ def alone(chart: Mapping[str, Any], *notes: str) -> str:
 
     lines = [line for text in (chart["finding"], *notes) for line in wrap(text, int(chart["width"] / 7))]
     module: Any = environment("tasks.pages", ".").get_template("pictures.html").module
-    down = 18 * len(lines) + 10
-    moved = {**chart, "height": chart["height"] + down, "lines": lines}
-    for name in ("top", "bottom"):
-        moved[name] += down
-    moved["labels"] = [{**one, "y": one["y"] + down, "to": one["to"] + down} for one in chart["labels"]]
-    moved["rows"] = [{**row, "y": row["y"] + down} for row in chart["rows"]]
-    svg = str(module.dots_svg(moved, chart["finding"])).strip()
+    svg = str(module.dots_svg(chart, chart["finding"], lines, 18 * len(lines) + 10)).strip()
     head, end, body = svg.partition(">")
     look = (files("tasks.pages") / "dots.css").read_text()
     return f"{head}{end}<style>{look}</style>{body}\n"

@@ -28,19 +28,17 @@ from typer.testing import CliRunner
 from flows.cli import app
 from flows.commands.show import open_release
 from flows.commands.show import show as show_command
-from flows.reports.show.confidence import at_confidence
 from flows.reports.show.detailed_dhca import DetailedDhcaPages
-from flows.reports.show.geography import Region
-from flows.reports.show.group import Group
-from flows.reports.show.laws import read_law
-from flows.reports.show.scope import Scope
+from flows.reports.show.geography import Region, Scope
+from flows.reports.show.groups import Group
+from flows.reports.show.margins import at_confidence, read_law
 from flows.reports.show.search import Code, Index, Vocabulary
 from flows.reports.show.view import NotThere
 from privacy.noise.margins import margin_of_error, margin_of_sum
 from tasks.detailed_dhca.details import CELLS_OF
 from tasks.inputs.names import NAMES
 from tasks.lifecycle.errors import Refused
-from tasks.pages.csv_text import as_csv
+from tasks.pages.text_table import as_csv
 from tasks.population_groups.levels import Level
 from tests.flows.conftest import printed
 
@@ -353,6 +351,14 @@ def test_a_comparison_answers_which_of_the_two_has_more(release, published):
         assert f"? {word} " in question
         assert abs(apart) <= margin or f"{abs(apart) - margin:,} to {abs(apart) + margin:,} more" in question
         assert chance.endswith("in at most 5 of 100 runs.")
+
+
+def test_a_region_has_a_page_of_every_iteration_also_of_one_without_a_row_there(release):
+    for region in sorted(release.regions)[::5]:
+        views = [
+            release.view({"view": f"region/{region.key}", "by_ITERATION_CODE": code}) for code in release.iterations
+        ]
+        assert all(view.code == region.id for view in views)
 
 
 def test_iterations_are_browsed_by_the_regional_one_that_has_all_their_codes(release):

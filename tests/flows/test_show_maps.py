@@ -200,7 +200,7 @@ def test_a_map_of_counties_holds_their_outlines_and_names_each_once_within_its_o
     points |= {Region("TRACT", f"{code}{n:06d}"): at for code, (_, of) in counties.items() for n, at in enumerate(of)}
     for kind in ("COUNTY", "TRACT"):
         rows = [MapRow(one.type, one.id, "", one.id, 10) for one in points if one.type == kind]
-        drawn = draw(rows, "count", points, None, of_nation=False, classes=None, missing="")
+        drawn = draw(rows, "count", Places(points), of_nation=False, classes=None, missing="")
         corners = [np.array(re.findall(r"[\d.]+", path), float).reshape(-1, 2) for path in drawn.outlines]
         hulls = [shapely.Polygon(one) for one in corners]
         assert hulls[0].intersection(hulls[1]).area > 0

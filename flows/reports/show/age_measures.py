@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import hypot, sqrt
 from statistics import fmean
 
-from flows.reports.show.confidence import confidence
+from flows.reports.show.margins import confidence
 from tasks.detailed_dhca.pyramid import AgeRow, Pyramid
 
 TOO_NOISY = "not known: the noise is as large as the counts"

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.received import LARGEST, NotOfRelease, path_in
+from tasks.lifecycle.received import NotOfRelease, path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, Setting
 
 # Of the database alone: a server on a board's laptop stays under 500 MiB in all.
@@ -24,12 +24,12 @@ class Database:
         self.words: dict[str, Mapping[str, str]] = {}  # of codes, by what names them, once they were asked for
         self._database = ReleaseDatabase(**LIMITS)
 
-    def path(self, name: str, most: int = LARGEST) -> Path:
-        """Return the path of a file of the release of at most `most` bytes. Raises Refused where there is none."""
+    def path(self, name: str) -> Path:
+        """Return the path of a file of the release. Raises Refused where there is none."""
         if name not in self.named:
             raise Refused(f"{self.folder} is incomplete: its manifest does not name {name}")
         try:
-            return path_in(self.folder, name, most)
+            return path_in(self.folder, name)
         except NotOfRelease as fault:
             raise Refused(f"{self.folder} is incomplete or damaged: {fault}") from None
 

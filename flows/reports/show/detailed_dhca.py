@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flows.reports.show.age_measures import Measure, age_measures
-from flows.reports.show.comparison import Comparison, compared
-from flows.reports.show.confidence import caveat, confidence
-from flows.reports.show.geography import Region, title
-from flows.reports.show.group import Group
-from flows.reports.show.laws import margin_of_cells, read_law
+from flows.reports.show.geography import Region, Scope, title
+from flows.reports.show.groups import Comparison, Group, compared
+from flows.reports.show.margins import caveat, confidence, margin_of_cells, read_law
 from flows.reports.show.release_pages import ReleasePages
-from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped
@@ -103,17 +100,9 @@ class GroupView(View):
             counts = [one.count, one.margin, one.shape, one.why, one.estimate, one.estimate_margin]
             return [*keys(one), "all ages", "both", one.status, *counts]
 
+        own, status = keys(self.group), self.group.status
         cells = [
-            [
-                *keys(self.group),
-                row.label,
-                SEXES[cell.sex],
-                self.group.status,
-                *cell.counts[:2],
-                "",
-                "",
-                *cell.counts[2:],
-            ]
+            [*own, row.label, SEXES[cell.sex], status, *cell.counts[:2], "", "", *cell.counts[2:]]
             for row in (self.pyramid.rows() if self.pyramid else ())
             for cell in (row.male, row.female)
         ]
@@ -138,17 +127,9 @@ class IterationsView(View):
         return ["KIND", ITERATION, "ITERATION_NAME", "LEVEL", "REGIONAL_CODE", "REGIONAL_NAME"], rows
 
 
-def _nation(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the FIPS codes of the states in a release's counts of the nation; none where it has no such counts."""
-    counted = any(LEVELS[name].region_type == "USA" for name in manifest["levels"])
-    return [str(state) for state in manifest["geography"]["states"]] if counted else []
+class DhcaTables(ReleasePages):
+    """The views that the tables of the Detailed DHC-A have, in a release and from `das tabulate`."""
 
-
-class DetailedDhcaPages(ReleasePages):
-    """The views of a Detailed DHC-A release by their addresses."""
-
-    first_page = "population_groups"
-    lists_missing = True
     selected = (
         "This holds over all runs: where small groups are suppressed, small counts that were published are too high on "
         "average."
@@ -157,7 +138,15 @@ class DetailedDhcaPages(ReleasePages):
     def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
         super().__init__(folder, manifest, scope)
         self.levels: dict[Level, Mapping[str, Any]] = {LEVELS[name]: of for name, of in manifest["levels"].items()}
-        self.nation = _nation(manifest)
+        if any(level.region_type == "USA" for level in self.levels):
+            self.nation = [str(state) for state in manifest["geography"]["states"]]
+
+
+class DetailedDhcaPages(DhcaTables):
+    """The views of a Detailed DHC-A release by their addresses."""
+
+    first_page = "population_groups"
+    lists_missing = True
 
     @cached_property
     def iterations(self) -> dict[str, Iteration]:
@@ -316,7 +305,7 @@ class DetailedDhcaPages(ReleasePages):
         iteration = self.iterations[code]
         level, kinds = Level(region.type, iteration.level), title(region.type, several=True)
         facts = self.levels.get(level)
-        if facts is None or not self.scope.has_level(level):
+        if facts is None or self.scope.level not in (None, level):
             return "not tabulated", f"The run did not measure {level.iterations} iterations for {kinds}."
         if not (iteration.nation_state if level.nation_or_state else iteration.sub_state):
             return "not tabulated", f"This iteration is not tabulated for {kinds}."
@@ -445,15 +434,10 @@ class DetailedDhcaPages(ReleasePages):
                 yield from ({"view": f"group/{'/'.join(row)}"} for row in table.database.ask(query))
 
 
-class TabulatedPages(ReleasePages):
+class TabulatedPages(DhcaTables):
     """The views of the tables of `das tabulate`, which have fewer groups than their release."""
 
-    selected = DetailedDhcaPages.selected
     nothing = (
         "Nothing was published here: the group was suppressed, by the run or on tabulation (changed-groups.csv), or it "
         "was not tabulated."
     )
-
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], scope: Scope) -> None:
-        super().__init__(folder, manifest, scope)
-        self.nation = _nation(manifest)

@@ -11,25 +11,26 @@ import gzip
 import json
 import os
 import re
-import shutil
 from base64 import b64encode
 from collections.abc import Mapping
 from html import unescape
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from flows.reports.show import rendering
-from flows.reports.show.confidence import column_at, table_of
+from flows.reports.show.margins import column_at, table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
 from flows.reports.show.tables.table import Selection
-from flows.reports.show.tables.views import TableView, table_view
+from flows.reports.show.tables.views import TableView
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
+from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import style
-from tasks.pages.csv_text import as_csv
+from tasks.pages.text_table import as_csv
 
 MOST_PAGES = 100_000
 MOST_ROWS = 500_000  # of one file
@@ -41,33 +42,16 @@ Address = Mapping[str, str]
 def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
     """Write the pages of a release's scope into a new folder; return bytes by file.
 
-    Raises Refused where the folder holds something or cannot be written, or the scope has more than MOST_PAGES pages.
+    Raises Refused or Failed as `new_folder`, and Refused where the scope has more than MOST_PAGES pages.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refused(f"{out} is not empty: choose an empty or a new folder")
-    addresses = []
-    for asked in pages.addresses():
-        addresses.append(asked)
-        if len(addresses) > MOST_PAGES:
-            raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
-    draft = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir(mode=0o700 if "NOT_PRIVATE" in pages.manifest else 0o777)  # exact counts are their owner's alone
+    addresses = list(islice(pages.addresses(), MOST_PAGES + 1))
+    if len(addresses) > MOST_PAGES:
+        raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
+    about = {**about, "served": False, "report": False, "nameless": pages.nameless, "finds": pages.finds}
+    mode = 0o700 if "NOT_PRIVATE" in pages.manifest else 0o777  # exact counts are their owner's alone
+    with new_folder(out, mode) as draft:
         (draft / "static").mkdir()
-        _write(
-            pages,
-            addresses,
-            draft,
-            {**about, "served": False, "report": False, "nameless": pages.nameless, "finds": pages.finds},
-        )
-        if out.exists():
-            out.rmdir()
-        os.replace(draft, out)
-    except OSError as error:
-        raise Refused(f"{out} cannot be written: {error.strerror}") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _write(pages, addresses, draft, about)
     return {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
 
 
@@ -77,7 +61,7 @@ def _write(pages: ReleasePages, addresses: list[Address], out: Path, about: Mapp
         name, view = file_name(asked), pages.view(asked)
         text = rendering.html(view, about, rendering.address_of(asked), f"{name}.csv")
         (out / f"{name}.html").write_text(_link_files(text, written))
-        if not asked["view"].startswith("group/"):  # most pages are of groups, and each has all of its rows
+        if not view.is_whole:
             view = pages.view({**asked, "format": "csv"})
         (out / f"{name}.csv").write_text(as_csv(*table_of(view)))
     (out / "static/style.css").write_text(style())
@@ -143,7 +127,7 @@ def write_single_file(pages: ReleasePages, out: Path, about: Mapping[str, Any], 
             f"{rows:,} rows are too many for one file, at most {MOST_ROWS:,}: choose a state (--scope) or a "
             "table (--table)"
         )
-    views = [table_view(pages, one, {"format": "csv"}) for one in chosen]
+    views = [pages.table_view(one, {"format": "csv"}) for one in chosen]
     data = {"title": about["title"], "tables": list(map(_data, views))}
     packed = gzip.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9, mtime=0)
     script = (files("flows.reports.show") / "static/single.js").read_text()

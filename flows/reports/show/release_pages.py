@@ -10,15 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from flows.reports.show.confidence import caveat
 from flows.reports.show.database import Database
-from flows.reports.show.geography import NATION, Region, capitalized, plain_name, title
-from flows.reports.show.maps.boundaries import Places
+from flows.reports.show.geography import NATION, Region, Scope, capitalized, plain_name, title
 from flows.reports.show.maps.view import map_view
-from flows.reports.show.scope import Scope
+from flows.reports.show.margins import caveat
 from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundView, Index, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (
@@ -26,17 +25,16 @@ from flows.reports.show.tables.views import (
     AcrossView,
     TableItem,
     TableList,
-    TableView,
+    TableViews,
     as_options,
     is_mapped,
-    table_view,
     without_noise,
 )
-from flows.reports.show.view import Links, NotThere, View, link, spend_facts
+from flows.reports.show.view import Links, NotThere, View, link
 from tasks.inputs.names import NAMES, Names, names_of_2020
 from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import release_digest
+from tasks.lifecycle.manifest import release_digest, spend_of
 from tasks.lifecycle.release_database import name_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
@@ -44,40 +42,18 @@ LISTED = 60  # regions named within a region
 MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release
 
 
-class ReleasePages:
+class ReleasePages(TableViews):
     """The views of a release by their addresses; a system with views of its own has a subclass.
 
-    Attributes
-    ----------
-    folder : Path
-        The release.
-    manifest : dict
-        The content of its manifest.json.
-    scope : Scope
-        The part of it that is shown.
-    digest : str
-        The digest of the manifest, which the ledger keeps.
-    nation : sequence of str
-        The FIPS codes of the states in its nation; empty where it has no counts of the nation.
-    places : Places
-        Where its regions are, for maps.
-    first_page : str
-        The template of the first page.
-    selected : str
-        How its groups were selected, and what that does to their counts; "" where none were left out.
-    lists_missing : bool
-        Whether a table of one code lists the regions without a row, with the reason.
-    nothing : str
-        What a page of a region and a code says where no table has a row of them.
-    across : str
-        What else to know of one region or code in several tables.
+    folder: the release. scope: the part of it that is shown. digest: of the manifest, which the ledger keeps.
+    nation: the FIPS codes of the states in its nation; empty where it has no counts of the nation.
+    first_page: the template of the first page.
+    nothing: what a page of a region and a code says where no table has a row of them.
+    across: what else to know of one region or code in several tables.
     """
 
     nation: Sequence[str] = ()
-    places: Places = Places()
     first_page = "tables"
-    selected = ""
-    lists_missing = False
     nothing = "Nothing was published here."
     across = ""
 
@@ -119,9 +95,6 @@ class ReleasePages:
     @cached_property
     def regions(self) -> set[Region]:
         """The regions of its tables of counts: of each, or of the table that lists them."""
-        return self._regions()
-
-    def _regions(self) -> set[Region]:
         found: set[Region] = set()
         listed: dict[str, ReleaseTable] = {}
         for table in self.tables.values():
@@ -147,10 +120,6 @@ class ReleasePages:
         """Return regions that a search finds by their code alone; by default none."""
         return ()
 
-    def name(self, region: Region) -> str:
-        """Return the name of a region."""
-        return self.names.get(region) or plain_name(region)
-
     def regions_above(self, region: Region) -> list[Region]:
         """Return the regions that contain a region, the smallest first."""
         above = []
@@ -173,7 +142,6 @@ class ReleasePages:
                     self._list(),
                     title=self.manifest.get("title", self.manifest["release"]),
                     example=self.example,
-                    loss=spend_facts(self.manifest),
                     facts=list(self.facts()),
                     statements=list(self.manifest.get("statements", {}).items()),
                     begin=self.begin(),
@@ -192,10 +160,6 @@ class ReleasePages:
             case ["code", column, code] if Code(column, code) in self.index.codes:
                 return self.code(Code(column, code), asked)
         raise NotThere("this address is not a view of this release")
-
-    def table_view(self, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
-        """Return a page of a table, filtered and sorted as asked; plain: without choices and sums."""
-        return table_view(self, table, asked, plain=plain)
 
     def begin(self) -> Links:
         """Return links to begin with: the nation and the states."""
@@ -218,7 +182,8 @@ class ReleasePages:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield what was spent, and the law of a count of each table that states one for all."""
-        yield from spend_facts(self.manifest)
+        spend = spend_of(self.manifest)
+        yield from ((f"privacy loss, {row.sentence}", row.words) for row in (spend.rows() if spend else ()))
         found: dict[tuple[str, str], set[float]] = {}
         for entry in (noise for table in self.tables.values() for noise in table.resource.noise):
             step = f", in steps of {entry['step']}" if entry.get("step", "1") != "1" else ""
@@ -318,45 +283,21 @@ class ReleasePages:
 
     def _maps_within(self, region: Region, view: AcrossView) -> list[tuple[str, Links]]:
         """Return links to maps of what lies in a region: of the code with the largest count, where codes overlap."""
-        if not self.scope.complete_in(region):
-            return []
         found: dict[str, str] = {}
-        for shown in view.tables:
-            names = [column.name for column in shown.columns]
-            for kind in region.child_types:
-                for table in self.tables.values():
-                    own = [column.name for column in table.columns]
-                    if own != names or kind not in table.types or not is_mapped(table, self.places) or not table.place:
-                        continue
-                    overlap = [column.name for column in table.columns if column.overlap]
-                    row = dict(zip(names, next(iter(shown.page.rows)), strict=True))
-                    by = {name: row[name] for name in overlap} | {table.place.name: f"{region.child_prefix}*"}
-                    if region.type == "USA":
-                        del by[table.place.name]
-                    if table.number(table.select(by)):
-                        said = ", ".join(table.words_of_code(name, row[name]) for name in overlap)
-                        words = title(kind, several=True) + f" by {said}" * bool(said)
-                        found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
+        for shown in view.tables if self.scope.complete_in(region) else ():
+            row = dict(zip((column.name for column in shown.columns), next(iter(shown.page.rows), ()), strict=False))
+            for kind, table in product(region.child_types if row else (), self.tables.values()):
+                own = [column.name for column in table.columns]
+                if own != list(row) or kind not in table.types or not is_mapped(table, self.places) or not table.place:
+                    continue
+                by = {column.name: row[column.name] for column in table.columns if column.overlap}
+                said = ", ".join(table.words_of_code(*each) for each in by.items())
+                if region.child_prefix:
+                    by[table.place.name] = f"{region.child_prefix}*"
+                if table.number(table.select(by)):
+                    words = title(kind, several=True) + f" by {said}" * bool(said)
+                    found.setdefault(words, link(f"table-map/{table.resource.name}", **as_options(by)))
         return [("Maps", list(found.items()))] if found else []
-
-    # -- links --------------------------------------------------------------------------------------------------------
-
-    def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
-        """Return the addresses of the pages of a row's codes, by column."""
-        links = {}
-        for column in table.keys:
-            code = str(codes.get(column.name))
-            if column == table.place and table.count:
-                kind = column.region
-                region = Region(codes.get(kind[1:-1], ""), code) if kind.startswith("{") else Region.named(kind, code)
-                links[column.name] = f"region/{region.key}"
-            elif Code(column.name, code) in self.index.codes:
-                links[column.name] = f"code/{column.name}/{code}"
-        return links
-
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
-        """Return the status of a group that has no row in a table, and why; no status where another may have one."""
-        return "", "Not in this table."
 
     # -- search -------------------------------------------------------------------------------------------------------
 
@@ -457,10 +398,6 @@ class ReleasePages:
             yield name, f"{title(region.type)} {region.id}", f"region/{region.key}"
         for one, words in self.index.codes.items():
             yield words, f"{self.codes_are} {one.code}", f"code/{one.column}/{one.code}"
-
-    def warm(self) -> None:
-        """Index the names for the first search."""
-        self.index.vocabulary.begins("")
 
 
 def _item(table: ReleaseTable, common: Sequence[str]) -> TableItem:

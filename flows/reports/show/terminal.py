@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flows.reports.show.confidence import confidence, table_of
 from flows.reports.show.detailed_dhca import GroupView
-from flows.reports.show.group import Group
+from flows.reports.show.groups import Group
+from flows.reports.show.margins import confidence, table_of
 from flows.reports.show.tables.views import AcrossView, TableView
 from flows.reports.show.top_down import GeounitView
 from flows.reports.show.view import View

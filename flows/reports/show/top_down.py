@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from flows.reports.show.confidence import caveat, confidence, deviations, widening
-from flows.reports.show.geography import NATION, Region, title
+from flows.reports.show.geography import NATION, Region, Scope, title
+from flows.reports.show.margins import caveat, confidence, deviations, widening
 from flows.reports.show.release_pages import ReleasePages
-from flows.reports.show.scope import Scope
 from flows.reports.show.view import Links, NotThere, Table, View
 from spine.counts import Axis, Condition, Count, matrix
 from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS
@@ -230,10 +229,11 @@ class TopDownPages(ReleasePages):
             yield "estimated from published measurements", self.manifest["ESTIMATE"]
         yield from super().facts()
 
-    def _regions(self) -> set[Region]:
-        """Return the geounits of its tables that have a type of region, and the nation."""
+    @cached_property
+    def regions(self) -> set[Region]:
+        """The geounits of its tables that have a type of region, and the nation."""
         nation = {Region("USA", NATION)} if self.nation and self.scope.state is None else set()
-        return super()._regions() | nation | {Region.named("STATE", state) for state in self.states}
+        return super().regions | nation | {Region.named("STATE", state) for state in self.states}
 
     def found_by_code(self, text: str) -> Sequence[Region]:
         """Return the block group or the block of a code."""

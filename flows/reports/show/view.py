@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.manifest import MANIFEST, require_release, spend_of
+from tasks.lifecycle.errors import Failed, Refused
+from tasks.lifecycle.manifest import MANIFEST, require_release
 from tasks.lifecycle.manifest import read_manifest as manifest_of
 from tasks.lifecycle.received import NotOfRelease, reason_of
 
@@ -39,12 +39,8 @@ def page_of(total: int, asked: int, read: Callable[[slice], Sequence[Row]]) -> P
     """Return page `asked` of a table of `total` rows, which `read` returns; all rows for page 0."""
     pages = max(1, -(-total // ROWS))
     number = min(max(1, asked), pages)
-    return Page(read(slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)), number, pages, total)
-
-
-def limit(shown: slice) -> str:
-    """Return the clause that ends a query for these rows alone."""
-    return f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
+    shown = slice((number - 1) * ROWS, number * ROWS) if asked else slice(0, total)
+    return Page(read(shown) if total else (), number, pages, total)
 
 
 def link(view: str, **options: str) -> str:
@@ -75,6 +71,11 @@ class View:
         """Return the main table, as CSV has it."""
         raise NotImplementedError
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows of its table, not a page of them."""
+        return True
+
     def described(self) -> Sequence[tuple[str, ...]]:
         """Return name, heading, unit and meaning of its columns; by default nothing."""
         return ()
@@ -84,21 +85,15 @@ class View:
 def anybodys(folder: Path) -> Iterator[None]:
     """Turn what a release of another shape makes the code inside raise into a refusal: it may be anybody's work.
 
-    No list of what its manifest and tables must be would be complete. OSError passes: it names its reason itself.
+    No list of what its manifest and tables must be would be complete. What names its own reason passes.
     """
     try:
         yield
-    except (Refused, NotThere, OSError):
+    except (Refused, Failed, NotThere, OSError):
         raise
     except Exception as error:
         what = f"{folder} is not what its {MANIFEST} says, or not a release of its kind"
         raise Refused(f"{what}: {reason_of(error)}") from error
-
-
-def spend_facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what a release spent as facts of a page: each neighbour relation with its figure."""
-    spend = spend_of(manifest)
-    return [(f"privacy loss, {row.sentence}", row.words) for row in spend.rows()] if spend else []
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -27,12 +27,10 @@ CHANCE = Fraction("0.9999")
 class BudgetPlan:
     """The parameters that SafeTEx varies.
 
-    race_codes: the race multiplicity, 1 to 8. It determines the stability of levels without their own.
-    target, relative: a margin in counts or, if relative, a margin as a share of the average count of a
-    statistic.
-    chance: Fraction; the probability that a group of size 0 is suppressed, at least 1/2.
-    levels, off: dict, frozenset; budgets by level; levels in `off` are not measured.
-    stabilities: dict; the stability of levels that do not follow the multiplicity.
+    levels: their budgets; those in `off` are not measured.
+    race_codes: the race multiplicity, 1 to 8. It determines the stability of levels without their own in `stabilities`.
+    target: a margin in counts or, if `relative`, as a share of the average count of a statistic.
+    chance: the probability that a group of size 0 is suppressed, at least 1/2.
     thresholds: the noisy totals of step 1 from which a group has a table by age, of levels of a file.
     """
 

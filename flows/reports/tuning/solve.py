@@ -1,29 +1,132 @@
-"""The budget of a level that makes a margin of error small enough: `das tune --solve`."""
+"""The budget of a level that makes a margin of error small enough: `das tune --solve`.
+
+Questions are in words: "count of 500 within 10%", "County, Detailed: total of 23 ages <= 20".
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import log10
 from typing import Any
 
-from flows.reports.figures import BUDGETS, digits, near, up
+from flows.reports.figures import BUDGETS, LONGEST_SHOWN, digits, near, up
 from flows.reports.terminal import refusing
 from flows.reports.tuning.plan import BudgetPlan
-from flows.reports.tuning.question import Question
-from flows.reports.tuning.tuning import AGES_FROM, MARGINS, ages_from
+from flows.reports.tuning.tuning import AGES_FROM, MARGINS, ages_from, spent
 from privacy.accounting.composition import LevelBudget, rounded_up
 from privacy.analyses.margin_budgets import least
-from privacy.analyses.tuning import level_laws, loss
+from privacy.analyses.tuning import level_laws
 from privacy.noise.laws import UNITS, Law
 from privacy.noise.margins import margin_of_error, suppression_threshold
 from tasks.detailed_dhca.details import AGES_NAMES, CELLS_OF, FINEST
 from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
-from tasks.population_groups.levels import Level
+from tasks.population_groups.levels import ALL_LEVELS, Level, named_level
 
 PUBLISHED = Fraction(19, 20)  # the chance with which a group of the size in the answer is published
+
+LARGEST_MARGIN = 10**6
+
+QUESTIONS = (
+    "'County, Detailed: total of 23 ages <= 20', 'count of 500 within 10%' or 'total of a county, detailed within 20'"
+)
+NUMBER = r"\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?|\.\d+"
+ASKED = re.compile(rf"(?:(.+):)?(.+?)(?:<=|≤|\bwithin\b|±)\s*({NUMBER})(.*)", re.I)
+PLACE = re.compile(
+    r"\b(?:of|in) (?:an?|the|every|each) ([a-z]+(?: areas?)?)(?:,? (regional|detailed)\b)?,?(?: |$)", re.I
+)
+SHARES, COUNTS = ("%", "percent", "per cent"), ("", "person", "persons", "people", "count", "counts")
+REGIONS = {"town": "place", "city": "place", "tribal area": "aiannh", "counties": "county", "country": "nation"}
+WITHOUT_ARTICLE = re.compile(
+    rf"\b(of|in) (?={'|'.join([*REGIONS, *{level.geography for level in ALL_LEVELS}])}\b)", re.I
+)
+STATISTICS = {"count": "count", "total": "count", "group": "count"}  # in the asker's words: one count of step 2
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which budget gives a statistic, a key of MARGINS, a margin of at most so many counts.
+
+    level: None for every level that is measured. size: of the group, in persons, where the question names one.
+    """
+
+    level: Level | None
+    statistic: str
+    margin: int
+    size: int | None = None
+
+    @property
+    def asked(self) -> str:
+        """The statistic and its margin in words, with the margin as a share of the size."""
+        counted = "count" if self.size and self.statistic == "count" else MARGINS[self.statistic]
+        of_size = f" of {self.size:,} persons" if self.size else ""
+        share = f" ({near(Fraction(100 * self.margin, self.size), 3)}%)" if self.size else ""
+        return f"a {counted}{of_size}, margin at most {self.margin:,}{share}"
+
+
+def read_question(text: str, plan: BudgetPlan) -> Question:
+    """Return the question of `LEVEL: STATISTIC <= COUNTS`, or of words as in QUESTIONS.
+
+    Raises Refused, also where a word is left over or a kind of region has several levels in the plan.
+    """
+    parts = ASKED.fullmatch(WITHOUT_ARTICLE.sub(r"\1 a ", " ".join(text.split())))
+    if parts is None:
+        raise Refused(f"a question is {QUESTIONS}, not {text[:LONGEST_SHOWN]!r}")
+    named, words, number, unit = parts[1], parts[2].strip(), parts[3].replace(",", ""), parts[4].strip().casefold()
+    level = named_level(named) if named else None
+    if unit not in SHARES + COUNTS:
+        shown = text.strip()[:LONGEST_SHOWN]
+        raise Refused(f"I do not understand {unit[:LONGEST_SHOWN]!r} in {shown!r}: write {number}% or {number} persons")
+    if level is None and (place := PLACE.search(f"{words} ")):
+        words = (words[: place.start()] + words[place.end() :]).strip()
+        level = _level_of(place[1], place[2], plan, f"{words} within {number}{'%' * (unit in SHARES)}")
+    words, size = re.sub("^(an?|the) ", "", words, flags=re.I), None
+    if sized := re.fullmatch(rf"(?:(.+) of )?({NUMBER})(?: persons| people)?", words):
+        words, size = sized[1] or "count", int(Fraction(sized[2].replace(",", "")))
+    if unit in SHARES and not size:
+        raise Refused("a share needs the size that it is of: 'count of 500 within 10%'")
+    margin = int(Fraction(number) * (Fraction(size or 0, 100) if unit in SHARES else 1))
+    if not 1 <= margin <= LARGEST_MARGIN:
+        raise Refused(f"a margin to solve for is from 1 to {LARGEST_MARGIN:,} counts, not {margin}")
+    return Question(level, STATISTICS.get(words.casefold()) or _statistic(words), margin, size)
+
+
+def _level_of(place: str, iterations: str | None, plan: BudgetPlan, rest: str) -> Level:
+    """Return the level of a kind of region, `county` or `tribal area`: the only one, or that of these iterations.
+
+    rest: the question without the place, for a refusal that names the levels.
+    """
+    region = REGIONS.get(place.casefold(), place.casefold())
+    of_region = [
+        level
+        for level in ALL_LEVELS
+        if level.jurisdiction == plan.jurisdiction
+        and level.geography.removeprefix("PR-").casefold() == region
+        and (iterations or level.iterations).casefold() == level.iterations.casefold()
+    ]
+    levels = [level for level in of_region if level in plan.levels] or of_region
+    if not levels:
+        raise Refused(
+            f"unknown population group level {place!r}: one of {'; '.join(level.name for level in plan.levels)}"
+        )
+    if len(levels) > 1:
+        names = " or ".join(level.name for level in levels)
+        raise Refused(f"{place!r} is {names}: write " + " or ".join(f"'{level.name}: {rest}'" for level in levels))
+    return levels[0]
+
+
+def _statistic(text: str) -> str:
+    """Return the key of a statistic by its name in the tables, by its key, or by `T1 at age23`. Raises Refused."""
+    names = {words.casefold(): name for name, words in MARGINS.items()} | {name: name for name in MARGINS}
+    name = " ".join(text.casefold().split())
+    name = names.get(re.sub("^(t1|total) (at|of) age", "total_at_age", name), "")
+    if not name:
+        raise Refused(f"unknown statistic {text.strip()[:LONGEST_SHOWN]!r}: one of {'; '.join(MARGINS.values())}")
+    return name
 
 
 def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
@@ -48,20 +151,19 @@ def solve(plan: BudgetPlan, question: Question) -> dict[str, Any]:
         "unit": UNITS[plan.definition],
         "delta": float(plan.delta),
         "gamma": str(plan.gamma),
-        "release_now": _loss(plan, {level: plan.levels[level] for level in on}),
+        "release_now": spent(plan, [plan.levels[level] for level in on]),
         "levels": rows,
     }
 
 
 def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
     """Return the least budget of a level with this stability, to six digits. Raises Refused."""
-    stage, cells = _query(question.statistic)
 
     def meets(budget: Fraction) -> bool:
         return budget > 0 and _margin(plan, question, LevelBudget(budget, stability)) <= question.margin
 
-    variance = Fraction(question.margin) ** 2 / (4 * cells)
-    one = level_laws(plan.definition, LevelBudget(Fraction(1), stability), plan.gamma)[stage].variance()
+    noise, cells = _noise(plan, question, LevelBudget(Fraction(1), stability))
+    variance, one = Fraction(question.margin) ** 2 / (4 * cells), noise.variance()
     # It falls as the budget for rho, as its square for epsilon.
     guess = Fraction(one) / variance if plan.definition == "zcdp" else Fraction((one / float(variance)) ** 0.5)
     if not BUDGETS[0] <= guess <= BUDGETS[1]:
@@ -71,13 +173,20 @@ def _least(plan: BudgetPlan, question: Question, stability: int) -> Fraction:
 
 def _margin(plan: BudgetPlan, question: Question, level: LevelBudget) -> int:
     """Return the margin of a question's statistic at a level's budget, in counts."""
-    stage, cells = _query(question.statistic)
-    return margin_of_error(level_laws(plan.definition, level, plan.gamma)[stage], cells)
+    return margin_of_error(*_noise(plan, question, level))
+
+
+def _noise(plan: BudgetPlan, question: Question, level: LevelBudget) -> tuple[Law, int]:
+    """Return the noise of a question's statistic at a level's budget, and how many answers it adds up."""
+    laws = level_laws(plan.definition, level, plan.gamma)
+    if question.statistic.startswith("total_at_"):
+        return laws["stage_2"], CELLS_OF[question.statistic.removeprefix("total_at_")]
+    return laws[{"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[question.statistic]], 1
 
 
 def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -> dict[str, Any]:
     """Return what the least budget of a level means, next to the budget that it has now, if any."""
-    others = {other: spent for other, spent in plan.levels.items() if other not in plan.off and other != level}
+    others = [own for other, own in plan.levels.items() if other not in plan.off and other != level]
     changed = LevelBudget(budget, plan.stability(level))
     noise = level_laws(plan.definition, changed, plan.gamma)["stage_2"]
     now = None
@@ -88,33 +197,20 @@ def _row(plan: BudgetPlan, question: Question, level: Level, budget: Fraction) -
         "level": level.name,
         "stability": changed.stability,
         "budget": digits(budget),
-        "epsilon": loss(plan.definition, [budget], plan.delta)[1],
+        "epsilon": spent(plan, [budget])["epsilon"],
         "margin": _margin(plan, question, changed),
         "now": now,
-        "release": _loss(plan, others | {level: budget}),
+        "release": spent(plan, [*others, budget]),
         "margins": {"count": margin_of_error(noise), f"total_at_{FINEST}": margin_of_error(noise, CELLS_OF[FINEST])},
         **({} if level.nation_or_state else _published(noise, plan.chance)),
         **({"ages_from": plan.thresholds[level]} if level in plan.thresholds else {}),
     }
 
 
-def _loss(plan: BudgetPlan, budgets: Mapping[Level, Fraction]) -> dict[str, Any]:
-    """Return what a release with these budgets spends."""
-    total, epsilon = loss(plan.definition, [*budgets.values()], plan.delta)
-    return {"budget": str(total), "epsilon": epsilon}
-
-
 def _published(noise: Law, chance: Fraction) -> dict[str, int]:
     """Return the noisy total up to which a total alone is suppressed, and from which size it is published as a rule."""
     threshold = suppression_threshold(noise, chance)
     return {"suppressed_up_to": threshold, "published_from": threshold + 1 - noise.quantile(1 - PUBLISHED)}
-
-
-def _query(statistic: str) -> tuple[str, int]:
-    """Return a statistic's query and how many of its answers are added up."""
-    if statistic.startswith("total_at_"):
-        return "stage_2", CELLS_OF[statistic.removeprefix("total_at_")]
-    return {"total_only": "total_only", "step_1": "stage_1", "count": "stage_2"}[statistic], 1
 
 
 def result(solved: Mapping[str, Any]) -> str:
@@ -159,10 +255,10 @@ def table(solved: Mapping[str, Any]) -> TextTable:
     if unit == "rho":
         columns["release's epsilon then"] = [up(row["release"]["epsilon"]) for row in rows]
     now = solved["release_now"]
-    spent = f"{unit} {rounded_up(Fraction(now['budget']))}"
-    spent += f", epsilon {up(now['epsilon'])} at delta {solved['delta']:g}" if unit == "rho" else ""
+    costs = f"{unit} {rounded_up(Fraction(now['budget']))}"
+    costs += f", epsilon {up(now['epsilon'])} at delta {solved['delta']:g}" if unit == "rho" else ""
     notes = [
-        f"then: with the least {unit} of this level, and every other level as it is. Now the release spends {spent}.",
+        f"then: with the least {unit} of this level, and every other level as it is. Now the release spends {costs}.",
         "published from: with the least budget a group below the state of this size is published in 95 of 100 runs; a "
         "noisy total up to T alone is suppressed.",
         *([AGES_FROM] if any("ages_from" in row for row in rows) else []),

@@ -28,7 +28,8 @@ from privacy.analyses.tuning import (
 from privacy.noise.laws import UNITS
 from privacy.noise.margins import suppression_threshold
 from privacy.noise.sampler import check_law
-from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF, TABLE_NAMES
+from tasks.detailed_dhca.details import AGES_NAMES, BY_AGE, CELLS_OF, FINEST, TABLE_NAMES
+from tasks.lifecycle.errors import Refused
 from tasks.pages.text_table import TextTable
 from tasks.population_groups.configuration import NEVER
 from tasks.population_groups.levels import Level
@@ -51,30 +52,26 @@ COUNTS_MET = (
 AGES_FROM = "Ages from: the noisy total of step 1 from which a group has so many (thresholds of config.json)."
 AT = ("0", "T/2", "T", "3T/2", "2T")
 FRACTIONS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))  # of T, as true sizes
+NONE = "–"  # a level that a set of parameters does not measure
 CURVE = [Fraction(digit, 10) * Fraction(10) ** power for power in (-2, -1, 0, 1) for digit in (1, 2, 5)]
 
 
 def answers(plan: BudgetPlan) -> dict[str, Any]:
     """Return all answers as plain data: budgets and sums as exact text, None for a size that does not exist."""
     with refusing():
-        budgets = plan.levels
-        on = [level for level in budgets if level not in plan.off]
-        spent = spend(plan.definition, [budgets[level] for level in on]).as_json(plan.delta)
+        on = [level for level in plan.levels if level not in plan.off]
         levels = []
-        for level, budget in budgets.items():
-            others = [budgets[other] for other in on if other != level]
-            (with_it, epsilon_with), (without_it, epsilon_without) = (
-                loss(plan.definition, spending, plan.delta) for spending in ([*others, budget], others)
-            )
+        for level, budget in plan.levels.items():
+            others = [plan.levels[other] for other in on if other != level]
             levels.append(
                 {
                     "level": level.name,
                     "on": level in on,
                     "budget": str(budget),
-                    **_level(plan, level, plan.level_budget(level)),
+                    **_level(plan, level),
                     **({"ages_from": plan.thresholds[level]} if level in plan.thresholds else {}),
-                    "with_it": {"budget": str(with_it), "epsilon": epsilon_with},
-                    "without_it": {"budget": str(without_it), "epsilon": epsilon_without},
+                    "with_it": spent(plan, [*others, budget]),
+                    "without_it": spent(plan, others),
                 }
             )
         curves = {
@@ -86,7 +83,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
                 for budget in CURVE
                 for level in [LevelBudget(budget, stability)]
             ]
-            for stability in sorted({plan.stability(level) for level in budgets})
+            for stability in sorted({plan.stability(level) for level in plan.levels})
         }
     return {
         "source": plan.source,
@@ -97,13 +94,20 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
         "target": {"relative" if plan.relative else "margin": str(plan.target)},
         "zero_suppression_chance": str(plan.chance),
         "delta": float(plan.delta),
-        "spent": spent,
+        "spent": spend(plan.definition, [plan.levels[level] for level in on]).as_json(plan.delta),
         "levels": levels,
         "trade_off": curves,
     }
 
 
-def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any]:
+def spent(plan: BudgetPlan, budgets: Sequence[Fraction]) -> dict[str, Any]:
+    """Return what a release with these budgets of levels spends."""
+    total, epsilon = loss(plan.definition, budgets, plan.delta)
+    return {"budget": str(total), "epsilon": epsilon}
+
+
+def _level(plan: BudgetPlan, level: Level) -> dict[str, Any]:
+    budget = plan.level_budget(level)
     laws = level_laws(plan.definition, budget, plan.gamma)
     for drawn in laws.values():
         with refusing(level.name):
@@ -116,12 +120,13 @@ def _level(plan: BudgetPlan, level: Level, budget: LevelBudget) -> dict[str, Any
         "deviation": laws["stage_2"].variance() ** 0.5,
         "margin_by_recipe": recipe_margin(laws["stage_2"]),
     }
-    if plan.relative:
-        sizes: dict[str, Any] = {**sizes_for_relative_error(level_margins.cell, plan.target, CELLS_OF)}
-        sizes |= sizes_for_relative_error(level_margins.total_only, plan.target, {"total_only": 1})
-    else:
-        sizes = {**sizes_for_margin(level_margins.cell, int(plan.target), CELLS_OF)}
-        sizes |= sizes_for_margin(level_margins.total_only, int(plan.target), {"total_only": 1})
+    sizes: dict[str, int | None] = {}
+    for margin, cells in ((level_margins.cell, CELLS_OF), (level_margins.total_only, {"total_only": 1})):
+        if plan.relative:
+            sizes |= sizes_for_relative_error(margin, plan.target, cells)
+        else:
+            sizes |= sizes_for_margin(margin, int(plan.target), cells)
+    if not plan.relative:
         need = least_budget(plan.definition, int(plan.target), budget.stability) / (1 - plan.gamma)
         answer["least_budget_for_target"] = float(digits(need))
     noise, threshold = laws["stage_2"], suppression_threshold(laws["stage_2"], plan.chance)
@@ -273,3 +278,52 @@ def _curve(answers: Mapping[str, Any], stability: int) -> TextTable:
     ]
     title = f"Margins of error over the {answers['unit']} of a level, stability {stability}"
     return TextTable(title, [answers["unit"], *MARGINS.values()], rows)
+
+
+# -- two sets of parameters --------------------------------------------------------------------------------------------
+
+
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> TextTable:
+    """Return the levels whose figures differ between the answers of two plans; `11 → 14` where a figure does.
+
+    Raises Refused where one is in rho and the other in epsilon.
+    """
+    if first["unit"] != second["unit"]:
+        raise Refused(
+            f"{first['source']} is in {first['unit']}, {second['source']} in {second['unit']}: see das compare"
+        )
+    sides = [
+        {level["level"]: _figures(level, first["unit"]) for level in one["levels"] if level["on"]}
+        for one in (first, second)
+    ]
+    names = list(dict.fromkeys(name for side in sides for name in side))
+    heads = list(dict.fromkeys(head for side in sides for figures in side.values() for head in figures))
+    pairs = {name: [[side.get(name, {}).get(head, NONE) for side in sides] for head in heads] for name in names}
+    rows = [
+        [name, *(a if a == b else f"{a} → {b}" for a, b in found)]
+        for name, found in pairs.items()
+        if any(a != b for a, b in found)
+    ]
+    notes = [
+        f"{len(names) - len(rows)} of {len(names)} levels are the same.",
+        *([SHARE_MET] * ("relative" in first["target"])),
+    ]
+    for one in (first, second):
+        row = read_spend(one["spent"]).rows(one["delta"])[0]
+        notes.append(f"{one['source']}: the release spends, for {row.sentence}, {row.words}.")
+    return TextTable(f"{first['source']} → {second['source']}", ["level", *heads], rows, notes)
+
+
+def _figures(level: Mapping[str, Any], unit: str) -> dict[str, str]:
+    """Return the figures of a level that are compared, by their heads."""
+    sizes = {f"size for {words}": level["sizes"][name] for name, words in AGES_NAMES.items()}
+    ages = ages_from([level["ages_from"]]) if "ages_from" in level else {}
+    return {
+        unit: near(Fraction(level["budget"])),
+        "stability": str(level["stability"]),
+        "margin of a count": f"{level['margins']['count']:,}",
+        f"margin of {AGES_NAMES[FINEST]}": f"{level['margins'][f'total_at_{FINEST}']:,}",
+        **{name: "never" if size is None else f"{size:,}" for name, size in sizes.items()},
+        "suppressed up to": f"{level['threshold']:,}" if level["suppressible"] else "never",
+        **{name: texts[0] for name, texts in ages.items()},
+    }

@@ -16,8 +16,7 @@ from tasks.inputs.names import name_of_state, title_of_states
 from tasks.lifecycle.datapackage import write_package
 from tasks.lifecycle.new_folder import new_folder
 from tasks.pages import number, render
-from tasks.pages.csv_text import as_csv
-from tasks.pages.text_table import TextTable
+from tasks.pages.text_table import TextTable, as_csv
 from tasks.pages.words import count_title
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.user_areas.area_estimates import AreaEstimates

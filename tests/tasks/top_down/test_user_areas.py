@@ -38,7 +38,7 @@ from tasks.lifecycle.datapackage import read_package
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import FORMAT
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.pages.csv_text import as_csv
+from tasks.pages.text_table import as_csv
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.estimate.gls.tree import Siblings, Tree

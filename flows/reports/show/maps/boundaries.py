@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -33,43 +33,43 @@ READER, GEOMETRY = "flows.reports.show.maps.boundary_reader", "geometry"
 SECONDS = 120  # that a file may take; the tracts of the nation take some 10
 REMEDY = "give GeoJSON, a GeoPackage or a shapefile, zipped as it is downloaded"
 TOLERANCE = 0.4  # units of the picture within which a line may be simplified
+Shapes = Mapping[Region, Any]  # in degrees
 
 
-class Shapes:
-    """The shapes of regions, in degrees."""
+def centers_of(shapes: Shapes) -> dict[Region, tuple[float, float]]:
+    """Return longitude and latitude of a point within the shape of each region."""
+    return {region: _center(shape) for region, shape in shapes.items()}
 
-    def __init__(self, shapes: Mapping[Region, Any]) -> None:
-        self._shapes = dict(shapes)
-        self.types = {region.type for region in self._shapes}
 
-    def of(self, keys: Iterable[Region]) -> dict[Region, Any]:
-        """Return the shapes of those regions that have one."""
-        return {key: self._shapes[key] for key in keys if key in self._shapes}
+def corners_of(shapes: Shapes) -> Floats:
+    """Return the corners of the boxes around the parts of shapes, in degrees."""
+    import shapely
 
-    def centers(self, keys: Iterable[Region]) -> dict[Region, tuple[float, float]]:
-        """Return longitude and latitude of a point within the shape of each region."""
-        return {key: _center(self._shapes[key]) for key in keys}
+    boxes = np.array([shapely.bounds(part) for shape in shapes.values() for part in shapely.get_parts(shape)])
+    corners: Floats = np.concatenate([boxes[:, [0, 1]], boxes[:, [0, 3]], boxes[:, [2, 1]], boxes[:, [2, 3]]])
+    return corners
 
-    def bounds(self, shaped: Mapping[Region, Any]) -> Floats | None:
-        """Return the corners of the boxes around shapes, in degrees."""
-        import shapely
 
-        if not shaped:
-            return None
-        boxes = np.array([shapely.bounds(part) for shape in shaped.values() for part in shapely.get_parts(shape)])
-        corners: Floats = np.concatenate([boxes[:, [0, 1]], boxes[:, [0, 3]], boxes[:, [2, 1]], boxes[:, [2, 3]]])
-        return corners
+def paths_of(shapes: Shapes, place: Callable[[Floats], Floats]) -> dict[Region, str]:
+    """Return the SVG paths of regions, sorted; neighbours keep their common line when it is simplified."""
+    import shapely
 
-    def paths(self, keys: Sequence[Region], place: Callable[[Floats], Floats]) -> dict[Region, str]:
-        """Return the SVG paths of regions; neighbours keep their common line when it is simplified."""
-        import shapely
+    regions = sorted(shapes)
+    plane = shapely.transform(np.array([shapes[region] for region in regions]), place)
+    try:
+        plain = shapely.coverage_simplify(plane, TOLERANCE)
+    except shapely.errors.GEOSException:  # shapes that overlap
+        plain = shapely.simplify(plane, TOLERANCE)
+    return dict(zip(regions, map(path_of, plain), strict=True))
 
-        plane = shapely.transform(np.array([self._shapes[key] for key in keys]), place)
-        try:
-            plain = shapely.coverage_simplify(plane, TOLERANCE)
-        except shapely.errors.GEOSException:  # shapes that overlap
-            plain = shapely.simplify(plane, TOLERANCE)
-        return {key: "".join(_rings(shape)) for key, shape in zip(keys, plain, strict=True)}
+
+def path_of(shape: Any) -> str:
+    """Return the SVG path of a shape in the plane: its rings."""
+    import shapely
+
+    rings = shapely.get_rings(shapely.get_parts(shape))
+    corners = (shapely.get_coordinates(ring)[:-1].round(1).tolist() for ring in rings)
+    return "".join("M" + "L".join(f"{x:g} {y:g}" for x, y in ring) + "Z" for ring in corners)
 
 
 def _center(shape: Any) -> tuple[float, float]:
@@ -82,23 +82,15 @@ def _center(shape: Any) -> tuple[float, float]:
     return point.x, point.y
 
 
-def _rings(shape: Any) -> Iterator[str]:
-    import shapely
-
-    for ring in shapely.get_rings(shapely.get_parts(shape)):
-        steps = np.round(shapely.get_coordinates(ring), 1).tolist()
-        yield "M" + "L".join(f"{x:g} {y:g}" for x, y in steps[:-1]) + "Z"
-
-
-def read_boundaries(paths: Sequence[Path]) -> Shapes | None:
-    """Return the shapes in files; None without a file. Raises Refused where one has none of a region."""
+def read_boundaries(paths: Sequence[Path]) -> Shapes:
+    """Return the shapes in files. Raises Refused where one has none of a region."""
     shapes: dict[Region, Any] = {}
     for path in paths:
         found = dict(_of_file(path))
         if not found:
             raise Refused(f"{path} has no areas with a code in a column {', '.join(CODES[:4])}: it names no region")
         shapes |= found
-    return Shapes(shapes) if paths else None
+    return shapes
 
 
 @cache
@@ -154,13 +146,12 @@ class Places:
     """Points, as (latitude, longitude), and shapes of regions."""
 
     points: Points = field(default_factory=dict)
-    shapes: Shapes | None = None
+    shapes: Shapes = field(default_factory=dict)
 
     @cached_property
     def types(self) -> frozenset[str]:
         """The region types that a map can show."""
-        shaped = self.shapes.types if self.shapes else set()
-        return frozenset({region.type for region in self.points} | shaped)
+        return frozenset(region.type for region in (*self.points, *self.shapes))
 
 
 def places_of(release: Path, manifest: Mapping[str, Any], boundaries: Sequence[Path] = ()) -> Places:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.maps.boundaries import Shapes
+from flows.reports.show.maps.boundaries import Places, centers_of, corners_of, path_of, paths_of
 from flows.reports.show.maps.projection import PARTS, Floats, Projection, around, leeward, nation, within
 from tasks.inputs.names import names_of_2020
 from tasks.inputs.points import Point
@@ -153,44 +153,32 @@ class Drawing:
 def draw(
     rows: Sequence[MapRow],
     by: str,
-    points: Mapping[Region, Point],
-    shapes: Shapes | None,
+    places: Places,
     *,
     of_nation: bool,
     classes: Classes | None,
     missing: str,
 ) -> Drawing:
-    """Draw regions, those with the largest values first.
+    """Draw regions, those with the largest values first; those with neither a shape nor a point are only counted.
 
-    Parameters
-    ----------
-    rows : sequence of MapRow
-        Regions that have neither a shape nor a point are left out and counted.
-    by : str
-        What of a row is drawn: count, share or margin.
-    points : {region: (latitude, longitude)}
-    shapes : Shapes or None
-        The boundaries that the user gave.
-    of_nation : bool
-        Whether the map is of the nation; else it is of one state or a part of it.
-    classes : Classes or None
-        The classes of colour; None where sizes show counts.
-    missing : str
-        Why a region has no value, for the legend.
+    by: what of a row is drawn: count, share or margin. of_nation: whether the map is of the nation; else it is of one
+    state or a part of it. classes: of colour; None where sizes show counts. missing: why a region has no value, for the
+    legend.
     """
-    shaped = shapes.of([item.region for item in rows]) if shapes else {}
+    points = places.points
+    shaped = {item.region: places.shapes[item.region] for item in rows if item.region in places.shapes}
     placed = [item for item in rows if item.region in shaped or item.region in points]
-    centers = shapes.centers(shaped) if shapes else {}
+    centers = centers_of(shaped)
     degrees = np.array([centers.get(item.region) or points[item.region][::-1] for item in placed])
     if not placed:
         return Drawing(0, (), (), ("", 0), (), (), (), "", len(rows))
     hulls = {} if shaped else outlined([item.region for item in placed], points, of_nation=of_nation)
-    bounds = [shapes.bounds(shaped)] if shapes and shaped else [np.array(of)[:, ::-1] for of in hulls.values()]
+    bounds = [corners_of(shaped)] if shaped else [np.array(of)[:, ::-1] for of in hulls.values()]
     framed = np.concatenate([degrees, *bounds])
     projection = nation if of_nation else around(float((framed[:, 1].min() + framed[:, 1].max()) / 2))
     frame = _Frame.around(projection, framed)
     xy = frame.place(degrees)
-    paths = shapes.paths(tuple(sorted(shaped)), frame.place) if shapes and shaped else {}
+    paths = paths_of(shaped, frame.place) if shaped else {}
     largest = max((item.value(by) or 0 for item in placed), default=0)
     widest = frame.widest(len(placed))
     fill = classes is not None
@@ -202,7 +190,7 @@ def draw(
         style, at = _style(item.value(by), classes), (round(x, 1), round(y, 1))
         symbols.append(Symbol(item.address, item.words, style, *at, radius, path, label))
     around_points = {region: _hull(frame.place(np.array(of)[:, ::-1])) for region, of in hulls.items()}
-    outlines = [_path(hull) for hull in around_points.values()] or ([] if fill else list(paths.values()))
+    outlines = [*map(path_of, around_points.values())] or ([] if fill else list(paths.values()))
     under = {item.region: (one.x, one.y + one.radius + 16) for item, one in zip(placed, symbols, strict=True)}
     names = [] if of_nation else _names(around_points, under)
     moved = _moved(degrees) if of_nation else ""
@@ -295,11 +283,6 @@ def _hull(plane: Floats) -> Any:
     import shapely
 
     return shapely.MultiPoint(plane).convex_hull.buffer(ROOM).simplify(1)
-
-
-def _path(hull: Any) -> str:
-    corners = np.array(hull.exterior.coords).round(1).tolist()
-    return "M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z"
 
 
 def _names(hulls: Mapping[Region, Any], under: Mapping[Region, Point]) -> list[tuple[str, float, float]]:

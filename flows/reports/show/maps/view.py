@@ -11,7 +11,7 @@ from typing import Any
 from flows.reports.show.geography import Region
 from flows.reports.show.maps.drawing import RELATIVE_MARGINS, Classes, Drawing, MapRow, draw, quantile_classes
 from flows.reports.show.tables.table import ReleaseTable, Sum
-from flows.reports.show.tables.views import Pages, as_options, chosen, is_mapped, reading_of, title_of
+from flows.reports.show.tables.views import TableViews, as_options, chosen, is_mapped
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
 
 BY = ("count", "share", "margin")
@@ -57,7 +57,7 @@ class MapView(View):
         return columns, rows
 
 
-def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> MapView:
+def map_view(pages: TableViews, table: ReleaseTable, asked: Mapping[str, str]) -> MapView:
     """Return the counts of a table by region as a map: by count, by share and by margin.
 
     A region that is listed and has no row is on it without a count. Shares are of all those on the map or, with `of`,
@@ -104,14 +104,13 @@ def map_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str]) -> Map
     options = as_options(by, query)
     address = partial(link, f"table-map/{table.resource.name}", **options, of=other)
     return MapView(
-        title=title_of(pages, table, by, query),
+        title=pages.title_of(table, by, query),
         of=table.resource.title,
-        reading=reading_of(pages, table),
+        reading=pages.reading_of(table),
         drawing=draw(
             rows,
             shown,
-            pages.places.points,
-            pages.places.shapes,
+            pages.places,
             of_nation=len({one.id[:2] for one in rows}) > 1,
             classes=classes.get(shown),
             missing=next((one.why for one in rows if one.why), ""),

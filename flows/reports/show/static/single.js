@@ -16,7 +16,7 @@ const tableOf = (caption, heads, rows) => {
   const whole = within("table", [make("caption", caption), within("thead", [within("tr", head)]), within("tbody", rows.map((row) => within("tr", cells(row))))]);
   return within("div", [whole], { className: "wide", tabIndex: 0, ariaLabel: caption, role: "region" });
 };
-// A table as a file of CSV, made in the browser; text that would be a formula gets an apostrophe, as in tasks/pages/csv_text.py.
+// A table as a file of CSV, made in the browser; text that would be a formula gets an apostrophe, as in tasks/pages/text_table.py.
 const inert = (text) => (/^[=+\-@\t\r]/.test(text) && !/^(?:[-+0-9.,%() ]|to)+$/.test(text) ? `'${text}` : text);
 const saved = (name, columns, rows) => {
   const cell = (value) => `"${inert(String(value ?? "")).replaceAll('"', '""')}"`;

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from sys import intern
 from typing import Any
 
-from flows.reports.show.confidence import confidence
 from flows.reports.show.database import Database
-from flows.reports.show.geography import PUERTO_RICO, Region
-from flows.reports.show.laws import margin_of_cells, most_cells, read_law
-from flows.reports.show.scope import Scope
+from flows.reports.show.geography import PUERTO_RICO, Region, Scope
+from flows.reports.show.margins import confidence, margin_of_cells, most_cells, read_law
 from flows.reports.show.search import matches, words_of
-from flows.reports.show.view import limit
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names
 from tasks.lifecycle.datapackage import Resource
@@ -205,10 +202,8 @@ class ReleaseTable:
         """The types of the regions that it has rows of."""
         if self.place is None:
             return frozenset()
-        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)}[:2] = '72' FROM {self.rows_of}"
-        return frozenset(
-            self._region(kind, "72" * of_puerto_rico).type for kind, of_puerto_rico in self.database.ask(query)
-        )
+        query = f"SELECT DISTINCT {self._kind}, {name_of(self.place.name)}[:2] FROM {self.rows_of}"
+        return frozenset(self._region(*row).type for row in self.database.ask(query))
 
     def regions(self, selection: Selection | None = None) -> list[Region]:
         """Return the regions that it has rows of, sorted by code."""
@@ -312,7 +307,8 @@ class ReleaseTable:
         elif not first and self.count:
             first = [f"{name_of(self.count.name)} DESC"]
         order = ", ".join([*first, *(name_of(one.name) for one in self.keys)]) or "ALL"
-        query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {limit(shown)}"
+        page = f"LIMIT {shown.stop - shown.start} OFFSET {shown.start}"
+        query = f"SELECT * FROM {self.rows_of} WHERE {selection.where} ORDER BY {order} {page}"
         rows = self.database.ask(query, selection.given)
         if confidence().is_released:
             return rows
@@ -398,11 +394,8 @@ class ReleaseTable:
                 if "cells" in entry:
                     return law, int(entry["cells"])
                 steps = round(Fraction(str(margin)) / Fraction(str(entry.get("step", 1))))
-                return law, _most_cells(law, steps)
+                return law, most_cells(law, steps)
         return None
-
-
-_most_cells = lru_cache(maxsize=4096)(most_cells)
 
 
 def _plain(value: float | Fraction) -> float:

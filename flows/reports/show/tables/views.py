@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
-from flows.reports.show.confidence import caveat
-from flows.reports.show.geography import Region, capitalized, title
+from flows.reports.show.geography import Region, capitalized, plain_name, title
 from flows.reports.show.maps.boundaries import Places
+from flows.reports.show.margins import caveat
 from flows.reports.show.search import Code, Index
 from flows.reports.show.tables.table import ReleaseTable, Selection, Sum
 from flows.reports.show.view import Links, NotThere, Page, Table, View, link, page_asked, page_of
+from tasks.inputs.names import Names
 from tasks.lifecycle.description import Column
 from tasks.pages import number
 
@@ -26,28 +27,6 @@ CAVEATS = {
     "table": "In at least 95 of 100 runs the noise in a count is no larger than its margin.",
     "estimates": "A margin is of the unbiased estimate: in 95 of 100 runs that is so near to the count in the records.",
 }
-
-
-class Pages(Protocol):
-    """What the view of a table or a map asks of the pages of its release."""
-
-    manifest: Mapping[str, Any]
-    places: Places
-    selected: str
-    lists_missing: bool
-
-    @property
-    def index(self) -> Index:
-        """What a search finds."""
-
-    def name(self, region: Region) -> str:
-        """Return the name of a region."""
-
-    def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
-        """Return the addresses of the pages of a row's codes, by column."""
-
-    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
-        """Return the status of a group that has no row in a table, and why in a sentence; a status of "" if unknown."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +45,13 @@ class TableItem:
 class TableList(View):
     """The tables of a release; as its first page, with facts and statements about it, and links to begin with.
 
-    common: the columns, in words, by which every table of counts is. example: a query that the search answers. loss:
-    what was spent, in words.
+    common: the columns, in words, by which every table of counts is. example: a query that the search answers.
     """
 
     tables: Sequence[TableItem]
     common: str = ""
     query: str = ""
     example: str = ""
-    loss: Links = ()
     facts: Links = ()
     statements: Links = ()
     begin: Links = ()
@@ -161,6 +138,11 @@ class TableView(View):
         return [*chain(*([name, f"{name}_NAME"] if name in self.words else [name] for name in names)), *more], rows
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows that the filters leave."""
+        return self.page.pages == 1
+
+    @property
     def without(self) -> str:
         """How many regions have no row, by status, with the names of a few; "" for none."""
         found: dict[tuple[str, str], list[str]] = {}
@@ -203,6 +185,11 @@ class AcrossView(View):
         """What is around it with many links."""
         return [one for one in self.around if len(one[1]) > FEW]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether each table has all its rows."""
+        return all(one.is_whole for one in self.tables)
+
     def table(self) -> Table:
         """Return the rows of all tables, over the columns of all."""
         parts = [(one.title, *one.table()) for one in self.tables]
@@ -211,88 +198,6 @@ class AcrossView(View):
             [title, *map(dict(zip(names, row, strict=True)).get, columns)] for title, names, of in parts for row in of
         ]
         return ["TABLE", *columns], rows
-
-
-def table_view(pages: Pages, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
-    """Return a page of a table, filtered and sorted as asked; all its rows for a file. plain: without choices, sums."""
-    resource, by, query = table.resource, chosen(table, asked), asked.get("q", "")
-    selection, sort = table.select(by, query), asked.get("sort", "")
-    rows = table.number(selection)
-    if not page_asked(asked) and rows > MOST_ROWS:
-        raise NotThere(f"{rows:,} rows are too many: take the release's own {resource.paths[0]}, or filter them")
-    page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown))
-    missing = _missing(pages, table, selection, by)
-    names = [column.name for column in table.columns]
-    linked = page.rows if page_asked(asked) else ()
-    shown = {name: {str(row[at]) for row in page.rows} for at, name in enumerate(names)}
-    for one in missing or ():
-        for name, code in one.codes.items():
-            shown[name].add(code)
-    words = {column.name: table.words(column) for column in table.keys}
-    total, why = (None, "") if plain else (table.sum(selection), table.overlap(selection))
-    interval = [one.name for one in (table.count, table.margin) if one]
-    return TableView(
-        title=resource.title if plain else title_of(pages, table, by, query),
-        of=resource.title,
-        reading=reading_of(pages, table),
-        name=resource.name,
-        columns=[_column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns],
-        words={
-            name: {code: said[code] for code in sorted(shown[name] & said.keys())}
-            for name, said in words.items()
-            if said
-        },
-        page=page,
-        sort=sort,
-        query=query,
-        interval=[names.index(name) for name in interval] if len(interval) == 2 else [],
-        sum=None if why else total,
-        summed=_in_words(total, why) if total else "",
-        map=""
-        if selection.several or not is_mapped(table, pages.places)
-        else link(f"table-map/{resource.name}", **as_options(by, query)),
-        missing=missing,
-        links=[pages.links_of(table, dict(zip(names, row, strict=True))) for row in linked],
-    )
-
-
-def _missing(pages: Pages, table: ReleaseTable, selection: Selection, by: Mapping[str, str]) -> list[MissingRow] | None:
-    """Return the listed regions without a row of the one code of each overlapping column that was chosen."""
-    several = {column.name for column in table.columns if column.overlap}
-    if not pages.lists_missing or not table.count or not several or not several <= selection.only:
-        return None
-    found = []
-    for region in table.without_row(selection, by):
-        codes = {name: by[name] for name in sorted(several)} | table.at(region)
-        status, why = pages.why_missing(table, codes)
-        if not status:
-            return None
-        found.append(MissingRow(codes, pages.name(region), status, why))
-    return found
-
-
-def title_of(pages: Pages, table: ReleaseTable, by: Mapping[str, str], query: str) -> str:
-    """Return the title of the rows of a table that filters leave, their codes in words."""
-    place = table.place.name if table.place else ""
-    where = by.get(place, "")
-    kinds = " and ".join(sorted(title(kind, several=True) for kind in table.types))
-    if where.endswith("*"):
-        kind = CONTAINERS.get(len(where) - 1)
-        kinds += f" of {pages.name(Region.named(kind, where[:-1])) if kind else where}"
-    chosen = {name: codes.split(",") for name, codes in by.items() if name != place or not where.endswith("*")}
-    said = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
-    said += [f"“{query}”"] * bool(query)
-    if not by and not query:
-        return table.resource.title
-    return ": ".join(filter(None, [", ".join(said), "" if place in chosen else kinds]))
-
-
-def reading_of(pages: Pages, table: ReleaseTable) -> str:
-    """Return how to read the counts of a table."""
-    clipped = bool(pages.manifest.get("clipped"))
-    known = CAVEATS["estimates" if table.resource.with_role("standard error") else "table"]
-    text = f"{known} {pages.selected}".strip() if table.margin else without_noise(pages.manifest)
-    return caveat(pages.manifest, text, clipped=clipped)
 
 
 def without_noise(manifest: Mapping[str, Any]) -> str:
@@ -360,3 +265,127 @@ def _in_words(total: Sum, why: str) -> str:
     if total.margin is not None:
         return f"{said} ± {number(total.margin)}, by the law of the sum. What was not published is not in it."
     return f"{said}; {total.why}." if total.why else f"{said}."
+
+
+class TableViews:
+    """The views of a release's tables; `ReleasePages` has all others.
+
+    manifest: the content of its manifest.json. names: of regions. places: where its regions are, for maps.
+    selected: how its groups were selected, and what that does to their counts; "" where none were left out.
+    lists_missing: whether a table of one code lists the regions without a row, with the reason.
+    """
+
+    manifest: Mapping[str, Any]
+    names: Names
+    places: Places = Places()
+    selected = ""
+    lists_missing = False
+
+    @property
+    def index(self) -> Index:
+        """What a search finds."""
+        raise NotImplementedError
+
+    def name(self, region: Region) -> str:
+        """Return the name of a region."""
+        return self.names.get(region) or plain_name(region)
+
+    def links_of(self, table: ReleaseTable, codes: Mapping[str, Any]) -> dict[str, str]:
+        """Return the addresses of the pages of a row's codes, by column."""
+        links = {}
+        for column in table.keys:
+            code = str(codes.get(column.name))
+            if column == table.place and table.count:
+                kind = column.region
+                region = Region(codes.get(kind[1:-1], ""), code) if kind.startswith("{") else Region.named(kind, code)
+                links[column.name] = f"region/{region.key}"
+            elif Code(column.name, code) in self.index.codes:
+                links[column.name] = f"code/{column.name}/{code}"
+        return links
+
+    def why_missing(self, table: ReleaseTable, codes: Mapping[str, str]) -> tuple[str, str]:
+        """Return the status of a group that has no row in a table, and why; no status where another may have one."""
+        return "", "Not in this table."
+
+    def table_view(self, table: ReleaseTable, asked: Mapping[str, str], *, plain: bool = False) -> TableView:
+        """Return a page of a table, filtered and sorted as asked; of all its rows for a file.
+
+        plain: without choices and sums.
+        """
+        resource, by, query = table.resource, chosen(table, asked), asked.get("q", "")
+        selection, sort = table.select(by, query), asked.get("sort", "")
+        rows = table.number(selection)
+        if not page_asked(asked) and rows > MOST_ROWS:
+            raise NotThere(f"{rows:,} rows are too many: take the release's own {resource.paths[0]}, or filter them")
+        page = page_of(rows, page_asked(asked), lambda shown: table.rows(selection, sort, shown))
+        missing = self._missing(table, selection, by)
+        names = [column.name for column in table.columns]
+        linked = page.rows if page_asked(asked) else ()
+        shown = {name: {str(row[at]) for row in page.rows} for at, name in enumerate(names)}
+        for one in missing or ():
+            for name, code in one.codes.items():
+                shown[name].add(code)
+        words = {column.name: table.words(column) for column in table.keys}
+        total, why = (None, "") if plain else (table.sum(selection), table.overlap(selection))
+        interval = [one.name for one in (table.count, table.margin) if one]
+        return TableView(
+            title=resource.title if plain else self.title_of(table, by, query),
+            of=resource.title,
+            reading=self.reading_of(table),
+            name=resource.name,
+            columns=[
+                _column_view(table, column, words.get(column.name, {}), by, plain=plain) for column in table.columns
+            ],
+            words={
+                name: {code: said[code] for code in sorted(shown[name] & said.keys())}
+                for name, said in words.items()
+                if said
+            },
+            page=page,
+            sort=sort,
+            query=query,
+            interval=[names.index(name) for name in interval] if len(interval) == 2 else [],
+            sum=None if why else total,
+            summed=_in_words(total, why) if total else "",
+            map=""
+            if selection.several or not is_mapped(table, self.places)
+            else link(f"table-map/{resource.name}", **as_options(by, query)),
+            missing=missing,
+            links=[self.links_of(table, dict(zip(names, row, strict=True))) for row in linked],
+        )
+
+    def _missing(self, table: ReleaseTable, selection: Selection, by: Mapping[str, str]) -> list[MissingRow] | None:
+        """Return the listed regions without a row of the one code of each overlapping column that was chosen."""
+        several = {column.name for column in table.columns if column.overlap}
+        if not self.lists_missing or not table.count or not several or not several <= selection.only:
+            return None
+        found = []
+        for region in table.without_row(selection, by):
+            codes = {name: by[name] for name in sorted(several)} | table.at(region)
+            status, why = self.why_missing(table, codes)
+            if not status:
+                return None
+            found.append(MissingRow(codes, self.name(region), status, why))
+        return found
+
+    def title_of(self, table: ReleaseTable, by: Mapping[str, str], query: str) -> str:
+        """Return the title of the rows of a table that filters leave, their codes in words."""
+        place = table.place.name if table.place else ""
+        where = by.get(place, "")
+        kinds = " and ".join(sorted(title(kind, several=True) for kind in table.types))
+        if where.endswith("*"):
+            kind = CONTAINERS.get(len(where) - 1)
+            kinds += f" of {self.name(Region.named(kind, where[:-1])) if kind else where}"
+        chosen = {name: codes.split(",") for name, codes in by.items() if name != place or not where.endswith("*")}
+        said = [" and ".join(table.words_of_code(name, code) for code in codes) for name, codes in chosen.items()]
+        said += [f"“{query}”"] * bool(query)
+        if not by and not query:
+            return table.resource.title
+        return ": ".join(filter(None, [", ".join(said), "" if place in chosen else kinds]))
+
+    def reading_of(self, table: ReleaseTable) -> str:
+        """Return how to read the counts of a table."""
+        clipped = bool(self.manifest.get("clipped"))
+        known = CAVEATS["estimates" if table.resource.with_role("standard error") else "table"]
+        text = f"{known} {self.selected}".strip() if table.margin else without_noise(self.manifest)
+        return caveat(self.manifest, text, clipped=clipped)

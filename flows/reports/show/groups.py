@@ -1,21 +1,20 @@
-"""Two population groups side by side: differences of counts and shares, each with its margin, and a verdict."""
+"""Population groups of a Detailed DHC-A: one, and two side by side: their differences, with margins, and a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from math import hypot
-from typing import Any
+from typing import Any, Literal
 
 from flows.reports.show.age_measures import Measure, age_measures
-from flows.reports.show.confidence import caveat, confidence
-from flows.reports.show.group import Group
-from flows.reports.show.laws import margin_of_cells, read_law
+from flows.reports.show.margins import caveat, confidence, margin_of_cells, read_law
 from flows.reports.show.view import Table, View
 from tasks.detailed_dhca.details import AGE_RANGES, DETAILS, SEXES, SHAPES, TABLE_NAMES
 from tasks.detailed_dhca.person import LAST_AGE
 from tasks.detailed_dhca.pyramid import Cell, Pyramid, Share, pyramid
-from tasks.pages import number
+from tasks.lifecycle.description import Noise
+from tasks.pages import decimal, number
 
 SAME = (
     "These are one and the same count: the two regions are made of the same blocks and share one noisy answer. Their "
@@ -25,6 +24,60 @@ INDEPENDENT = (
     "The two groups have independent noise, even where one region contains the other, so the margin is that of the "
     "exact law of their difference: in at least 95 of 100 runs two groups of equal size differ by no more."
 )
+
+
+@dataclass(frozen=True)
+class Group:
+    """A population group with its published count, or the reason why it has none.
+
+    key: its part of an address, `COUNTY/44007/2001`. within: what contains its region. count, margin and noise are None
+    where nothing was published, noise also in a release of exact counts; `why` is the reason. noise: what the release
+    says of the noise in its total, which sums `cells`. estimate, estimate_margin: None where it has no estimate.
+    """
+
+    key: str
+    iteration: str
+    region: str
+    within: str
+    status: Literal["published", "suppressed", "not tabulated"]
+    why: str = ""
+    count: int | None = None
+    margin: int | None = None
+    shape: str = ""
+    noise: Noise | None = None
+    estimate: int | None = None
+    estimate_margin: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return f"{self.iteration}, {self.region}"
+
+    @property
+    def parts(self) -> list[str]:
+        """The type and the id of its region, and the code of its iteration."""
+        return self.key.split("/")
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """Its count less and plus the margin."""
+        return (self.count or 0) - (self.margin or 0), (self.count or 0) + (self.margin or 0)
+
+    @property
+    def relative(self) -> float | None:
+        """The margin as a share of the count; None for a count of 0 or less."""
+        return (self.margin or 0) / self.count if self.count and self.count > 0 else None
+
+    @property
+    def law(self) -> str:
+        """The noise in its total in words; "" without any."""
+        if self.noise is None:
+            return ""
+        law, cells = read_law(self.noise), int(self.noise["cells"])
+        deviation = (law.variance() * cells) ** 0.5
+        answer = "one noisy answer" if cells == 1 else f"the sum of {cells} noisy cells"
+        relative = f", {deviation / self.count:.1%} of the count" if self.count and self.count > 0 else ""
+        return f"{answer}, {law.name}; standard error {decimal(deviation)}{relative}"
 
 
 @dataclass(frozen=True)

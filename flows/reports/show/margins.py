@@ -1,17 +1,23 @@
-"""The confidence of the margins in one answer, 95% by default or any other, and how to read it, in words."""
+"""Margins by the laws that a release states, at the confidence of one answer: 95% by default, or any other."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
 from flows.reports.show.view import NotThere, Table, View
+from privacy.noise.exact import parse_exact
+from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
+from privacy.noise.margins import margin_of_error, margin_of_sum
+from privacy.noise.sampler import check_law
 
 EXACT = "These are exact counts without any noise. Never publish them."
 NO_ESTIMATES = " Estimates are left out: their margins are known at 95% alone."
@@ -99,3 +105,35 @@ def caveat(manifest: Mapping[str, Any], text: str, *, clipped: bool = False) -> 
     if not level.is_released:
         text = text.replace("95 of 100", f"{level.percent} of 100") + NO_ESTIMATES * ("estimates" in manifest)
     return EXACT if "NOT_PRIVATE" in manifest else text + CLIPPED * clipped
+
+
+def read_law(entry: Mapping[str, Any]) -> Law:
+    """Return the law of an entry `law`, with its parameter. Raises ValueError for one that nobody could draw."""
+    gaussian = entry["law"] == "discrete Gaussian"
+    law: Law = (
+        DiscreteGaussian(parse_exact(entry["sigma_squared"]))
+        if gaussian
+        else TwoSidedGeometric(parse_exact(entry["scale"]))
+    )
+    check_law(law)
+    return law
+
+
+def margin_of_cells(cells: Iterable[tuple[Law, int]]) -> int:
+    """Return the margin, at the confidence of this answer, of a sum or difference of cells (law, number of cells)."""
+    together: defaultdict[Law, int] = defaultdict(int)
+    for law, number in cells:
+        together[law] += number
+    return margin_of_sum(together, confidence().alpha)
+
+
+@lru_cache(maxsize=4096)
+def most_cells(law: Law, margin: int) -> int:
+    """Return the most draws whose sum has at most this 95% margin; 0 where one draw has a larger one."""
+    least, most = 0, 1
+    while margin_of_error(law, most) <= margin:
+        least, most = most, 2 * most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if margin_of_error(law, middle) <= margin else (least, middle)
+    return least
