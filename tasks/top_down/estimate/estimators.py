@@ -11,10 +11,10 @@ from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.gls.margins import find_margins
 from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_nation
-from tasks.top_down.estimate.topdown import FIRST, Steps, estimate_by_topdown
+from tasks.top_down.estimate.topdown import FIRST, estimate_by_topdown
 from tasks.top_down.measure import Measured
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Source, TopDownRun, load_histograms, save_histograms
+from tasks.top_down.source import Source, StateAnswers, TopDownRun, load_histograms, save_histograms
 
 if TYPE_CHECKING:
     from spine.top_down import OwnAnswers
@@ -65,23 +65,25 @@ def estimate_by_gls(source: Source, workers: Workers, *, areas: bool = True) -> 
     pass_up(source, workers, groups=True, areas=areas)
     if source.validated.nation:
         workers.map("pass up states", source, up_to_nation, [(product,) for product in source.design.products])
-    estimate_by_topdown(source, workers, GlsSteps)
+    estimate_by_topdown(source, workers, tree_answers)
 
 
-class GlsSteps(Steps):
-    """The program's steps, each geounit estimated by its information instead of its own answers."""
+def tree_answers(
+    source: Source, product: ProductName, state: str, measured: StateAnswers, parents: Estimates | None
+) -> OwnAnswers:
+    """Return what the children of these parents, or the roots, are estimated from; of blocks their own answers.
 
-    def answers(self, parents: Estimates | None) -> OwnAnswers:
-        """Return what the children of these parents, or the roots, are estimated from; of blocks their own answers."""
-        from spine.gls.tree_answers import TreeAnswers  # imports numba
+    Of all others it is their information.
+    """
+    from spine.gls.tree_answers import TreeAnswers  # imports numba
 
-        level, levels = 0 if parents is None else parents.level + 1, self.plan.spine.levels
-        if self.state != US and level == len(levels) - 1:
-            return TreeAnswers(self.plan, self.measure)
-        first, last = (
-            (0, len(self.plan.spine.starts[0]))
-            if parents is None
-            else self.plan.children_of(parents.level, parents.first, parents.last)
-        )
-        known = load_information(self.source, self.product, self.state, levels[level], first, last)
-        return TreeAnswers(self.plan, self.measure, (known,))
+    plan = measured.plan
+    level, levels = 0 if parents is None else parents.level + 1, plan.spine.levels
+    if state != US and level == len(levels) - 1:
+        return TreeAnswers(plan, measured)
+    first, last = (
+        (0, len(plan.spine.starts[0]))
+        if parents is None
+        else plan.children_of(parents.level, parents.first, parents.last)
+    )
+    return TreeAnswers(plan, measured, (load_information(source, product, state, levels[level], first, last),))

@@ -17,13 +17,13 @@ import numpy as np
 
 from spine.gls.entity_sums import entity_estimates
 from spine.gls.grid import STATES, Blue
-from tasks.lifecycle.files import open_array, save_arrays, unless_done
+from tasks.lifecycle.files import open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.margin_tables import AREAS, columns_of, margins_folder, save_level
 from tasks.top_down.estimate.gls.pass_up import load_information
 from tasks.top_down.estimate.gls.tree import Tree, tree_folder
-from tasks.top_down.estimate.topdown import all_batches
+from tasks.top_down.estimate.topdown import FIRST, all_batches
 from tasks.top_down.input.geography import plan_of
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
@@ -81,48 +81,39 @@ def _parts_and_counties(source: Source, product: ProductName, state: str, plan: 
 
 def below_tracts(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
     """Save the margins of the tracts first ... last - 1 and of their block groups."""
+    if (margins_folder(source, product, state, "Block_Group") / f"{first:07d}").exists():
+        return
+    plan = plan_of(source, product, state)  # before what imports numba
+    from spine.gls.blue import blue_children
 
-    def make() -> None:
-        plan = plan_of(source, product, state)  # before what imports numba
-        from spine.gls.blue import blue_children
-
-        tract = plan.spine.levels.index("Tract")
-        _, counties = _parts_and_counties(source, product, state, plan)
-        county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
-        tracts_of_counties = plan.first_child[tract - 1][county]
-        of_tracts = load_information(source, product, state, "Tract", *tracts_of_counties.tolist())
-        tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
-        of_groups = load_information(source, product, state, "Block_Group", *plan.children_of(tract, first, last))
-        save_level(source, product, state, "Tract", tracts)
-        save_level(source, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
-
-    unless_done(margins_folder(source, product, state, "Block_Group") / f"{first:07d}", make)
+    tract = plan.spine.levels.index("Tract")
+    _, counties = _parts_and_counties(source, product, state, plan)
+    county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
+    tracts_of_counties = plan.first_child[tract - 1][county]
+    of_tracts = load_information(source, product, state, "Tract", *tracts_of_counties.tolist())
+    tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
+    of_groups = load_information(source, product, state, "Block_Group", *plan.children_of(tract, first, last))
+    save_level(source, product, state, "Tract", tracts)
+    save_level(source, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
 
 
 def above_tracts(source: Source, product: ProductName, state: str) -> None:
     """Save the margins of a state's parts and counties."""
-
-    def make() -> None:
-        parts, counties = _parts_and_counties(source, product, state, plan_of(source, product, state))
-        save_level(source, product, state, "State", parts)
-        save_level(source, product, state, "County", counties)
-
-    unless_done(margins_folder(source, product, state, "County") / "0000000", make)
+    if (margins_folder(source, product, state, "County") / FIRST).exists():
+        return
+    parts, counties = _parts_and_counties(source, product, state, plan_of(source, product, state))
+    save_level(source, product, state, "State", parts)
+    save_level(source, product, state, "County", counties)
 
 
 def of_areas(source: Source, product: ProductName, state: str, family: str) -> None:
     """Save the margins of a family's areas, if the state has any."""
-
     design, folder = source.design, margins_folder(source, product, state, family) / AREAS
     of_state = areas(source.state(state).geography, design.settings[product], whole_state=design.pl94)
     of_block = next((found.of_block for found in of_state if found.family == family), None)
-
-    def make() -> None:
-        if of_block is None:
-            return
-        columns, spine = columns_of(product, design.pl94), source.spine(product, state)
-        *_, top = Tree(tree_folder(source, state) / product, spine.levels).climb(columns, of_block[spine.order])
-        area, estimate, error, cut = entity_estimates(columns, _whole(source, product, state), top)
-        save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})
-
-    unless_done(folder, make)
+    if of_block is None or folder.exists():
+        return
+    columns, spine = columns_of(product, design.pl94), source.spine(product, state)
+    *_, top = Tree(tree_folder(source, state) / product, spine.levels).climb(columns, of_block[spine.order])
+    area, estimate, error, cut = entity_estimates(columns, _whole(source, product, state), top)
+    save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spine.gls.grid import STATES
-from tasks.lifecycle.files import complete, open_array, save_arrays, unless_done
+from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.gls.margin_tables import columns_of
 from tasks.top_down.estimate.gls.tree import keep_siblings, keep_whole, tree_folder
-from tasks.top_down.estimate.topdown import all_batches
+from tasks.top_down.estimate.topdown import FIRST, all_batches
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
@@ -50,41 +50,36 @@ def up_to_tracts(
 
     Tracts are the level from which the last stage of an estimate begins.
     """
-
-    def make() -> None:
-        from spine.gls import upward  # imports numba
-
-        answers = source.answers(product, state)
-        plan = answers.plan
-        keep = {"seen": _keeper(source, product, state, plan)} if areas else {}
-        passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, **keep)
-        for information in reversed(passed[: 1 + groups]):
-            save_information(source, product, state, plan, information)
-
     tract = source.descents[-1].level
-    unless_done(information_folder(source, product, state, tract) / f"{first:07d}", make)
+    if (information_folder(source, product, state, tract) / f"{first:07d}").exists():
+        return
+    from spine.gls import upward  # imports numba
+
+    answers = source.answers(product, state)
+    plan = answers.plan
+    keep = {"seen": _keeper(source, product, state, plan)} if areas else {}
+    passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, **keep)
+    for information in reversed(passed[: 1 + groups]):
+        save_information(source, product, state, plan, information)
 
 
 def up_to_parts(source: Source, product: ProductName, state: str, areas: bool) -> None:
     """Save the information of a state's counties and parts, and keep what is above the tracts."""
+    levels, name = source.spine(product, state).levels, source.descents[-1].level
+    if (information_folder(source, product, state, levels[0]) / FIRST).exists():
+        return
+    from spine.gls import upward  # imports numba
 
-    def make() -> None:
-        from spine.gls import upward  # imports numba
-
-        answers = source.answers(product, state)
-        plan, name = answers.plan, source.descents[-1].level
-        tract = levels.index(name)
-        tracts = load_information(source, product, state, name, 0, len(plan.spine.starts[tract]))
-        keep = _keeper(source, product, state, plan) if areas else None
-        passed = upward.pass_up_above(plan, answers, tracts, *([] if keep is None else [keep]))
-        if keep is not None:
-            keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
-            keep_whole(tree_folder(source, state) / product, plan, passed[0])
-        for information in reversed(passed[:tract]):
-            save_information(source, product, state, plan, information)
-
-    levels = source.spine(product, state).levels
-    unless_done(information_folder(source, product, state, levels[0]) / "0000000", make)
+    answers, tract = source.answers(product, state), levels.index(name)
+    plan = answers.plan
+    tracts = load_information(source, product, state, name, 0, len(plan.spine.starts[tract]))
+    keep = _keeper(source, product, state, plan) if areas else None
+    passed = upward.pass_up_above(plan, answers, tracts, *([] if keep is None else [keep]))
+    if keep is not None:
+        keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
+        keep_whole(tree_folder(source, state) / product, plan, passed[0])
+    for information in reversed(passed[:tract]):
+        save_information(source, product, state, plan, information)
 
 
 def _keeper(source: Source, product: ProductName, state: str, plan: Plan) -> Seen:
@@ -94,15 +89,13 @@ def _keeper(source: Source, product: ProductName, state: str, plan: Plan) -> See
 
 def up_to_nation(source: Source, product: ProductName) -> None:
     """Save the information of the nation, from that of all states' parts."""
+    if (information_folder(source, product, US, US) / FIRST).exists():
+        return
+    from spine.gls import upward  # imports numba
 
-    def make() -> None:
-        from spine.gls import upward  # imports numba
-
-        answers = source.answers(product, US)
-        parts = load_information(source, product, US, "State", 0, answers.plan.spine.blocks)
-        save_information(source, product, US, answers.plan, upward.pass_up_above(answers.plan, answers, parts)[0])
-
-    unless_done(information_folder(source, product, US, US) / "0000000", make)
+    answers = source.answers(product, US)
+    parts = load_information(source, product, US, "State", 0, answers.plan.spine.blocks)
+    save_information(source, product, US, answers.plan, upward.pass_up_above(answers.plan, answers, parts)[0])
 
 
 def information_folder(source: Source, product: ProductName, state: str, level: str) -> Path:
@@ -141,7 +134,7 @@ def _load_parts(source: Source, product: ProductName) -> Information:
     """Read the information of all states' parts, which are the second level of the nation."""
     from spine.gls import information
 
-    folders = [information_folder(source, product, state, "State") / "0000000" for state in source.validated.states]
+    folders = [information_folder(source, product, state, "State") / FIRST for state in source.validated.states]
     linear, precision = (
         np.concatenate([open_array(folder, name) for folder in folders]) for name in ("linear", "precision")
     )
