@@ -160,28 +160,23 @@ def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
     mean_with_margin: the mean over these alone, of the counts that have one. Empty where the run found no margins.
     """
     counts = counts_of(product, source.design.pl94)
-    covered = is_covered(counts, np.zeros(1, np.int64))[0]
+    every = np.arange(len(counts))
+    covered = np.flatnonzero(is_covered(counts, np.zeros(1, np.int64)))
+
+    def means(error: FloatArray, columns: IntArray) -> dict[str, float]:
+        mean = error.mean(axis=0)
+        return {counts[at].name: round(float(mean[at]), PLACES) for at in columns.tolist()}
+
     levels = source.spine(product, source.validated.states[0]).levels
     rows = []
     for name in (US, *levels[:-1], *FOLDERS):
         states = (US,) if name == US else source.validated.states
-        parts = [load_margins(source, product, state, name) for state in states]
-        found = [part for part in parts if part is not None]
+        found = [part for state in states if (part := load_margins(source, product, state, name)) is not None]
         if found:
-            error = np.concatenate([part.error for part in found])
-            cut = np.concatenate([part.cut for part in found])
+            error, cut = (np.concatenate([getattr(part, of) for part in found]) for of in ("error", "cut"))
             whole = error[cut == 0]
             row = {"of": name, "geounits": len(error), "with_margin": len(whole)}
-            mean = {
-                count.name: round(float(each), PLACES) for count, each in zip(counts, error.mean(axis=0), strict=True)
-            }
-            of_whole = whole.mean(axis=0) if len(whole) else np.zeros(0)
-            narrow = {
-                count.name: round(float(each), PLACES)
-                for count, has_one, each in zip(counts, covered, of_whole, strict=False)
-                if has_one
-            }
-            rows.append({**row, "mean_standard_error": mean, "mean_with_margin": narrow})
+            rows.append({**row, "mean_standard_error": means(error, every), "mean_with_margin": means(whole, covered) if len(whole) else {}})
     return {"law": LAW + FREE * source.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 

@@ -101,10 +101,12 @@ def keep_siblings(
     if children.level == len(plan.spine.levels) - 1:
         own = _by_kind(plan, children.first, given) | {"sums": columns.sums(given.z)}
     else:
-        some, z = _packed(given.z)
-        own = {"z_types": some, "z": z, "variance": given.variance}
-    name = f"{plan.spine.levels[children.level]}/{children.first:07d}"
-    save_arrays(folder / name, _sums_of_parents(given) | own | {"at": np.array([first, children.first])})
+        z_types, z = _packed(given.z)
+        own = {"z_types": z_types, "z": z, "variance": given.variance}
+    b_types, b = _packed(given.b)
+    sums = {"children": np.bincount(given.parent), "is_only_child": given.is_only_child, "below": given.below}
+    sums |= {"b_types": b_types, "b": b, "at": np.array([first, children.first])}
+    save_arrays(folder / f"{plan.spine.levels[children.level]}/{children.first:07d}", sums | own)
 
 
 def keep_whole(folder: Path, plan: Plan, parts: Information) -> None:
@@ -113,17 +115,6 @@ def keep_whole(folder: Path, plan: Plan, parts: Information) -> None:
 
     whole = blue_states(plan, parts)
     save_arrays(folder / "whole", {"x": whole.x, "variance": whole.variance})
-
-
-def _sums_of_parents(given: SiblingSums) -> dict[str, np.ndarray]:
-    some, b = _packed(given.b)
-    return {
-        "children": np.bincount(given.parent),
-        "is_only_child": given.is_only_child,
-        "b_types": some,
-        "b": b,
-        "below": given.below,
-    }
 
 
 def _packed(x: FloatArray) -> tuple[BoolArray, FloatArray]:
