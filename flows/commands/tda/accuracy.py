@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,13 @@ from flows.commands.fields import Chosen, Settings, with_options
 from flows.commands.options import ExactOptions
 from flows.commands.runner import planned_runs
 from flows.commands.systems import TOP_DOWN
-from flows.commands.tda.declared import DeclarationOption, measure_declared_errors
-from flows.execution.top_down_settings import TopDownSettings
+from flows.commands.tda.declared import DeclarationOption, refuse_others
+from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
 from flows.reports.formats import Format, report
 from flows.reports.terminal import err, labelled
 from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.top_down.choices import ESTIMATORS
+from tasks.top_down.choices import Estimator as EstimatorName
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -71,7 +73,7 @@ def accuracy(
     """
     if declaration is not None:
         by = tuple(name for name in ESTIMATORS if name in (estimator or ("topdown",)))
-        measure_declared_errors(context, options, chosen["data"], declaration, place, seeds, by)
+        _accuracy_of_declaration(context, options, chosen["data"], declaration, place, seeds, by)
         return
 
     import pandas as pd
@@ -120,6 +122,35 @@ def accuracy(
         facts |= {name: _records(getattr(compared, name)) for name in ("table", "verdict")}
         tables = [shown["table"], shown["verdict"]]
     report(facts, tables, Format.table, as_json=options.as_json)
+
+
+def _accuracy_of_declaration(
+    context: typer.Context,
+    options: ExactOptions,
+    data: str,
+    declaration: str,
+    place: Path,
+    seeds: int,
+    estimators: Sequence[EstimatorName],
+) -> None:
+    """Report the errors of a declaration's counts on marked data."""
+    from flows.execution.repetitions import count_marked
+    from tasks.pages.words import TRUTH
+    from tasks.top_down.declared.accuracy import measure_errors, write_report
+
+    refuse_others(context, "replicates")
+    check_empty(place)
+    typed = {"data": data, "declaration": declaration, "out": str(place)}
+    (settings,) = planned_runs(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
+    with options.leaving_nothing("Errors", settings.directory) as workers:
+        tabulated = count_marked(settings, workers)["tabulate"]
+        errors, words = measure_errors(settings.directory, workers, range(seeds), estimators)
+    about = {"truth": TRUTH[tabulated.mark], "Data": data, "Seeds": str(seeds)}
+    with new_folder(place, 0o700) as folder:
+        tables = write_report(folder, errors, words, about)
+    err.print(labelled("NOT PRIVATE:", f"{TRUTH[tabulated.mark]}."))
+    facts = {"NOT_PRIVATE": True, "report": place / "error.html", "errors": _records(errors)}
+    report(facts, tables[:1], Format.table, as_json=options.as_json)
 
 
 def _check_replicates(replicates: Path, kinds: tuple[str, ...], estimators: tuple[str, ...], seeds: int) -> None:

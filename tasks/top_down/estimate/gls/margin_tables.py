@@ -176,7 +176,8 @@ def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
             error, cut = (np.concatenate([getattr(part, of) for part in found]) for of in ("error", "cut"))
             whole = error[cut == 0]
             row = {"of": name, "geounits": len(error), "with_margin": len(whole)}
-            rows.append({**row, "mean_standard_error": means(error, every), "mean_with_margin": means(whole, covered) if len(whole) else {}})
+            narrow = means(whole, covered) if len(whole) else {}
+            rows.append({**row, "mean_standard_error": means(error, every), "mean_with_margin": narrow})
     return {"law": LAW + FREE * source.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 
