@@ -223,7 +223,7 @@ def _table(made: Made) -> Table:
 
 def shipped_declarations() -> list[str]:
     """Return the names of the declarations that are shipped."""
-    from tasks.top_down.declared.shipped import declarations
+    from tasks.inputs.declarations import declarations
 
     return declarations()
 

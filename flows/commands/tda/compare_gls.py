@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,16 +71,10 @@ def _tables(comparison: Comparison) -> Iterator[TextTable]:
 
     columns = SIZES | (SCORES if comparison.free else DIFFERENCES) | ERRORS
     title = f"Ours and the Bureau's {comparison.verdict}"
-    notes = [
-        f"apart: estimates that differ by more than {APART} standard errors of both together. s.e.: means.",
-        *(
-            []
-            if comparison.free
-            else ["No z: these margins know state totals and blocks' zeros, which the Bureau's do not."]
-        ),
-        *comparison.notes,
-    ]
-    yield _filled(title, columns, comparison.by_table, notes)
+    notes = [f"apart: estimates that differ by more than {APART} standard errors of both together. s.e.: means."]
+    if not comparison.free:
+        notes.append("No z: these margins know state totals and blocks' zeros, which the Bureau's do not.")
+    yield _filled(title, columns, comparison.by_table, [*notes, *comparison.notes])
     if len(comparison.unlike):
         shown = comparison.unlike.head(SHOWN)
         of = f"the first {SHOWN} of {len(comparison.unlike):,} queries" if len(comparison.unlike) > SHOWN else "queries"
@@ -91,4 +86,4 @@ def _tables(comparison: Comparison) -> Iterator[TextTable]:
 def _filled(title: str, columns: dict[str, str], rows: pd.DataFrame, notes: list[str]) -> TextTable:
     table = TextTable.filled(title, columns, rows.to_dict("records"), words=2)
     cells = [["" if cell == "nan" else cell for cell in row] for row in table.rows]
-    return TextTable(table.title, table.columns, cells, notes, table.words)
+    return replace(table, rows=cells, notes=notes)

@@ -27,7 +27,7 @@ from spine.noise import distinct_shares
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
-from tasks.inputs.declarations import beside, read_columns, read_raw
+from tasks.inputs.declarations import beside, find_declaration, read_columns, read_raw
 from tasks.inputs.files import digest_file, exists, unchanged
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
@@ -36,7 +36,6 @@ from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
 from tasks.top_down.declared.equal import Counts, read_equal
-from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import undrawable
 
 PUBLIC = "prepared/public"
