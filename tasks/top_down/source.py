@@ -38,7 +38,7 @@ from tasks.lifecycle.files import (
 )
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.run_plan import Design, Estimator, ProductName, Tables
+from tasks.top_down.run_plan import US, Design, Estimator, ProductName, Tables
 
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
@@ -159,6 +159,14 @@ class Source(RunDirectory):
     def product_states(self) -> list[tuple[ProductName, str]]:
         """Return every product with every state."""
         return [(product, state) for product in self.design.products for state in self.validated.states]
+
+    @property
+    def product_levels(self) -> list[tuple[ProductName, str, str]]:
+        """Return every product with every state and level, the longest first; the nation as state and level US."""
+        levels = [(*pair, level) for pair in self.product_states for level in self.spine(*pair).levels]
+        if self.validated.nation:
+            levels += [(product, US, US) for product in self.design.products]
+        return sorted(levels, key=lambda each: (each[2] != "Block", each[0]))
 
     def _load(self, name: str, kind: type[T]) -> T:
         try:

@@ -33,10 +33,7 @@ def estimate_run(run: R, workers: Workers, estimator: Callable[[R, Workers], Non
     if not is_truth(run):
         estimator(run, workers)
         return
-    levels = [(*pair, level) for pair in run.product_states for level in run.spine(*pair).levels]
-    if run.validated.nation:
-        levels += [(product, US, US) for product in run.design.products]
-    workers.map(run.descents[0].title, run, take_exact, levels)
+    workers.map(run.descents[0].title, run, take_exact, run.product_levels)
 
 
 def estimate_from(source: Source, workers: Workers) -> None:
