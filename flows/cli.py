@@ -27,8 +27,8 @@ from flows.commands.synth import synth
 from flows.commands.systems import BOTTOM_UP, DETAILED_DHCA, DETAILED_DHCB, S_DHC, TOP_DOWN, run, truth, validate
 from flows.commands.tabulate import tabulate
 from flows.commands.tda.accuracy import accuracy as accuracy_tda
+from flows.commands.tda.accuracy import compare_gls
 from flows.commands.tda.areas import areas as areas_tda
-from flows.commands.tda.compare_gls import compare_gls
 from flows.commands.tda.declared import declare as declare_tda
 from flows.commands.tda.declared import explain as explain_tda
 from flows.commands.tda.inputs import public as public_tda

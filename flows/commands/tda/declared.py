@@ -99,11 +99,9 @@ def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> Renderabl
         levels.add_row(
             each.level, f"{each.geounits:,}", family, each.passes.removeprefix("total "), each.solver, each.share
         )
-    queries = list(dict.fromkeys(query for each in found.levels for query in each.margins))
     margins = Table("query", *(each.level for each in found.levels), title="Margin at 95% of one noisy answer")
-    for query in queries:
-        of_levels = [each.margins.get(query, "not asked") for each in found.levels]
-        margins.add_row(query, *(each if isinstance(each, str) else f"{each:,}" for each in of_levels))
+    for row in found.margins:
+        margins.add_row(*row)
     fewest, most = found.seconds
     least = f"{fewest:,.0f} to" if fewest >= 1 else "up to"
     seconds = f"{least} {most:,.0f} seconds" if most >= 1.5 else "about a second or less"

@@ -283,10 +283,7 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
         "runs it is no larger. Published counts combine several answers. das synth --for and das tda accuracy show "
         "errors on made-up records."
     ]
-    queries = dict.fromkeys(query for level in facts.levels for query in level.margins)
-    answers = [[level.margins.get(query, "not asked") for level in facts.levels] for query in queries]
-    shown = [[each if isinstance(each, str) else f"{each:,}" for each in row] for row in answers]
-    rows = [[words(query), *row] for query, row in zip(queries, shown, strict=True)]
+    rows = [[words(query), *row] for query, *row in facts.margins]
     columns = ["one answer, ±", *(level.level for level in facts.levels)]
     return InShort(published, sure, TextTable("In short", columns, rows))
 

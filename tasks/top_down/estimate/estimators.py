@@ -10,7 +10,7 @@ from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.gls.margins import find_margins
-from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_nation
+from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_roots
 from tasks.top_down.estimate.topdown import FIRST, estimate_by_topdown
 from tasks.top_down.measure import Measured
 from tasks.top_down.run_plan import US, ProductName
@@ -61,7 +61,7 @@ def estimate_by_gls(source: Source, workers: Workers, *, areas: bool = True) -> 
     """Estimate the histograms of every geounit of every product; areas: as for `pass_up`."""
     pass_up(source, workers, groups=True, areas=areas)
     if source.validated.nation:
-        workers.map("pass up states", source, up_to_nation, [(product,) for product in source.design.products])
+        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in source.design.products])
     estimate_by_topdown(source, workers, tree_answers)
 
 

@@ -11,6 +11,7 @@ noisy/PRODUCT/SS/up/LEVEL/FIRST    information of a batch of geounits
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ def pass_up(source: Source, workers: Workers, *, groups: bool = False, areas: bo
     """
     batches = [(*batch, groups, areas) for batch in all_batches(source, source.descents[-1])]
     workers.map("pass up", source, up_to_tracts, batches)
-    workers.map("pass up states", source, up_to_parts, [(*pair, areas) for pair in source.product_states])
+    workers.map("pass up states", source, up_to_roots, [(*pair, areas) for pair in source.product_states])
 
 
 def up_to_tracts(
@@ -63,39 +64,32 @@ def up_to_tracts(
         save_information(source, product, state, plan, information)
 
 
-def up_to_parts(source: Source, product: ProductName, state: str, areas: bool) -> None:
-    """Save the information of a state's counties and parts, and keep what is above the tracts."""
-    levels, name = source.spine(product, state).levels, source.descents[-1].level
-    if (information_folder(source, product, state, levels[0]) / FIRST).exists():
+def up_to_roots(source: Source, product: ProductName, state: str, areas: bool) -> None:
+    """Save the information of a state's counties and parts, and keep what is above the tracts.
+
+    US: that of the nation, from all states' parts.
+    """
+    answers = source.answers(product, state)
+    plan = answers.plan
+    if (information_folder(source, product, state, plan.spine.levels[0]) / FIRST).exists():
         return
     from spine.gls import upward  # imports numba
 
-    answers, tract = source.answers(product, state), levels.index(name)
-    plan = answers.plan
-    tracts = load_information(source, product, state, name, 0, len(plan.spine.starts[tract]))
+    name = "State" if state == US else source.descents[-1].level
+    number = plan.spine.levels.index(name)
+    below = load_information(source, product, state, name, 0, len(plan.spine.starts[number]))
     keep = _keeper(source, product, state, plan) if areas else None
-    passed = upward.pass_up_above(plan, answers, tracts, *([] if keep is None else [keep]))
+    passed = upward.pass_up_above(plan, answers, below, *([] if keep is None else [keep]))
     if keep is not None:
         keep(STATES, 0, len(plan.bounds.lowest_totals.values), passed[0])
         keep_whole(tree_folder(source, state) / product, plan, passed[0])
-    for information in reversed(passed[:tract]):
+    for information in reversed(passed[:number]):
         save_information(source, product, state, plan, information)
 
 
 def _keeper(source: Source, product: ProductName, state: str, plan: Plan) -> Seen:
     folder, columns = tree_folder(source, state) / product, columns_of(product, source.design.pl94)
     return partial(keep_siblings, folder, plan, columns)
-
-
-def up_to_nation(source: Source, product: ProductName) -> None:
-    """Save the information of the nation, from that of all states' parts."""
-    if (information_folder(source, product, US, US) / FIRST).exists():
-        return
-    from spine.gls import upward  # imports numba
-
-    answers = source.answers(product, US)
-    parts = load_information(source, product, US, "State", 0, answers.plan.spine.blocks)
-    save_information(source, product, US, answers.plan, upward.pass_up_above(answers.plan, answers, parts)[0])
 
 
 def information_folder(source: Source, product: ProductName, state: str, level: str) -> Path:
@@ -116,8 +110,9 @@ def load_information(
     """Read the information of the geounits first ... last - 1 of a level; of the nation's states, all their parts."""
     from spine.gls import information
 
-    if (state, level) == (US, "State"):
-        return _load_parts(source, product)
+    if (state, level) == (US, "State"):  # kept with each state, where they are the first level
+        parts = [load_information(source, product, name, level, 0, last) for name in source.validated.states]
+        return replace(information.information_joined(parts), level=1)
     parts = []
     for path in complete(information_folder(source, product, state, level)):
         start = int(path.name)
@@ -128,14 +123,3 @@ def load_information(
             index = int(open_array(path, "at")[0])
             parts.append(information.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
     return information.information_joined(parts)
-
-
-def _load_parts(source: Source, product: ProductName) -> Information:
-    """Read the information of all states' parts, which are the second level of the nation."""
-    from spine.gls import information
-
-    folders = [information_folder(source, product, state, "State") / FIRST for state in source.validated.states]
-    linear, precision = (
-        np.concatenate([open_array(folder, name) for folder in folders]) for name in ("linear", "precision")
-    )
-    return information.Information(1, 0, linear, precision)
