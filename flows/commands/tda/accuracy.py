@@ -1,4 +1,4 @@
-"""`das tda accuracy`: errors of the TopDown Algorithm on synthetic data; `compare-gls`: our estimates and the Bureau's."""
+"""`das tda accuracy`: errors of the TopDown Algorithm on marked data; `das tda compare-gls`: the Bureau's estimates."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration, est
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.estimate.gls.margin_tables import PLACES
-from tasks.top_down.estimate.gls.pass_up import load_information
+from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import load_estimates, load_solves
 from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers

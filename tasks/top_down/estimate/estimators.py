@@ -9,8 +9,9 @@ from spine.top_down import Estimates, TrueHistograms
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.gls.margins import find_margins
-from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_roots
+from tasks.top_down.estimate.gls.margin_tables import find_margins
+from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
+from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import FIRST, estimate_by_topdown
 from tasks.top_down.measure import Measured
 from tasks.top_down.run_plan import US, ProductName

@@ -5,7 +5,7 @@ Columns are those of the 2020 redistricting microdata detail file (docs/spec/fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,11 +30,10 @@ from tasks.top_down.source import Blocks, TopDownRun
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
     product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()
 }
-DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {
+DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {  # RTYPE: housed, in or of group quarters
     "persons": {"RTYPE": ("3", "5"), **{axis.column: axis.codes for axis in PERSONS.axes}},
     "units": {"RTYPE": ("2", "4"), "HH_STATUS": ("0", "1", "2")},
 }
-HOUSEHOLD_PERSON, GROUP_PERSON, HOUSING_UNIT, GROUP_QUARTERS = "3", "5", "2", "4"  # RTYPE
 FACILITY = 2  # the cell after vacant and occupied: group quarters among the units, which H1 does not count
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": 3}
 CODES = "prepared/codes"
@@ -101,7 +100,7 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
         through = "or" if len(domain) == 2 else "to"
         rule = f"Invalid values found in {name}; valid are {domain[0]} {through} {domain[-1]}"
         checks.fault(rule, name, ~columns[name].where(domain.__contains__))
-    for rule, name, bad in (_person_contradictions if product == "persons" else _unit_contradictions)(columns):
+    for rule, name, bad in _contradictions(product, columns):
         checks.fault(rule, name, bad)
     row = np.zeros(len(checks.rows), np.int64)
     if records.blocks is not None:
@@ -118,8 +117,8 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
     return keys
 
 
-def _is(column: Column, *values: str) -> BoolArray:
-    chosen: BoolArray = column.where(lambda value: value in values)
+def _is(column: Column, value: str) -> BoolArray:
+    chosen: BoolArray = column.where(lambda each: each == value)
     return chosen
 
 
@@ -129,31 +128,20 @@ def _number(column: Column, domain: tuple[str, ...]) -> IntArray:
     return numbers
 
 
-def _person_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, BoolArray]]:
-    household = _is(columns["GQTYPE_PL"], "0")
-    return [
-        (
-            "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
-            "RTYPE",
-            (_is(columns["RTYPE"], HOUSEHOLD_PERSON) & ~household) | (_is(columns["RTYPE"], GROUP_PERSON) & household),
-        ),
-        (
-            "persons under 18 in nursing facilities (GQTYPE_PL 3), which is a structural zero",
-            "VOTING_AGE",
-            _is(columns["GQTYPE_PL"], str(NURSING)) & _is(columns["VOTING_AGE"], str(UNDER_18 + 1)),
-        ),
-    ]
-
-
-def _unit_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, BoolArray]]:
-    group = _is(columns["HH_STATUS"], "0")
-    return [
-        (
-            "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)",
-            "RTYPE",
-            (_is(columns["RTYPE"], HOUSING_UNIT) & group) | (_is(columns["RTYPE"], GROUP_QUARTERS) & ~group),
-        )
-    ]
+def _contradictions(product: ProductName, columns: Mapping[str, Column]) -> Iterator[tuple[str, str, BoolArray]]:
+    """Yield what columns of a record say against each other: the rule, a column, and which records break it."""
+    if product == "persons":
+        grouped = ~_is(columns["GQTYPE_PL"], "0")
+        rule = "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)"
+        minors = _is(columns["GQTYPE_PL"], str(NURSING)) & _is(columns["VOTING_AGE"], str(UNDER_18 + 1))
+        zero = "persons under 18 in nursing facilities (GQTYPE_PL 3), which is a structural zero"
+    else:
+        grouped = _is(columns["HH_STATUS"], "0")
+        rule = "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)"
+    housed, group = (_is(columns["RTYPE"], kind) for kind in DOMAINS[product]["RTYPE"])
+    yield rule, "RTYPE", (housed & grouped) | (group & ~grouped)
+    if product == "persons":
+        yield zero, "VOTING_AGE", minors
 
 
 def block_columns(geocode: IntArray) -> dict[str, pa.Array]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 from numpy.typing import NDArray
 
 from spine.counts import cell_table, mask
@@ -16,7 +16,7 @@ from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.arrow import text
 from tasks.inputs.public_regions import write_regions
 from tasks.inputs.regions import Region
-from tasks.lifecycle.staging import open_staging, write_table
+from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.margin_tables import counts_of, describe_margins, write_margins
@@ -100,15 +100,11 @@ def _write_quarters(staged: Path, name: str, codes: NDArray[np.uint8], quarters:
     write_table(staged, f"invariants/{name}", pa.table({"geounit": text(codes), **columns}))
 
 
-def write_cells(out: Path, product: ProductName, *, pl94: bool) -> None:
-    """Write OUT/cells/PRODUCT.csv and PRODUCT-counts.csv; pl94: with the cells of the tables P1 to P5."""
-    axes = SCHEMAS[product].axes
-    cells = cell_table(axes)
-    _write(out / CELLS_FILE.format(product=product), [*cells], zip(*cells.values(), strict=True))
-    sums = ((count.name, cell) for count in counts_of(product, pl94) for cell in mask(axes, count.where).nonzero()[0])
-    _write(out / COUNTS_FILE.format(product=product), ["count", "cell"], sums)
-
-
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join("|".join(map(str, row)) + "\n" for row in (columns, *rows)))
+def write_cells(staged: Path, product: ProductName, *, pl94: bool) -> None:
+    """Write cells/PRODUCT.csv and PRODUCT-counts.csv; pl94: with the cells of the tables P1 to P5."""
+    axes, counts = SCHEMAS[product].axes, counts_of(product, pl94)
+    count, cell = np.nonzero([mask(axes, each.where) for each in counts])
+    sums = {"count": [counts[at].name for at in count], "cell": cell}
+    for file, columns in ((CELLS_FILE, cell_table(axes)), (COUNTS_FILE, sums)):
+        with release_file(staged, file.format(product=product)) as draft:
+            pa.csv.write_csv(pa.table(columns), draft, PIPES)

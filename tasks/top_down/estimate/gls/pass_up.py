@@ -3,32 +3,29 @@
 One pass, which asks for every answer once, serves estimates, margins of error and areas: it keeps the information of
 geounits above the blocks, and what sums of blocks follow from (tree.py). It is made of noisy answers and declared
 invariants alone, so it costs no budget.
-
-```
-noisy/PRODUCT/SS/up/LEVEL/FIRST    information of a batch of geounits
-```
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from spine.gls.grid import STATES
-from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.estimate.gls.margin_tables import columns_of
-from tasks.top_down.estimate.gls.tree import keep_siblings, keep_whole, tree_folder
+from tasks.top_down.estimate.gls.tree import (
+    information_folder,
+    keep_siblings,
+    keep_whole,
+    load_information,
+    save_information,
+    tree_folder,
+)
 from tasks.top_down.estimate.topdown import FIRST, all_batches
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
-    from spine.gls.information import Information
     from spine.gls.upward import Seen
     from spine.top_down import Plan
 
@@ -90,36 +87,3 @@ def up_to_roots(source: Source, product: ProductName, state: str, areas: bool) -
 def _keeper(source: Source, product: ProductName, state: str, plan: Plan) -> Seen:
     folder, columns = tree_folder(source, state) / product, columns_of(product, source.design.pl94)
     return partial(keep_siblings, folder, plan, columns)
-
-
-def information_folder(source: Source, product: ProductName, state: str, level: str) -> Path:
-    """Return where the information of a level is saved, in batches by their first geounit."""
-    return source / f"noisy/{product}/{state}/up/{level}"
-
-
-def save_information(source: Source, product: ProductName, state: str, plan: Plan, information: Information) -> None:
-    """Save the information of a batch of geounits."""
-    folder = information_folder(source, product, state, plan.spine.levels[information.level])
-    arrays = {"linear": information.linear, "precision": information.precision}
-    save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
-
-
-def load_information(
-    source: Source, product: ProductName, state: str, level: str, first: int, last: int
-) -> Information:
-    """Read the information of the geounits first ... last - 1 of a level; of the nation's states, all their parts."""
-    from spine.gls import information
-
-    if (state, level) == (US, "State"):  # kept with each state, where they are the first level
-        parts = [load_information(source, product, name, level, 0, last) for name in source.validated.states]
-        return replace(information.information_joined(parts), level=1)
-    parts = []
-    for path in complete(information_folder(source, product, state, level)):
-        start = int(path.name)
-        linear, precision = open_array(path, "linear"), open_array(path, "precision")
-        low, high = max(first, start), min(last, start + len(linear))
-        if low < high:
-            rows = slice(low - start, high - start)
-            index = int(open_array(path, "at")[0])
-            parts.append(information.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
-    return information.information_joined(parts)
