@@ -6,8 +6,8 @@ Columns are those of the 2020 redistricting microdata detail file (docs/spec/fil
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,19 +48,6 @@ NO_BLOCK = "block is not in the geography"
 NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
 
-@dataclass(frozen=True)
-class Records:
-    """What a product's records are checked against.
-
-    blocks: sorted 15-digit codes of the whole geography, None where the geography has faults and no block is looked up.
-    row: the number of each block in the universe, -1 outside. states: those of the run.
-    """
-
-    blocks: IntArray | None
-    row: IntArray
-    states: tuple[str, ...]
-
-
 def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
     """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
     row = np.full(len(codes), -1)
@@ -68,30 +55,24 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
     save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography.geocode)})
 
 
-def load_records(run: TopDownRun) -> Records:
-    """Return what records are checked against."""
-    if not (run / CODES).exists():
-        return Records(None, np.zeros(0, np.int64), ())
-    states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
-    return Records(open_array(run / CODES, "code"), open_array(run / CODES, "row"), states)
-
-
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
     """Validate a chunk, and count it by block and cell."""
-    records = load_records(run)
+    geography = run / CODES
+    if not geography.exists():  # it has faults: no block is looked up
+        save_chunk(run, product, number, partial(encode, product, None), ())
+        return
+    states = sorted(path.name for path in (run / "prepared/blocks").iterdir())
 
     def sum_up(keys: IntArray, counts: IntArray) -> Sums | None:
-        if records.blocks is None:
-            return None
         row, cell = np.divmod(keys, CELLS[product])
         within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
-        return sum_by_state(open_array(run / CODES, "block")[row], counts, within)
+        return sum_by_state(open_array(geography, "block")[row], counts, within)
 
-    save_chunk(run, product, number, partial(encode, product, records), records.states, sum_up)
+    save_chunk(run, product, number, partial(encode, product, geography), states, sum_up)
 
 
-def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:
-    """Validate the records, and return the keys of those without a fault."""
+def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> IntArray:
+    """Validate the records, and return the keys of those without a fault; geography: what `save_codes` saved."""
     columns = checks.columns
     for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
         rule = f"Invalid values found in {name}; valid are {width} digits"
@@ -103,9 +84,9 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
     for rule, name, bad in _contradictions(product, columns):
         checks.fault(rule, name, bad)
     row = np.zeros(len(checks.rows), np.int64)
-    if records.blocks is not None:
-        at, known = find_blocks(records.blocks, block_numbers(columns))
-        row = records.row[at]
+    if geography is not None:
+        at, known = find_blocks(open_array(geography, "code"), block_numbers(columns))
+        row = open_array(geography, "row")[at]
         checks.fault(NO_BLOCK, "TABBLK", checks.good & ~known)
         checks.fault(NO_QUARTERS, "TABBLK", checks.good & known & (row < 0))
     if product == "persons":
