@@ -1,17 +1,19 @@
-"""Validate records of persons and units with the columns of the Bureau's microdata; count them by block and cell.
+"""Records of persons and units with the columns of the Bureau's microdata: validated and counted, or written.
 
 Columns are those of the 2020 redistricting microdata detail file (docs/spec/files.md#topdown-inputs).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from spine.geocodes import digits
@@ -147,3 +149,28 @@ def unit_columns(status: IntArray) -> dict[str, pa.Array]:
 def words(domain: Sequence[str], at: NDArray[np.signedinteger[Any]]) -> pa.Array:
     """Return a column of words by their number in a domain."""
     return pa.array(domain).take(pa.array(at))
+
+
+@contextmanager
+def open_records(folder: Path, product: ProductName) -> Iterator[Callable[[IntArray, IntArray], None]]:
+    """Open a Parquet file of records; yield how to write those of these geocodes and cells (or statuses)."""
+    schema = pa.schema([(name, pa.string()) for name in COLUMNS[product]])
+    values = person_columns if product == "persons" else unit_columns
+
+    def write(geocode: IntArray, cell: IntArray) -> None:
+        for first in range(0, len(geocode), 1 << 20):
+            within = slice(first, first + (1 << 20))
+            columns = block_columns(geocode[within]) | values(cell[within])
+            writer.write_table(pa.table([columns[name] for name in schema.names], schema))
+
+    with pq.ParquetWriter(folder / f"{product}.parquet", schema, compression="zstd") as writer:
+        yield write
+
+
+def runs_of_records(count: IntArray, most: int) -> Iterator[slice]:
+    """Yield runs of rows with about `most` records together, one row at the least; count: of each row's records."""
+    ends, first = np.cumsum(count), 0
+    while first < len(count):
+        last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + most, side="right")))
+        yield slice(first, last)
+        first = last

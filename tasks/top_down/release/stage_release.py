@@ -30,8 +30,7 @@ from tasks.top_down.estimate.gls.margin_tables import counts_of, describe_margin
 from tasks.top_down.estimate.topdown import FIRST, load_estimates
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.input.records import block_columns, person_columns, unit_columns, words
-from tasks.top_down.input.write_inputs import runs_of_records
+from tasks.top_down.input.records import block_columns, person_columns, runs_of_records, unit_columns, words
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
