@@ -30,7 +30,7 @@ from tasks.inputs.files import open_file, why
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path, complete, remove
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.accuracy.compare import WIDTHS, entities
+from tasks.top_down.accuracy.errors import WIDTHS, entities
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.published.microdata.make_inputs import COUNTS, ENTRIES
