@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 
 VALIDATED = "prepared/validated"
+FIRST = "0000000"  # the name of a batch that starts at the first geounit
 T = TypeVar("T")
 H = TypeVar("H", bound=Histograms)
 
@@ -210,6 +212,23 @@ class Source(RunDirectory):
             Descent("estimate tracts", "County", "Tract", 150),
             Descent("estimate blocks", "Tract", "Block", 4096),
         )
+
+    def batches(self, descent: Descent) -> list[tuple[ProductName, str, int, int]]:
+        """Cut the level that a stage starts from into batches: product, state, first geounit, last + 1.
+
+        Each has about `size` geounits of the lowest level, one of its own at the least.
+        """
+        found = []
+        for product, state in self.product_states:
+            spine = self.spine(product, state)
+            first, below = (spine.starts[spine.levels.index(name)] for name in (descent.level, descent.lowest))
+            begins = np.append(np.searchsorted(below, first), len(below))
+            cuts = [0]
+            for geounit in range(1, len(first)):
+                if begins[geounit + 1] - begins[cuts[-1]] > descent.size:
+                    cuts.append(geounit)
+            found += [(product, state, *ends) for ends in pairwise([*cuts, len(first)])]
+        return found
 
     def answers(self, product: ProductName, state: str) -> StateAnswers:
         """Return the noisy answers of a state, or (US) of the nation. Raises Failed where the run may not draw."""

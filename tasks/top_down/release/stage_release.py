@@ -27,7 +27,7 @@ from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_tab
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.margin_tables import counts_of, describe_margins, write_margins
-from tasks.top_down.estimate.topdown import FIRST, load_estimates
+from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.input.records import block_columns, person_columns, runs_of_records, unit_columns, words
@@ -36,7 +36,7 @@ from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
-from tasks.top_down.source import Source, TopDownRun, load_histograms
+from tasks.top_down.source import FIRST, Source, TopDownRun, load_histograms
 
 BUILD = "das-flows"
 ROWS_EACH = 1 << 18  # of a batch of microdata

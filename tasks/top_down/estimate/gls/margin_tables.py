@@ -37,10 +37,9 @@ from tasks.lifecycle.staging import write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.tree import Tree, load_information, tree_folder
-from tasks.top_down.estimate.topdown import FIRST, all_batches
 from tasks.top_down.input.geography import geounits, plan_of
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
-from tasks.top_down.source import Source
+from tasks.top_down.source import FIRST, Source
 
 if TYPE_CHECKING:
     from spine.gls.columns import Columns
@@ -86,7 +85,7 @@ def find_margins(source: Source, workers: Workers) -> None:
     """Save the margins of every product and state; information is passed up already."""
     if source.validated.nation:
         workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
-    workers.map("margins", source, below_tracts, all_batches(source, source.descents[-1]))
+    workers.map("margins", source, below_tracts, source.batches(source.descents[-1]))
     workers.map("margins of states", source, above_tracts, source.product_states)
     pairs = source.product_states
     workers.map("margins of areas", source, of_areas, [(*pair, family) for family in FOLDERS for pair in pairs])

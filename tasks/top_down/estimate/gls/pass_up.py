@@ -21,9 +21,8 @@ from tasks.top_down.estimate.gls.tree import (
     save_information,
     tree_folder,
 )
-from tasks.top_down.estimate.topdown import FIRST, all_batches
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Source
+from tasks.top_down.source import FIRST, Source
 
 if TYPE_CHECKING:
     from spine.gls.upward import Seen
@@ -36,7 +35,7 @@ def pass_up(source: Source, workers: Workers, *, groups: bool = False, areas: bo
     groups: whether to keep the block groups' information, which an estimate needs. areas: whether to keep what sums of
     blocks follow from.
     """
-    batches = [(*batch, groups, areas) for batch in all_batches(source, source.descents[-1])]
+    batches = [(*batch, groups, areas) for batch in source.batches(source.descents[-1])]
     workers.map("pass up", source, up_to_tracts, batches)
     workers.map("pass up states", source, up_to_roots, [(*pair, areas) for pair in source.product_states])
 
