@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -141,6 +141,8 @@ class StateAnswers(Protocol):
 @dataclass(frozen=True)
 class Source(RunDirectory):
     """A handle on a source of measurements: only the path of its directory, so that it may be shown and sent."""
+
+    has_areas: ClassVar[bool] = True  # whether sums of blocks have margins, as those of places
 
     @property
     def design(self) -> Design:

@@ -35,12 +35,12 @@ from tasks.top_down.declared.description import (
     released_levels,
 )
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration, estimate_declared
+from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
-from tasks.top_down.estimate.topdown import load_estimates, load_solves
+from tasks.top_down.estimate.topdown import estimate_from, load_estimates, load_solves
 from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
@@ -73,7 +73,7 @@ def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
 
 def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
     """Write the release of an estimate from measurements: histograms, manifest and report."""
-    estimate_declared(source, workers)
+    estimate_from(source, workers)
     write_release(source, workers, staged)
 
 

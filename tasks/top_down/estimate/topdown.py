@@ -14,9 +14,6 @@ A batch reads the estimates of its parents and measures the levels below them. A
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import numpy as np
 
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
@@ -29,34 +26,31 @@ from tasks.top_down.estimate.gls.margin_tables import find_margins
 from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
 from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.input.geography import summaries
-from tasks.top_down.measure import Measured
 from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import FIRST, Source, StateAnswers, TopDownRun, load_histograms, save_histograms
 
 SOLVES = "solves"
-R = TypeVar("R", bound=TopDownRun)
 
 
 def estimate(run: TopDownRun, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product of a run."""
-    estimate_run(Measured(run.path), workers, estimate_from)
-
-
-def estimate_run(run: R, workers: Workers, estimator: Callable[[R, Workers], None]) -> None:
-    """Estimate the histograms of a run that is its own source of measurements; those of a truth are the exact ones."""
-    if not is_truth(run):
-        estimator(run, workers)
-        return
-    workers.map(run.descents[0].title, run, take_exact, run.product_levels)
+    """Estimate the histograms of every geounit of every product of a run; those of a truth are the exact ones."""
+    if is_truth(run):
+        workers.map(run.descents[0].title, run, take_exact, run.product_levels)
+    else:
+        estimate_from(run, workers)
 
 
 def estimate_from(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit from measurements, a run's or published ones."""
-    if source.estimator == "gls":
-        estimate_by_gls(source, workers)
-        find_margins(source, workers)
-    else:
+    if source.estimator == "topdown":
         estimate_by_topdown(source, workers)
+        return
+    pass_up(source, workers, groups=True, areas=source.has_areas)
+    if source.validated.nation:
+        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in source.design.products])
+    estimate_by_topdown(source, workers, informed=True)
+    if source.has_areas:
+        find_margins(source, workers)
 
 
 def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
@@ -69,14 +63,6 @@ def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) ->
     exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
     estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
     save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
-
-
-def estimate_by_gls(source: Source, workers: Workers, *, areas: bool = True) -> None:
-    """Estimate the histograms of every geounit of every product; areas: as for `pass_up`."""
-    pass_up(source, workers, groups=True, areas=areas)
-    if source.validated.nation:
-        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in source.design.products])
-    estimate_by_topdown(source, workers, informed=True)
 
 
 def answers_below(

@@ -18,7 +18,6 @@ from spine.geography import IntArray
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
-from tasks.top_down.measure import Measured
 from tasks.top_down.release.description import FOLDER, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
 from tasks.top_down.run_plan import ProductName, law, variance
@@ -30,7 +29,7 @@ def write_measurements(run: TopDownRun, workers: Workers, out: Path) -> None:
     staged, layout = open_staging(run, out, run.folder), run.design.measurements
     if layout != "none":
         write = write_own_layout if layout == "parquet" else write_measurement_files
-        write(Measured(run.path), workers, staged)
+        write(run, workers, staged)
 
 
 def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
