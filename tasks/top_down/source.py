@@ -181,7 +181,7 @@ class Source(RunDirectory):
     def state(self, name: str) -> Blocks:
         """Load the blocks of one state."""
         path = self / f"prepared/blocks/{name}"
-        return blocks_at(path, stamp(path))
+        return _read(path, Blocks, stamp(path))
 
     def spine_path(self, product: str, state: str) -> Path:
         """Return the path of a state's spine."""
@@ -190,7 +190,7 @@ class Source(RunDirectory):
     def spine(self, product: str, state: str) -> Spine:
         """Load the spine of a state."""
         path = self.spine_path(product, state)
-        return spine_at(path, stamp(path))
+        return _read(path, Spine, stamp(path))
 
     def estimates_folder(self, product: str, state: str, level: str) -> Path:
         """Return the folder of a level's estimates, in batches by their first geounit."""
@@ -271,16 +271,10 @@ def save_blocks(source: Source, blocks: Blocks) -> None:
             save_object(folder / state, blocks.only(state))
 
 
-@lru_cache(maxsize=2)
-def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
-    """Read the blocks of a state."""
-    return read_object(path, Blocks)
-
-
 @lru_cache(maxsize=8)
-def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
-    """Read a spine; its derived arrays are cached with it."""
-    return read_object(path, Spine)
+def _read(path: Path, kind: type[T], _stamp: tuple[int, int]) -> T:
+    """Read blocks or a spine, whose derived arrays are cached with it."""
+    return read_object(path, kind)
 
 
 def save_histograms(folder: Path, histograms: Histograms) -> None:

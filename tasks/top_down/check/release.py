@@ -131,6 +131,7 @@ class OwnLayout:
     folder: ClassVar[str] = FOLDER
     law: ClassVar[tuple[str, ...]] = ("query", "variance", *EXACT)
     number: ClassVar[Any] = np.float64
+    declared: ClassVar[Mapping[str, Mapping[str, list[str]]]] = {"persons": {}, "units": {}}
 
     @property
     def entry(self) -> Mapping[str, Any]:
@@ -183,8 +184,12 @@ class OwnLayout:
         yield self.count(found), f"geounits do not have the {asked} answers of their level, each once"
 
     def differ_from_invariants(self, level: str, state: str) -> Iterator[tuple[int, str]]:
-        """Compare what the layout declares of each geounit with the release's invariants: here nothing."""
-        yield from ()
+        """Compare what the layout declares of each geounit, if anything, with the release's invariants."""
+        for query, declared in self.declared[self.product].items():
+            values = f"[{', '.join(declared)}]::BIGINT[] AS value"
+            expected = f"SELECT geounit::VARCHAR AS geounit, {values} FROM {self.file('invariants', level, state)}"
+            found = f"SELECT geounit, value FROM ({self.rows(level, state, 'Constraint')}) WHERE query = '{query}'"
+            yield differing(self.database, found, expected), f"rows of {query} are not what is declared"
 
     def break_paths(self) -> Iterator[str]:
         """Find paths to a block on which the shares of the geounits do not sum to those of all levels."""
@@ -215,6 +220,7 @@ class BureauLayout(OwnLayout):
     folder: ClassVar[str] = BUREAU_FOLDER
     law: ClassVar[tuple[str, ...]] = ("query", "variance")
     number: ClassVar[Any] = np.float32
+    declared: ClassVar[Mapping[str, Mapping[str, list[str]]]] = DECLARED
 
     def rows(self, level: str, state: str, kind: RowKind = "DPQuery") -> str:
         """Return the SELECT of geounit, query, variance and value; queries as the manifest writes them."""
@@ -227,11 +233,3 @@ class BureauLayout(OwnLayout):
         query = "replace(regexp_replace(query_name, '_(dpq|con)$', ''), ' ', '')"
         columns = f"geocode AS geounit, {query} AS query, variance, value::BIGINT[] AS value"
         return f"SELECT {columns} FROM {parquet(*there)}"
-
-    def differ_from_invariants(self, level: str, state: str) -> Iterator[tuple[int, str]]:
-        """Compare what is declared of each geounit with the release's invariants."""
-        for query, declared in DECLARED[self.product].items():
-            values = f"[{', '.join(declared)}]::BIGINT[] AS value"
-            expected = f"SELECT geounit::VARCHAR AS geounit, {values} FROM {self.file('invariants', level, state)}"
-            found = f"SELECT geounit, value FROM ({self.rows(level, state, 'Constraint')}) WHERE query = '{query}'"
-            yield differing(self.database, found, expected), f"rows of {query} are not what is declared"
