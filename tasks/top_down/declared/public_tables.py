@@ -157,18 +157,15 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
     form = declaration.form
     names = list(dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)]))
     leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)
-    totals = []
-    for total in form.totals:
+    totals, faults = [], list[Fault]()
+    for at, total in enumerate(form.totals):
         columns = group_columns(declaration, total.of)
-        table, wrong = read_columns(beside(path, total.file), [*columns, TOTAL_COLUMN], form.delimiter, more=True)
+        table, wrong = read_columns(beside(path, total.file), [*columns, TOTAL_COLUMN], form.delimiter)
         findings += wrong
-        totals.append(table)
+        if table is not None:
+            totals.append(_by_group(table, f"totals.{at}.file", faults))
     if findings or leaves is None:
         raise Faulty(*findings)
-    values, faults = [], list[Fault]()
-    for at, table in enumerate(totals):
-        assert table is not None
-        values.append(_by_group(table, f"totals.{at}.file", faults))
     if faults:
         raise faulty(path, faults)
     equal, digests = [], {}
@@ -181,7 +178,7 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
     if faults:
         raise faulty(path, faults)
     digests |= {file: digest_file(beside(path, file)) for file in named}
-    return PublicTables(json.dumps(raw), leaves, tuple(values), digests, tuple(equal))
+    return PublicTables(json.dumps(raw), leaves, tuple(totals), digests, tuple(equal))
 
 
 def leaf_columns(declaration: Declaration) -> Iterator[str]:
