@@ -25,6 +25,7 @@ from tasks.top_down.source import Blocks, TopDownRun, load_histograms, save_hist
 
 BLOCKS = "blocks"  # the histograms of a state's blocks by geocode
 assert (VACANT, OCCUPIED, FACILITY) == (0, 1, 2)  # of `_unit_faults`
+Fault = tuple[str, str, BoolArray]  # a rule, the column that it is of, and the blocks that break it
 
 
 def findings_path(run: TopDownRun, product: ProductName, state: str) -> Path:
@@ -42,49 +43,36 @@ def validate_state(run: TopDownRun, product: ProductName, state: str) -> None:
     row, cell, count = load_counted(run, product, CELLS[product], blocks.first, blocks.first + number)
     file = load_object(run / records_name(product), RecordFile)
     faults = _person_faults if product == "persons" else _unit_faults
-    findings = list(faults(file.name, blocks, state, row, cell, count))
+    findings = []
+    for rule, column, bad in faults(blocks, row, cell, count):
+        if len(rows := np.flatnonzero(bad)):
+            shown = tuple(geoid15(code) for code in blocks.geography.geocode[rows[:SHOWN_VALUES]].tolist())
+            findings.append(Finding(file.name, f"blocks with {rule}", column, len(rows), (), shown))
+    if product == "persons" and int(count.sum()) != blocks.totals[int(state)]:
+        rule = f"state {state} does not have the number of persons that is declared for it"
+        findings.append(Finding(file.name, rule, "TABBLKST"))
     inside = cell < SCHEMAS[product].cells  # H1 does not count the group quarters among the units
     histograms = from_entries(TrueHistograms, -1, 0, row[inside], cell[inside], count[inside], number)
     save_histograms(run.counts_folder(product, state, BLOCKS), histograms)
     save_object(path, findings)
 
 
-def _person_faults(
-    file: str, blocks: Blocks, state: str, row: IntArray, cell: IntArray, count: IntArray
-) -> Iterator[Finding]:
-    quarters, geocode = blocks.quarters, blocks.geography.geocode
-    persons = group_sums(query_group(PERSONS, HHGQ.name), len(geocode), row, cell, count)
-    undeclared = (persons > 0) & (quarters == 0)
-    rule = "persons in households where no housing unit is declared"
-    yield from _by_block(file, geocode, rule, "GQTYPE_PL", undeclared[:, HOUSEHOLD])
+def _person_faults(blocks: Blocks, row: IntArray, cell: IntArray, count: IntArray) -> Iterator[Fault]:
+    persons = group_sums(query_group(PERSONS, HHGQ.name), len(blocks.quarters), row, cell, count)
+    undeclared, fewer = (persons > 0) & (blocks.quarters == 0), persons < blocks.quarters
+    yield "persons in households where no housing unit is declared", "GQTYPE_PL", undeclared[:, HOUSEHOLD]
     for gq in range(1, TYPES):
-        rule = f"persons in group quarters of type {gq} where no facility is declared"
-        yield from _by_block(file, geocode, rule, "GQTYPE_PL", undeclared[:, gq])
-        rule = f"fewer persons in group quarters of type {gq} than facilities are declared"
-        yield from _by_block(file, geocode, rule, "GQTYPE_PL", persons[:, gq] < quarters[:, gq])
-    if int(count.sum()) != blocks.totals[int(state)]:
-        rule = f"state {state} does not have the number of persons that is declared for it"
-        yield Finding(file, rule, "TABBLKST")
+        kind = f"persons in group quarters of type {gq}"
+        yield f"{kind} where no facility is declared", "GQTYPE_PL", undeclared[:, gq]
+        yield f"fewer {kind} than facilities are declared", "GQTYPE_PL", fewer[:, gq]
 
 
-def _unit_faults(
-    file: str, blocks: Blocks, _state: str, row: IntArray, cell: IntArray, count: IntArray
-) -> Iterator[Finding]:
-    quarters, geocode = blocks.quarters, blocks.geography.geocode
-    units = np.zeros((len(geocode), 2), np.int64)
+def _unit_faults(blocks: Blocks, row: IntArray, cell: IntArray, count: IntArray) -> Iterator[Fault]:
+    units = np.zeros((len(blocks.quarters), 2), np.int64)
     np.add.at(units, (row, (cell == FACILITY).astype(np.int64)), count)
-    wrong = units[:, 0] != quarters[:, HOUSEHOLD]
-    yield from _by_block(file, geocode, "a number of housing units other than declared", "TABBLK", wrong)
-    wrong = units[:, 1] != quarters[:, 1:].sum(axis=1)
-    yield from _by_block(file, geocode, "a number of group quarters other than declared", "TABBLK", wrong)
-
-
-def _by_block(file: str, geocode: IntArray, rule: str, column: str, bad: BoolArray) -> Iterator[Finding]:
-    """Yield a finding with the number of bad blocks; the curator's report names some."""
-    rows = np.flatnonzero(bad)
-    if len(rows):
-        shown = tuple(geoid15(code) for code in geocode[rows[:SHOWN_VALUES]].tolist())
-        yield Finding(file, f"blocks with {rule}", column, len(rows), (), shown)
+    facilities = blocks.quarters[:, 1:].sum(axis=1)
+    yield "a number of housing units other than declared", "TABBLK", units[:, 0] != blocks.quarters[:, HOUSEHOLD]
+    yield "a number of group quarters other than declared", "TABBLK", units[:, 1] != facilities
 
 
 def sum_histograms(run: TopDownRun, workers: Workers) -> None:

@@ -26,7 +26,7 @@ from tasks.inputs.regions import Region
 from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
-from tasks.top_down.estimate.gls.margin_tables import counts_of, describe_margins, write_margins
+from tasks.top_down.estimate.gls.margin_tables import counts_of, write_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
@@ -61,7 +61,7 @@ def write_release(run: Source, workers: Workers, staged: Path) -> None:
     write_regions(run, staged, is_named)
     for product in products:
         write_cells(staged, product, pl94=run.design.pl94)
-    describe_release(run, staged, {product: describe_margins(run, product) for product in products})
+    describe_release(run, staged)
 
 
 def write_nation(run: Source, product: ProductName, staged: Path) -> None:
