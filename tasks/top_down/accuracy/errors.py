@@ -27,8 +27,9 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.pages.words import level_title
 from tasks.top_down.areas import DIGITS, areas
+from tasks.top_down.estimate.estimators import estimate
 from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, Z, load_margins
-from tasks.top_down.estimate.topdown import estimate, load_estimates
+from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.measure import check_cost, configuration_digest

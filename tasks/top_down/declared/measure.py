@@ -21,7 +21,7 @@ from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
-from tasks.top_down.estimate.topdown import estimate as estimate_run
+from tasks.top_down.estimate.estimators import estimate as estimate_run
 from tasks.top_down.measure import Measured
 from tasks.top_down.source import Descent, Source
 from tasks.top_down.spend import declared_spend

@@ -38,9 +38,10 @@ from tasks.top_down.declared.explain import Explanation, explain
 from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared
+from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.estimate.gls.margin_tables import PLACES
 from tasks.top_down.estimate.gls.tree import load_information
-from tasks.top_down.estimate.topdown import estimate_from, load_estimates, load_solves
+from tasks.top_down.estimate.topdown import load_estimates, load_solves
 from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels

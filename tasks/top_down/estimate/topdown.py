@@ -1,6 +1,4 @@
-"""The stage "estimate": by the program of 2020 or our own estimator; a truth takes the exact histograms.
-
-Estimates are made from the top of the spine down to the blocks, in batches that do not depend on each other.
+"""Estimate from the top of the spine down to the blocks, in batches that do not depend on each other.
 
     nation and its states' parts   one batch, where the US level is measured
     states                         a batch a state: its parts and their counties
@@ -14,90 +12,42 @@ A batch reads the estimates of its parents and measures the levels below them. A
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
-from spine.top_down import Estimates, TrueHistograms, joined
-from tasks.lifecycle.authorization import is_truth, read_drawing
-from tasks.lifecycle.errors import Failed
+from spine.top_down import Estimates, joined
 from tasks.lifecycle.files import complete, load_object, save_object
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.gls.margin_tables import find_margins
-from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
-from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.input.geography import summaries
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import FIRST, Source, StateAnswers, TopDownRun, load_histograms, save_histograms
+from tasks.top_down.source import FIRST, Source, StateAnswers, load_histograms, save_histograms
+
+if TYPE_CHECKING:
+    Answers = Callable[[Source, ProductName, str, StateAnswers, Estimates | None], engine.OwnAnswers]
 
 SOLVES = "solves"
 
 
-def estimate(run: TopDownRun, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product of a run; those of a truth are the exact ones."""
-    if is_truth(run):
-        workers.map(run.descents[0].title, run, take_exact, run.product_levels)
-    else:
-        estimate_from(run, workers)
-
-
-def estimate_from(source: Source, workers: Workers) -> None:
-    """Estimate the histograms of every geounit from measurements, a run's or published ones."""
-    if source.estimator == "topdown":
-        estimate_by_topdown(source, workers)
-        return
-    pass_up(source, workers, groups=True, areas=source.has_areas)
-    if source.validated.nation:
-        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in source.design.products])
-    estimate_by_topdown(source, workers, informed=True)
-    if source.has_areas:
-        find_margins(source, workers)
-
-
-def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
-    """Save exact histograms where estimates go: what estimation without noise would find.
-
-    Raises Failed where the run is authorized to draw noise: only a truth shows exact counts.
-    """
-    if read_drawing(run) is not None:
-        raise Failed("estimate: only a truth takes exact counts")
-    exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
-    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
-    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
-
-
-def answers_below(
-    source: Source, product: ProductName, state: str, measured: StateAnswers, parents: Estimates | None, informed: bool
+def own_answers(
+    _source: Source, _product: ProductName, _state: str, measured: StateAnswers, _parents: Estimates | None
 ) -> engine.OwnAnswers:
-    """Return what the children of these parents, or the roots, are estimated from: their own noisy answers.
-
-    informed: above the blocks, from their information instead.
-    """
-    plan = measured.plan
-    if not informed:
-        return engine.OwnAnswers(plan, measured)
-    from spine.gls.tree_answers import TreeAnswers  # imports numba
-
-    level, levels = 0 if parents is None else parents.level + 1, plan.spine.levels
-    if state != US and level == len(levels) - 1:
-        return TreeAnswers(plan, measured)
-    first, last = (
-        (0, len(plan.spine.starts[0]))
-        if parents is None
-        else plan.children_of(parents.level, parents.first, parents.last)
-    )
-    return TreeAnswers(plan, measured, (load_information(source, product, state, levels[level], first, last),))
+    """Return what the children of these parents, or the roots, are estimated from: their own noisy answers."""
+    return engine.OwnAnswers(measured.plan, measured)
 
 
-def estimate_by_topdown(source: Source, workers: Workers, *, informed: bool = False) -> None:
-    """Estimate the histograms of all geounits of every product; informed: as for `answers_below`."""
+def estimate_by_topdown(source: Source, workers: Workers, answers: Answers = own_answers) -> None:
+    """Estimate the histograms of all geounits of every product; answers: what each batch is estimated from."""
     top, *below = source.descents
     if source.validated.nation:
-        nations = [(product, US, 0, None, US, "State", informed) for product in source.design.products]
+        nations = [(product, US, 0, None, US, "State", answers) for product in source.design.products]
         workers.map(top.title, source, estimate_batch, nations)
-    whole = [(*pair, 0, None, top.level, top.lowest, informed) for pair in source.product_states]
+    whole = [(*pair, 0, None, top.level, top.lowest, answers) for pair in source.product_states]
     workers.map(top.title, source, estimate_batch, whole)
     for descent in below:
-        calls = [(*batch, descent.level, descent.lowest, informed) for batch in source.batches(descent)]
+        calls = [(*batch, descent.level, descent.lowest, answers) for batch in source.batches(descent)]
         workers.map(descent.title, source, estimate_batch, calls)
 
 
@@ -109,7 +59,7 @@ def estimate_batch(
     last: int | None,
     level: str,
     lowest: str,
-    informed: bool,
+    answers: Answers,
 ) -> None:
     """Save the levels below the geounits first ... last - 1 of a level, down to the lowest; of the top level also it.
 
@@ -127,11 +77,11 @@ def estimate_batch(
         if state != US and source.validated.nation:
             found.append((_parts_of_nation(source, product, state), []))
         else:
-            found.append(engine.estimate_roots(plan, answers_below(source, product, state, measured, None, informed)))
+            found.append(engine.estimate_roots(plan, answers(source, product, state, measured, None)))
         parents = found[0][0]
     while plan.spine.levels[parents.level] != lowest:
-        answers = answers_below(source, product, state, measured, parents, informed)
-        found.append(engine.estimate_children(plan, parents, answers))
+        below = answers(source, product, state, measured, parents)
+        found.append(engine.estimate_children(plan, parents, below))
         parents = found[-1][0]
     for estimates, _ in found:
         folder = source.estimates_folder(product, state, plan.spine.levels[estimates.level])

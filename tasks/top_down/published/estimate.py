@@ -11,7 +11,7 @@ from tasks.lifecycle.files import fsync_tree
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.staging import clear_staging, staging
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.topdown import estimate_from
+from tasks.top_down.estimate.estimators import estimate_from
 from tasks.top_down.release.stage_release import write_release
 from tasks.top_down.source import Source
 

@@ -21,7 +21,7 @@ from spine.top_down import TrueHistograms, exact_answers, query_group
 from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.commit import mark_truth
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.top_down.estimate.topdown import take_exact
+from tasks.top_down.estimate.estimators import take_exact
 from tasks.top_down.input import geography
 from tasks.top_down.measure import Measured
 from tasks.top_down.release.tables import description

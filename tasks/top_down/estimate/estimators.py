@@ -1,0 +1,73 @@
+"""The stage "estimate": the program of 2020, or our own estimator; a truth takes the exact histograms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spine.top_down import Estimates, TrueHistograms
+from tasks.lifecycle.authorization import is_truth, read_drawing
+from tasks.lifecycle.errors import Failed
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.estimate.gls.margin_tables import find_margins
+from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
+from tasks.top_down.estimate.gls.tree import load_information
+from tasks.top_down.estimate.topdown import estimate_by_topdown
+from tasks.top_down.run_plan import US, ProductName
+from tasks.top_down.source import FIRST, Source, StateAnswers, TopDownRun, load_histograms, save_histograms
+
+if TYPE_CHECKING:
+    from spine.top_down import OwnAnswers
+
+
+def estimate(run: TopDownRun, workers: Workers) -> None:
+    """Estimate the histograms of every geounit of every product of a run; those of a truth are the exact ones."""
+    if is_truth(run):
+        workers.map(run.descents[0].title, run, take_exact, run.product_levels)
+    else:
+        estimate_from(run, workers)
+
+
+def estimate_from(source: Source, workers: Workers) -> None:
+    """Estimate the histograms of every geounit from measurements, a run's or published ones."""
+    if source.estimator == "topdown":
+        estimate_by_topdown(source, workers)
+        return
+    pass_up(source, workers, groups=True, areas=source.has_areas)
+    if source.validated.nation:
+        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in source.design.products])
+    estimate_by_topdown(source, workers, tree_answers)
+    if source.has_areas:
+        find_margins(source, workers)
+
+
+def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
+    """Save exact histograms where estimates go: what estimation without noise would find.
+
+    Raises Failed where the run is authorized to draw noise: only a truth shows exact counts.
+    """
+    if read_drawing(run) is not None:
+        raise Failed("estimate: only a truth takes exact counts")
+    exact = load_histograms(run.counts_folder(product, state, level), TrueHistograms)
+    estimates = Estimates(exact.level, exact.first, exact.starts, exact.cell, exact.count)
+    save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
+
+
+def tree_answers(
+    source: Source, product: ProductName, state: str, measured: StateAnswers, parents: Estimates | None
+) -> OwnAnswers:
+    """Return what the children of these parents, or the roots, are estimated from: their information.
+
+    Blocks are estimated from their own answers.
+    """
+    from spine.gls.tree_answers import TreeAnswers  # imports numba
+
+    plan = measured.plan
+    level, levels = 0 if parents is None else parents.level + 1, plan.spine.levels
+    if state != US and level == len(levels) - 1:
+        return TreeAnswers(plan, measured)
+    first, last = (
+        (0, len(plan.spine.starts[0]))
+        if parents is None
+        else plan.children_of(parents.level, parents.first, parents.last)
+    )
+    return TreeAnswers(plan, measured, (load_information(source, product, state, levels[level], first, last),))
