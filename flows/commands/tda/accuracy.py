@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Enumerations, because an option that is repeated takes no literal.
 Kind = StrEnum("Kind", ["conventional", "aian", "optimized"])
 Estimator = StrEnum("Estimator", ["topdown", "gls"])
-SHOWN = 20  # queries that are unlike N(0, 1)
+SHOWN = 20  # of compare-gls: queries that are unlike N(0, 1)
 SIZES = {"level": "{level}", "table": "{table_name}", "areas": "{geounits:,}", "cells": "{cells:,}"}
 SCORES = {"mean z": "{mean_z:.3f}", "mean z²": "{mean_z2:.3f}", "with z": "{with_z:,}"}
 DIFFERENCES = {"mean difference": "{mean_difference:.3f}", "rms difference": "{rms_difference:.3f}"}
