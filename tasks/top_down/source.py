@@ -181,7 +181,8 @@ class Source(RunDirectory):
     def state(self, name: str) -> Blocks:
         """Load the blocks of one state."""
         path = self / f"prepared/blocks/{name}"
-        return _read(path, Blocks, stamp(path))
+        blocks: Blocks = _read(path, Blocks, stamp(path))
+        return blocks
 
     def spine_path(self, product: str, state: str) -> Path:
         """Return the path of a state's spine."""
@@ -190,7 +191,8 @@ class Source(RunDirectory):
     def spine(self, product: str, state: str) -> Spine:
         """Load the spine of a state."""
         path = self.spine_path(product, state)
-        return _read(path, Spine, stamp(path))
+        spine: Spine = _read(path, Spine, stamp(path))
+        return spine
 
     def estimates_folder(self, product: str, state: str, level: str) -> Path:
         """Return the folder of a level's estimates, in batches by their first geounit."""
@@ -272,7 +274,7 @@ def save_blocks(source: Source, blocks: Blocks) -> None:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, kind: type[T], _stamp: tuple[int, int]) -> T:
+def _read(path: Path, kind: Any, _stamp: tuple[int, int]) -> Any:
     """Read blocks or a spine, whose derived arrays are cached with it."""
     return read_object(path, kind)
 

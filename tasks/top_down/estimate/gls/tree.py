@@ -106,8 +106,14 @@ def keep_siblings(
         z_types, z = _packed(given.z)
         own = {"z_types": z_types, "z": z, "variance": given.variance}
     b_types, b = _packed(given.b)
-    sums = {"children": np.bincount(given.parent), "is_only_child": given.is_only_child, "below": given.below}
-    sums |= {"b_types": b_types, "b": b, "at": np.array([first, children.first])}
+    sums: dict[str, np.ndarray] = {
+        "at": np.array([first, children.first]),
+        "children": np.bincount(given.parent),
+        "is_only_child": given.is_only_child,
+        "b_types": b_types,
+        "b": b,
+        "below": given.below,
+    }
     save_arrays(folder / f"{plan.spine.levels[children.level]}/{children.first:07d}", sums | own)
 
 
