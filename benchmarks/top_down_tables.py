@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 from measure import arguments
 
-from tasks.top_down.accuracy.compare import LEVELS
+from tasks.top_down.accuracy.errors import LEVELS
 
 LONG = "voting age by race"
 SHOWN = ("total", LONG)

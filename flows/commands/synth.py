@@ -99,7 +99,7 @@ def synth(
 
     **Example:** `das synth ri2020.pl.zip NMFv7-2020 /tmp/ri`
     """
-    from tasks.top_down.declared.shipped import declarations
+    from tasks.inputs.declarations import declarations
 
     given = {"--shares": shares, "--persons": persons, "--states": states, "--params": params, "--for": systems}
     if not words and mark is not None:

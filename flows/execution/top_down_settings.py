@@ -18,8 +18,8 @@ from tasks.top_down.choices import Estimator, MeasurementLayout, MicrodataForm, 
 if TYPE_CHECKING:
     from privacy.accounting.composition import Spend
     from tasks.top_down.declared.measure import DeclaredRun
+    from tasks.top_down.measure import Measured
     from tasks.top_down.run_plan import Design, Tables
-    from tasks.top_down.source import TopDownRun
 
 FORMS = ("parquet", "txt")
 
@@ -70,11 +70,11 @@ class TopDownSettings(RunSettings):
     )
 
     @property
-    def directory(self) -> TopDownRun:
+    def directory(self) -> Measured:
         """The confidential directory of the run, which must have its id."""
-        from tasks.top_down.source import TopDownRun
+        from tasks.top_down.measure import Measured
 
-        return TopDownRun(self.runs / str(self.run_id))
+        return Measured(self.runs / str(self.run_id))
 
     def spends(self) -> dict[str, Spend]:
         """Return what the run will spend, with the US level and without it where that depends on the data."""

@@ -30,7 +30,7 @@ from spine.top_down.histogram import Product
 from tasks.attribute_loss.described import describe
 from tasks.detailed_dhca.run import Configuration
 from tasks.detailed_dhcb.run import Configuration as HouseholdConfiguration
-from tasks.inputs.declarations import read_raw
+from tasks.inputs.declarations import find_declaration, read_raw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST
 from tasks.population_groups.configuration import SafeTabConfiguration, parse_configuration
@@ -39,7 +39,6 @@ from tasks.population_groups.levels import Level
 from tasks.population_groups.parameters import read_parameter_files, stability_parts
 from tasks.synth.params import HOUSEHOLDS_CONFIG
 from tasks.synth.params import PRODUCTION as PRODUCTION_FILES
-from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import SCHEMAS
 
 PRODUCTION = "production (NMFv5)"

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -38,13 +39,14 @@ from tasks.lifecycle.files import (
 )
 from tasks.lifecycle.reservation import Input
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.run_plan import Design, Estimator, ProductName, Tables
+from tasks.top_down.run_plan import US, Design, Estimator, ProductName, Tables
 
 if TYPE_CHECKING:
     from spine.top_down import NoisyAnswers, Plan
 
 
 VALIDATED = "prepared/validated"
+FIRST = "0000000"  # the name of a batch that starts at the first geounit
 T = TypeVar("T")
 H = TypeVar("H", bound=Histograms)
 
@@ -140,6 +142,8 @@ class StateAnswers(Protocol):
 class Source(RunDirectory):
     """A handle on a source of measurements: only the path of its directory, so that it may be shown and sent."""
 
+    has_areas: ClassVar[bool] = True  # whether sums of blocks have margins, as those of places
+
     @property
     def design(self) -> Design:
         """Load the design: products, spine, budgets, and what is made of the measurements."""
@@ -160,6 +164,14 @@ class Source(RunDirectory):
         """Return every product with every state."""
         return [(product, state) for product in self.design.products for state in self.validated.states]
 
+    @property
+    def product_levels(self) -> list[tuple[ProductName, str, str]]:
+        """Return every product with every state and level, the longest first; the nation as state and level US."""
+        levels = [(*pair, level) for pair in self.product_states for level in self.spine(*pair).levels]
+        if self.validated.nation:
+            levels += [(product, US, US) for product in self.design.products]
+        return sorted(levels, key=lambda each: (each[2] != "Block", each[0]))
+
     def _load(self, name: str, kind: type[T]) -> T:
         try:
             return load_object(self / name, kind)
@@ -169,7 +181,8 @@ class Source(RunDirectory):
     def state(self, name: str) -> Blocks:
         """Load the blocks of one state."""
         path = self / f"prepared/blocks/{name}"
-        return blocks_at(path, stamp(path))
+        blocks: Blocks = _read(path, Blocks, stamp(path))
+        return blocks
 
     def spine_path(self, product: str, state: str) -> Path:
         """Return the path of a state's spine."""
@@ -178,7 +191,8 @@ class Source(RunDirectory):
     def spine(self, product: str, state: str) -> Spine:
         """Load the spine of a state."""
         path = self.spine_path(product, state)
-        return spine_at(path, stamp(path))
+        spine: Spine = _read(path, Spine, stamp(path))
+        return spine
 
     def estimates_folder(self, product: str, state: str, level: str) -> Path:
         """Return the folder of a level's estimates, in batches by their first geounit."""
@@ -202,6 +216,23 @@ class Source(RunDirectory):
             Descent("estimate tracts", "County", "Tract", 150),
             Descent("estimate blocks", "Tract", "Block", 4096),
         )
+
+    def batches(self, descent: Descent) -> list[tuple[ProductName, str, int, int]]:
+        """Cut the level that a stage starts from into batches: product, state, first geounit, last + 1.
+
+        Each has about `size` geounits of the lowest level, one of its own at the least.
+        """
+        found = []
+        for product, state in self.product_states:
+            spine = self.spine(product, state)
+            first, below = (spine.starts[spine.levels.index(name)] for name in (descent.level, descent.lowest))
+            begins = np.append(np.searchsorted(below, first), len(below))
+            cuts = [0]
+            for geounit in range(1, len(first)):
+                if begins[geounit + 1] - begins[cuts[-1]] > descent.size:
+                    cuts.append(geounit)
+            found += [(product, state, *ends) for ends in pairwise([*cuts, len(first)])]
+        return found
 
     def answers(self, product: ProductName, state: str) -> StateAnswers:
         """Return the noisy answers of a state, or (US) of the nation. Raises Failed where the run may not draw."""
@@ -242,16 +273,10 @@ def save_blocks(source: Source, blocks: Blocks) -> None:
             save_object(folder / state, blocks.only(state))
 
 
-@lru_cache(maxsize=2)
-def blocks_at(path: Path, _stamp: tuple[int, int]) -> Blocks:
-    """Read the blocks of a state."""
-    return read_object(path, Blocks)
-
-
 @lru_cache(maxsize=8)
-def spine_at(path: Path, _stamp: tuple[int, int]) -> Spine:
-    """Read a spine; its derived arrays are cached with it."""
-    return read_object(path, Spine)
+def _read(path: Path, kind: Any, _stamp: tuple[int, int]) -> Any:
+    """Read blocks or a spine, whose derived arrays are cached with it."""
+    return read_object(path, kind)
 
 
 def save_histograms(folder: Path, histograms: Histograms) -> None:

@@ -30,8 +30,7 @@ from tasks.detailed_dhca.accuracy.report import write_report as write_accuracy
 from tasks.inputs.blocks.area_file import AreaFile
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.top_down.accuracy.compare import COVERAGE, TARGET
-from tasks.top_down.accuracy.errors import averaged, covered, targeted
+from tasks.top_down.accuracy.errors import COVERAGE, TARGET, averaged, covered, targeted
 from tasks.top_down.accuracy.report import write_report as write_errors
 from tasks.top_down.estimate.gls.pass_up import pass_up
 from tasks.top_down.published.places import find_published

@@ -12,6 +12,7 @@ import typer
 
 from flows.commands.fields import with_options
 from flows.commands.options import WorkOptions
+from flows.commands.tda.published import Totals
 from flows.reports.figures import fraction
 from flows.reports.formats import Format, FormatOption, report
 from tasks.lifecycle.errors import Refused
@@ -59,10 +60,7 @@ def areas(
             show_default="those of SOURCE, if it is a release",
         ),
     ] = None,
-    totals: Annotated[
-        str | None,
-        typer.Option(help="Of the Bureau's files: declared population, state,pop.", show_default="April 1, 2020"),
-    ] = None,
+    totals: Totals = None,
     within: Annotated[
         str, typer.Option(help="The limit that is asked of a plan's range: a share of the ideal, `10%` or `0.1`.")
     ] = "10%",

@@ -1,19 +1,18 @@
-"""`das tda explain`, and `das tda accuracy` and `das tda estimate` of a declaration."""
+"""`das tda explain` and `declare`, and the options of a declaration that other commands have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.fields import given, option_of, refuse
 from flows.execution.top_down_settings import DeclaredSettings, TopDownSettings
-from flows.reports.terminal import Json, err, show
+from flows.reports.terminal import Json, show
 from spine.settings import Jurisdiction
-from tasks.top_down.choices import Estimator
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -99,11 +98,9 @@ def _explanation(found: Explanation, relations: Sequence[SpendRow]) -> Renderabl
         levels.add_row(
             each.level, f"{each.geounits:,}", family, each.passes.removeprefix("total "), each.solver, each.share
         )
-    queries = list(dict.fromkeys(query for each in found.levels for query in each.margins))
     margins = Table("query", *(each.level for each in found.levels), title="Margin at 95% of one noisy answer")
-    for query in queries:
-        of_levels = [each.margins.get(query, "not asked") for each in found.levels]
-        margins.add_row(query, *(each if isinstance(each, str) else f"{each:,}" for each in of_levels))
+    for row in found.margins:
+        margins.add_row(*row)
     fewest, most = found.seconds
     least = f"{fewest:,.0f} to" if fewest >= 1 else "up to"
     seconds = f"{least} {most:,.0f} seconds" if most >= 1.5 else "about a second or less"
@@ -134,37 +131,3 @@ def refuse_others(context: typer.Context, *more: str) -> None:
     names = ({name for name, _, _ in options_of(TopDownSettings)} | {*more}) - {"estimator"}
     options = {option.name for option in context.command.params if option.param_type_name == "option"}
     refuse(context, given(context).keys() & names & options, OTHERS)
-
-
-def measure_declared_errors(
-    context: typer.Context,
-    options: Any,
-    data: str,
-    declaration: str,
-    place: Path,
-    seeds: int,
-    estimators: Sequence[Estimator],
-) -> None:
-    """Report the errors of a declaration's counts on marked data."""
-    from flows.commands.runner import planned_runs
-    from flows.execution.repetitions import count_marked
-    from flows.reports.formats import Format, report
-    from flows.reports.terminal import labelled
-    from tasks.lifecycle.new_folder import check_empty, new_folder
-    from tasks.pages.words import TRUTH
-    from tasks.top_down.declared.accuracy import measure_errors, write_report
-
-    refuse_others(context, "replicates")
-    check_empty(place)
-    typed = {"data": data, "declaration": declaration, "out": str(place)}
-    (settings,) = planned_runs(options, DeclaredSettings, DeclaredSettings.new_id("accuracy"), typed)
-    with options.leaving_nothing("Errors", settings.directory) as workers:
-        tabulated = count_marked(settings, workers)["tabulate"]
-        errors, words = measure_errors(settings.directory, workers, range(seeds), estimators)
-    about = {"truth": TRUTH[tabulated.mark], "Data": data, "Seeds": str(seeds)}
-    with new_folder(place, 0o700) as folder:
-        tables = write_report(folder, errors, words, about)
-    err.print(labelled("NOT PRIVATE:", f"{TRUTH[tabulated.mark]}."))
-    rows = errors.astype(object).where(errors.notna(), None).to_dict("records")
-    facts = {"NOT_PRIVATE": True, "report": place / "error.html", "errors": rows}
-    report(facts, tables[:1], Format.table, as_json=options.as_json)

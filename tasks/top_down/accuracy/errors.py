@@ -7,7 +7,8 @@ entities; they are also compared with the margins of error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -15,17 +16,37 @@ import numpy as np
 import pandas as pd
 
 from privacy.analyses.error_measures import Closeness, ErrorSums
+from spine.counts import matrix
+from spine.geography import FloatArray, IntArray
+from spine.redistricting import PERSONS
+from spine.top_down import TrueHistograms
+from tasks.inputs.block_codes import short_codes
 from tasks.lifecycle.authorization import SECRET, Authorization, mark_repetition, read_secret_digest, save_authorization
-from tasks.lifecycle.files import remove, save_object
+from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.accuracy.compare import ALL, COVERAGE, SIZES, TARGET, compare_state
+from tasks.pages.words import level_title
+from tasks.top_down.areas import DIGITS, areas
 from tasks.top_down.estimate.estimators import estimate
-from tasks.top_down.estimate.gls.margin_tables import MARGINS
+from tasks.top_down.estimate.gls.margin_tables import MARGINS, Margins, Z, load_margins
+from tasks.top_down.estimate.topdown import load_estimates
+from tasks.top_down.input.geography import make_spine
+from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.measure import check_cost, configuration_digest
-from tasks.top_down.run_plan import ESTIMATORS, Estimator
-from tasks.top_down.source import TopDownRun
+from tasks.top_down.release.stage_release import by_geocode
+from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
+from tasks.top_down.source import TopDownRun, load_histograms
 
+LEVELS = {  # in words
+    level: level_title(level) for level in ("state", "county", "tract", "cbg", "obg", "block", "place", "mcd", "aian")
+}
+WIDTHS = {**DIGITS, "block": 15}  # of public codes; optimized block groups have none
+SIZES = (0, 1, 10, 50, 250, 1000)  # first true counts of the classes of size
+ALL = -1  # instead of a class of size: all of them
+COVERAGE = ("n", "released", "released_squares", "unbiased", "unbiased_squares", "width")
+TARGET = ("areas", "met")
+LEAST_PERSONS, POINTS = 500, 0.05  # of the redistricting target
+LEAST_ERROR = 0.01  # of a standard error that is not that of a declared count
 SHARES = ("mape", "within_5_percent", "within_5", "outliers")
 
 
@@ -100,6 +121,145 @@ def remove_estimates(run: TopDownRun) -> None:
     for path in (run / "noisy").glob("*/*/*"):
         if path.name != MARGINS:
             remove(path)
+
+
+@dataclass(frozen=True)
+class Entities:
+    """The entities of one level of a state that have blocks.
+
+    level: a key of LEVELS. codes: public codes, or numbers. of_block: the entity of each block, -1 outside all.
+    present: which of the family's areas they are.
+    """
+
+    level: str
+    codes: IntArray
+    of_block: IntArray
+    present: IntArray
+
+    def sums(self, values: IntArray) -> IntArray:
+        """Return the sums over each entity of values of blocks, (blocks, columns)."""
+        sums = np.zeros((len(self.codes), values.shape[1]), values.dtype)
+        inside = self.of_block >= 0
+        np.add.at(sums, self.of_block[inside], values[inside])
+        return sums
+
+    def names(self) -> list[str]:
+        """Return the public codes as text."""
+        return [f"{code:0{WIDTHS.get(self.level, 1)}d}" for code in self.codes.tolist()]
+
+
+def entities(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:
+    """Yield the entities of every level that a state has; they are found once, for many seeds and estimators."""
+    path = run / f"accuracy/{product}/{state}"
+    if not path.exists():
+        save_object(path, list(_find(run, product, state)))
+    yield from load_object(path, list[Entities])
+
+
+def _find(run: TopDownRun, product: ProductName, state: str) -> Iterator[Entities]:
+    geography, settings = run.state(state).geography, run.design.settings[product]
+    number = len(geography)
+    yield _present("state", np.array([int(state)]), np.zeros(number, np.int64))
+    for family in areas(geography, settings):
+        yield _present(family.family, family.codes, family.of_block)
+    spine = make_spine(geography, replace(run.design, kind="optimized"), product)
+    group = np.empty(number, np.int64)
+    level = spine.levels.index("Block_Group")
+    group[spine.order] = spine.geounit_of_block(level)
+    yield _present("obg", np.arange(len(spine.starts[level])), group)
+    yield _present("block", short_codes(geography.geocode), np.arange(number))
+
+
+def _present(level: str, codes: IntArray, of_block: IntArray) -> Entities:
+    """Return the entities that have a block."""
+    present = np.flatnonzero(np.bincount(of_block[of_block >= 0], minlength=len(codes)))
+    row = np.full(len(codes) + 1, -1)
+    row[present] = np.arange(len(present))
+    return Entities(level, codes[present], row[of_block], present)
+
+
+def compare_state(run: TopDownRun, product: ProductName, state: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return sums over a state's entities by level and quantity, as `Measured` holds them.
+
+    Of errors by class of the true size, of coverage, and of the redistricting target.
+    """
+    schema = SCHEMAS[product]
+    counted, quantities = schema.matrix(schema.estimated), np.array([count.quantity for count in schema.estimated])
+    exact = load_histograms(run.counts_folder(product, state, BLOCKS), TrueHistograms)
+    released = by_geocode(run, product, state, load_estimates(run, product, state, "Block"))
+    truth, estimated = exact.sums(counted), released.sums(counted)
+    groups = [histograms.sums(target_groups()) for histograms in (exact, released) if product == "persons"]
+    errors, coverage, target = [], [], []
+    for found in entities(run, product, state):
+        true, error = (found.sums(values) for values in (truth, estimated - truth))
+        margins = _margins(run, product, state, found)
+        if groups:
+            target.append((product, found.level, *meets_target(*(found.sums(counts) for counts in groups))))
+        for quantity in dict.fromkeys(quantities.tolist()):
+            column = np.flatnonzero(quantities == quantity)
+            sums = sums_by_size(true[:, column].ravel(), error[:, column].ravel())
+            errors += [(product, found.level, quantity, *row) for row in sums]
+            if margins is None:
+                continue
+            for cut in np.unique(margins.cut).tolist():
+                cells = np.ix_(margins.cut == cut, column)
+                unbiased = margins.estimate[cells] - true[cells]
+                row = _sums_of_coverage(error[cells].astype(float), unbiased, margins.error[cells])
+                coverage.append((product, found.level, quantity, cut, *row))
+    keys = ["product", "level", "quantity"]
+    return (
+        pd.DataFrame(errors, columns=[*keys, "size", *ErrorSums._fields, *Closeness._fields]),
+        pd.DataFrame(coverage, columns=[*keys, "cut", *COVERAGE]),
+        pd.DataFrame(target, columns=["product", "level", *TARGET]),
+    )
+
+
+def meets_target(true: IntArray, released: IntArray) -> tuple[int, int]:
+    """Return the number of areas of 500 and more persons, and of those whose largest group is well released.
+
+    true, released: (areas, groups) that share out the persons. A group is well released where its share of the persons
+    is within 5 percentage points of the true share, as the Census Bureau set for redistricting.
+    """
+    persons = true.sum(axis=1)
+    chosen = np.flatnonzero(persons >= LEAST_PERSONS)
+    largest = (chosen, true[chosen].argmax(axis=1))
+    share = true[largest] / persons[chosen]
+    found = released[largest] / np.maximum(released[chosen].sum(axis=1), 1)
+    return len(chosen), int((np.abs(found - share) <= POINTS + 1e-12).sum())
+
+
+@lru_cache(maxsize=1)
+def target_groups() -> IntArray:
+    """Return the (cells, groups) of the redistricting target: Hispanic, and the others by six races and two or more."""
+    hispanic, races = PERSONS.count("Hispanic"), [count for count in PERSONS.counts if count.quantity == "race"]
+    return matrix(PERSONS.axes, [hispanic.where, *({**race.where, "hispanic": {0}} for race in races)])
+
+
+def sums_by_size(true: IntArray, error: IntArray) -> Iterator[tuple[float, ...]]:
+    """Yield for all counts, and for each class of true size, their number and sums of errors."""
+    size = np.searchsorted(SIZES, true, side="right") - 1
+    for number in (ALL, *np.unique(size).tolist()):
+        chosen = np.ones(len(size), bool) if number == ALL else size == number
+        part = error[chosen]
+        yield (number, *map(int, ErrorSums.of(part)), *map(float, Closeness.of(part, true[chosen])))
+
+
+def _sums_of_coverage(released: FloatArray, unbiased: FloatArray, error: FloatArray) -> tuple[float, ...]:
+    """Return the sums that COVERAGE names; a standard error of 0 is that of a declared count, which is exact."""
+    noisy = error > LEAST_ERROR
+    scores = [values[noisy] / error[noisy] for values in (released, unbiased)]
+    within = [int((np.abs(z) <= Z).sum()) for z in scores]
+    squares = [float((z**2).sum()) for z in scores]
+    return int(noisy.sum()), within[0], squares[0], within[1], squares[1], float(error[noisy].sum())
+
+
+def _margins(run: TopDownRun, product: ProductName, state: str, entities: Entities) -> Margins | None:
+    """Return the margins of a level's entities, None where there are none; "obg" are the optimized spine's own."""
+    name = "Block_Group" if entities.level == "obg" and run.design.kind == "optimized" else entities.level
+    found = load_margins(run, product, state, name)
+    if found is None:
+        return None
+    return found if found.area is None else found.only(np.searchsorted(found.area, entities.present))
 
 
 def covered(table: pd.DataFrame) -> pd.DataFrame:

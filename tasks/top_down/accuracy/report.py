@@ -13,7 +13,7 @@ from tasks.pages import render
 from tasks.pages.dots import FEWEST, Series, alone, dots
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import PRODUCTS, best_in_words
-from tasks.top_down.accuracy.compare import LEVELS
+from tasks.top_down.accuracy.errors import LEVELS
 
 SPINES = {"conventional": "conventional", "aian": "AIAN", "optimized": "optimized"}
 ESTIMATORS = {"topdown": "topdown, as the program of 2020", "gls": "gls, from all measurements"}

@@ -14,8 +14,7 @@ from spine.top_down.queries import group_sums, query_group
 from tasks.lifecycle.workers import Workers
 from tasks.pages import render
 from tasks.pages.text_table import TextTable
-from tasks.top_down.accuracy.compare import sums_by_size
-from tasks.top_down.accuracy.errors import averaged, remove_estimates, repetitions
+from tasks.top_down.accuracy.errors import averaged, remove_estimates, repetitions, sums_by_size
 from tasks.top_down.accuracy.report import CLOSE, signed, with_percentages
 from tasks.top_down.choices import Estimator
 from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate

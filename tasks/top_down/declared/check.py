@@ -49,9 +49,8 @@ def _check_answers(release: Path, declaration: Declaration, level: str) -> Check
     names = [column.name for column in geounit_columns(declaration, level)]
     rows = pd.read_parquet(release / f"{MEASUREMENTS}/{level}.parquet", columns=[*names, *LAW])
     allocation, asked = declaration.allocation, declaration.allocation.queries[level]
-    answers = rows.groupby(names or np.zeros(len(rows)), observed=True)[
-        "query"
-    ]  # the only geounit at the top has no name
+    of_geounits = rows.groupby(names or np.zeros(len(rows)), observed=True)  # the only geounit at the top has no name
+    answers = of_geounits["query"]
     incomplete = int(((answers.size() != len(asked)) | (answers.nunique() != len(asked))).sum())
     faults = [f"{incomplete:,} geounits do not have its {len(asked)} answers, each once"] * bool(incomplete)
     laws = rows[list(LAW)].drop_duplicates()

@@ -54,8 +54,8 @@ def description(manifest: Mapping[str, Any]) -> Description:
     axes = [replace(axis_column(axis), name=axis.name, labels=axis.codes != axis.labels) for axis in product.axes]
     records = declaration.records
     count = integer(COUNT, records, f"the {records}, as estimated", role="count", frame="count")
-    tables = []
-    for level in released_levels(declaration):
+    tables, released = [], released_levels(declaration)
+    for level in released:
         geounit = geounit_columns(declaration, level)
         tables.append(
             Table(
@@ -68,10 +68,8 @@ def description(manifest: Mapping[str, Any]) -> Description:
                 dependent=True,
             )
         )
-    levels = [f"parquet/{level}.parquet" for level in released_levels(declaration)]
     if manifest.get("estimator") == "gls":
         tables += [_margins(declaration, each.name) for each in declaration.levels]
-    required = (*levels, *(table.parquet for table in tables[len(levels) :]))
     if manifest["measurements"]:
         tables += [_measurements(declaration, each.name) for each in declaration.levels]
         tables.append(
@@ -86,8 +84,9 @@ def description(manifest: Mapping[str, Any]) -> Description:
             columns = tuple(integer(name, "number", meaning) for name, meaning in EQUAL_COLUMNS.items())
             title = "Counts of releases that the estimates have"
             tables.append(Table(title, columns, parquet=EQUAL_FILE, key=("EQUAL", "LEAF", "PART")))
-        required += (SETTINGS_FILE, *(table.parquet for table in tables[len(required) :]))
-    return Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=(*required, "report.html"))
+    files = [f"parquet/{level}.parquet" for level in released] + [table.parquet for table in tables[len(released) :]]
+    files += ["report.html", *([SETTINGS_FILE] if manifest["measurements"] else [])]
+    return Description(tuple(tables), others=("report.html", SETTINGS_FILE), required=tuple(files))
 
 
 def _margins(declaration: Declaration, level: str) -> Table:

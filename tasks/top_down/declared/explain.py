@@ -72,6 +72,15 @@ class Explanation:
     gls: str
     remarks: list[str]
 
+    @property
+    def margins(self) -> list[list[str]]:
+        """Return a row for each query group that a level asks: its name, and the margin of an answer on each level."""
+        queries = dict.fromkeys(query for level in self.levels for query in level.margins)
+        margins = {query: [level.margins.get(query, "not asked") for level in self.levels] for query in queries}
+        return [
+            [query, *(each if isinstance(each, str) else f"{each:,}" for each in row)] for query, row in margins.items()
+        ]
+
 
 def declared_unchanged(declaration: Declaration) -> list[str]:
     """Return what is declared and published unchanged, a sentence each."""

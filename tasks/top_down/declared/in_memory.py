@@ -13,7 +13,7 @@ import pyarrow as pa
 import spine.top_down as engine  # its compiled functions are imported at first use: they import numba
 from privacy.accounting.composition import Spend
 from privacy.noise.randomness import RunSecret
-from spine.top_down import Plan, TrueHistograms
+from spine.top_down import TrueHistograms
 from tasks.inputs.records import RecordFile, RowChecks
 from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.errors import Refused
@@ -72,7 +72,12 @@ def top_down(
     plan, true = declared.plan, _count(records, declared)
     drawing = Drawing(RunSecret.generate(), Authorization("", "", ""))
     measuring = Measuring(plan, "memory", lambda level, first, last: true[level], (0,) * len(true), drawing)
-    answers = engine.OwnAnswers(plan, measuring) if estimator == "topdown" else _tree_answers(plan, measuring)
+    answers = engine.OwnAnswers(plan, measuring)
+    if estimator == "gls":  # the information of each geounit, which one pass up the hierarchy finds
+        from spine.gls.tree_answers import TreeAnswers  # imports numba
+        from spine.gls.upward import pass_up
+
+        answers = TreeAnswers(plan, measuring, pass_up(plan, measuring, 0, 0, len(plan.spine.starts[0])))
     estimates, _ = engine.estimate_roots(plan, answers)
     released, levels = released_levels(declared.declaration), {}
     for number, level in enumerate(plan.spine.levels):
@@ -81,14 +86,6 @@ def top_down(
         if level in released:
             levels[level] = level_table(declared, level, estimates).to_pandas()
     return TopDownTables(levels, declared_spend(declared.declaration))
-
-
-def _tree_answers(plan: Plan, measuring: Measuring) -> engine.OwnAnswers:
-    """Return what geounits are estimated from: the information of each, which one pass up the hierarchy finds."""
-    from spine.gls.tree_answers import TreeAnswers  # imports numba
-    from spine.gls.upward import pass_up
-
-    return TreeAnswers(plan, measuring, pass_up(plan, measuring, 0, 0, len(plan.spine.starts[0])))
 
 
 def _count(records: pd.DataFrame, declared: Declared) -> tuple[TrueHistograms, ...]:

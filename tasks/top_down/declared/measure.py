@@ -21,8 +21,7 @@ from tasks.lifecycle.reservation import Charging, authorize
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, declared_of
-from tasks.top_down.estimate.estimators import estimate_by_gls, estimate_run
-from tasks.top_down.estimate.topdown import estimate_by_topdown
+from tasks.top_down.estimate.estimators import estimate as estimate_run
 from tasks.top_down.measure import Measured
 from tasks.top_down.source import Descent, Source
 from tasks.top_down.spend import declared_spend
@@ -35,6 +34,8 @@ CHILDREN = 4096  # geounits that one piece estimates, about
 
 class OfDeclaration(Source):
     """A source whose hierarchy and histogram are a declaration's."""
+
+    has_areas = False
 
     @property
     def public(self) -> PublicTables:
@@ -108,15 +109,7 @@ def check_estimator(declared: Declared, estimator: Estimator) -> None:
 
 
 def estimate(run: DeclaredRun, workers: Workers, estimator: Estimator = "topdown") -> None:
-    """Estimate the histograms of all geounits, level by level; a truth takes the exact ones."""
+    """Estimate the histograms of all geounits, level by level. Raises Refused as `check_estimator` does."""
+    check_estimator(run.declared, estimator)
     save_object(run / ESTIMATOR, estimator)
-    estimate_run(run, workers, estimate_declared)
-
-
-def estimate_declared(source: OfDeclaration, workers: Workers) -> None:
-    """Estimate from measurements, a run's or published ones, by the estimator of the source."""
-    if source.estimator == "gls":
-        check_estimator(source.declared, "gls")
-        estimate_by_gls(source, workers, areas=False)
-    else:
-        estimate_by_topdown(source, workers)
+    estimate_run(run, workers)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privacy.accounting.journal import MarkName
-from tasks.inputs.declarations import read_raw
+from tasks.inputs.declarations import find_declaration, read_raw
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_object
 from tasks.lifecycle.manifest import mark_facts, mark_in
@@ -36,7 +36,6 @@ from tasks.top_down.declared.description import (
 from tasks.top_down.declared.equal import Counts
 from tasks.top_down.declared.measure import ALL, ESTIMATOR, DeclaredRun, OfDeclaration, check_estimator
 from tasks.top_down.declared.public_tables import PUBLIC, PublicTables, assemble, without_folders
-from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.published import release_source
 from tasks.top_down.published.release_source import ReleaseSource
 from tasks.top_down.published.source import LARGEST_NATION, ORIGIN, read_level

@@ -27,7 +27,7 @@ from spine.noise import distinct_shares
 from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
-from tasks.inputs.declarations import beside, read_columns, read_raw
+from tasks.inputs.declarations import beside, find_declaration, read_columns, read_raw
 from tasks.inputs.files import digest_file, exists, unchanged
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
@@ -36,7 +36,6 @@ from tasks.lifecycle.manifest import MANIFEST, release_digest
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory, state_home
 from tasks.top_down.declared.equal import Counts, read_equal
-from tasks.top_down.declared.shipped import find_declaration
 from tasks.top_down.run_plan import undrawable
 
 PUBLIC = "prepared/public"
@@ -158,18 +157,15 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
     form = declaration.form
     names = list(dict.fromkeys([*form.leaves.key, *leaf_columns(declaration)]))
     leaves, findings = read_columns(beside(path, form.leaves.file), names, form.delimiter)
-    totals = []
-    for total in form.totals:
+    totals, faults = [], list[Fault]()
+    for at, total in enumerate(form.totals):
         columns = group_columns(declaration, total.of)
-        table, wrong = read_columns(beside(path, total.file), [*columns, TOTAL_COLUMN], form.delimiter, more=True)
+        table, wrong = read_columns(beside(path, total.file), [*columns, TOTAL_COLUMN], form.delimiter)
         findings += wrong
-        totals.append(table)
+        if table is not None:
+            totals.append(_by_group(table, f"totals.{at}.file", faults))
     if findings or leaves is None:
         raise Faulty(*findings)
-    values, faults = [], list[Fault]()
-    for at, table in enumerate(totals):
-        assert table is not None
-        values.append(_by_group(table, f"totals.{at}.file", faults))
     if faults:
         raise faulty(path, faults)
     equal, digests = [], {}
@@ -182,7 +178,7 @@ def _read_tables(path: str, raw: Mapping[str, Any], declaration: Declaration, na
     if faults:
         raise faulty(path, faults)
     digests |= {file: digest_file(beside(path, file)) for file in named}
-    return PublicTables(json.dumps(raw), leaves, tuple(values), digests, tuple(equal))
+    return PublicTables(json.dumps(raw), leaves, tuple(totals), digests, tuple(equal))
 
 
 def leaf_columns(declaration: Declaration) -> Iterator[str]:

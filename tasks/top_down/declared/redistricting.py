@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,8 @@ import pyarrow.csv
 from spine.entities import block_group_key, in_aian
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.block_codes import BLOCK_COLUMNS
-from tasks.top_down.declared.shipped import SHIPPED
+from tasks.inputs.declarations import SHIPPED
+from tasks.lifecycle.staging import PIPES
 from tasks.top_down.input.public_input import QUARTERS
 from tasks.top_down.input.records import block_columns
 from tasks.top_down.run_plan import SCHEMAS
@@ -30,9 +30,9 @@ def write_declarations(blocks: Blocks, jurisdiction: Jurisdiction, out: Path) ->
     A run of one with the same records and noise estimates what `das tda run` does on the optimized spine with the US
     level; with other levels, on the other spines (docs/declarations.md). Returns the names of the declarations.
     """
-    _write(out / LEAVES_FILE, block_table(blocks, jurisdiction))
     states = {STATE: list(blocks.states), "total": [blocks.totals[int(state)] for state in blocks.states]}
-    _write(out / TOTALS_FILE, states)
+    for file, columns in ((LEAVES_FILE, block_table(blocks, jurisdiction)), (TOTALS_FILE, states)):
+        pa.csv.write_csv(pa.table(columns), out / file, PIPES)
     names = [f"{product.name}-{jurisdiction}.toml" for product in SCHEMAS.values()]
     for name in names:
         shutil.copyfile(SHIPPED / name, out / name)
@@ -59,8 +59,3 @@ def block_table(blocks: Blocks, jurisdiction: Jurisdiction) -> dict[str, pa.Arra
         "gqpattern": pa.array(geography.gq),
         **{name: pa.array(number) for name, number in quarters},
     }
-
-
-def _write(path: Path, columns: Mapping[str, pa.Array | list[object]]) -> None:
-    options = pa.csv.WriteOptions(delimiter="|", quoting_style="none", quoting_header="none")
-    pa.csv.write_csv(pa.table(dict(columns)), path, options)

@@ -1,4 +1,4 @@
-"""Release: the histograms of a declaration's levels, the noisy measurements, manifest and report."""
+"""Release: the histograms of a declaration's levels, noisy measurements, estimates of gls, manifest and report."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
 from spine.declaration.declaration import Declaration
-from spine.geography import IntArray
+from spine.geography import FloatArray, IntArray
+from spine.gls.columns import query_errors
+from spine.gls.grid import Blue, grid, to_cells
 from spine.noise import distinct_shares
-from spine.top_down.queries import DETAILED, TOTAL
+from spine.top_down import Estimates
+from spine.top_down.queries import DETAILED, TOTAL, QueryGroup, group_sums, query_group
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, spend_of
@@ -24,21 +26,27 @@ from tasks.lifecycle.workers import Workers
 from tasks.pages.release_report import InShort
 from tasks.pages.release_report import write_report as write_page
 from tasks.pages.text_table import TextTable
-from tasks.top_down.declared.description import COUNT, MEASUREMENTS, description, geounit_columns, released_levels
+from tasks.top_down.declared.description import (
+    COUNT,
+    MARGINS,
+    MEASUREMENTS,
+    description,
+    geounit_columns,
+    released_levels,
+)
 from tasks.top_down.declared.explain import Explanation, explain
-from tasks.top_down.declared.margins import write_margins
-from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration, estimate_declared
+from tasks.top_down.declared.measure import ALL, DeclaredRun, OfDeclaration
 from tasks.top_down.declared.measurements import DeclaredEstimate, write_public
 from tasks.top_down.declared.public_tables import Declared
+from tasks.top_down.estimate.estimators import estimate_from
+from tasks.top_down.estimate.gls.margin_tables import PLACES
+from tasks.top_down.estimate.gls.tree import load_information
 from tasks.top_down.estimate.topdown import load_estimates, load_solves
 from tasks.top_down.release.manifest import describe_failed, describe_noise, describe_solves
 from tasks.top_down.release.measurements import tables_of_answers
 from tasks.top_down.release.report import describe_section, parts_of_levels
+from tasks.top_down.source import StateAnswers
 from tasks.top_down.spend import declared_spend
-
-if TYPE_CHECKING:
-    from spine.top_down import Estimates
-
 
 ROWS = 1 << 12  # geounits that are written at once
 STATEMENTS = {
@@ -47,8 +55,6 @@ STATEMENTS = {
     "errors": "A count is whole, not negative, and adds up over geounits and levels; no formula gives its error. The "
     "noisy measurements have exact laws.",
 }
-
-
 OF_GLS = {
     "estimates": "margins/ has the best linear unbiased estimate of every count that was asked, from all levels' "
     "answers and the declared totals, and its exact standard error. An estimate may be negative. The released counts "
@@ -68,7 +74,7 @@ def stage_release(run: DeclaredRun, workers: Workers, out: Path) -> None:
 
 def write_estimate(source: DeclaredEstimate, workers: Workers, staged: Path) -> None:
     """Write the release of an estimate from measurements: histograms, manifest and report."""
-    estimate_declared(source, workers)
+    estimate_from(source, workers)
     write_release(source, workers, staged)
 
 
@@ -76,13 +82,8 @@ def write_release(own: OfDeclaration, workers: Workers, staged: Path) -> None:
     """Write the histograms of the levels that are released, the estimates of gls, then manifest and report."""
     workers.map("release", own, write_level, [(staged, level) for level in released_levels(own.declared.declaration)])
     if own.estimator == "gls" and not is_truth(own):
-        workers.map("margins", own, write_estimates, [(staged,)])
+        workers.map("margins", own, write_margins, [(staged,)])
     workers.map("release", own, describe_release, [(staged,)])
-
-
-def write_estimates(own: OfDeclaration, staged: Path) -> None:
-    """Write the unbiased estimates of every level."""
-    write_margins(own, staged, partial(_geounits, own.declared))
 
 
 def _geounits(declared: Declared, level: str, rows: IntArray) -> dict[str, Any]:
@@ -128,6 +129,82 @@ def write_measurements(own: DeclaredRun, staged: Path, level: str) -> None:
     number = measuring.plan.spine.levels.index(level)
     parts = [*tables_of_answers(measuring, number, named, np.int64)]
     write_table(staged, f"{MEASUREMENTS}/{level}.parquet", pa.concat_tables(parts).unify_dictionaries())
+
+
+def write_margins(own: OfDeclaration, staged: Path) -> None:
+    """Write the unbiased estimate of every sum that a level's query groups ask, if a record may be in it.
+
+    They are made of noisy answers and declared figures alone, so they cost no budget, and follow from the information
+    that was passed up for an estimate, from the top down.
+    """
+    answers = own.answers(own.name, ALL)
+    plan = answers.plan
+    above: Blue | None = None
+    for level in plan.spine.levels:
+        parts: list[Blue] = []
+
+        def tables(level: str = level, above: Blue | None = above, parts: list[Blue] = parts) -> Iterator[pa.Table]:
+            for found in _blues(own, answers, level, above):
+                released = load_estimates(own, own.name, ALL, level, found.first, found.first + len(found))
+                parts += [] if plan.is_leaf(found.level) else [found]
+                yield _margins_table(own.declared, level, found, released)
+
+        write_tables(staged, tables(), f"{MARGINS}/{level}.parquet")
+        if parts:
+            x, variance = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "variance"))
+            above = Blue(parts[0].level, 0, x, variance)
+
+
+def _blues(own: OfDeclaration, answers: StateAnswers, level: str, above: Blue | None) -> Iterator[Blue]:
+    """Yield the estimates of the geounits of a level, some at a time; above: those of the level above."""
+    plan = answers.plan
+    from spine.gls.blue import blue_level  # imports numba
+    from spine.gls.upward import measured
+
+    if above is None:
+        yield blue_level(plan, load_information(own, own.name, ALL, level, 0, len(plan.spine.starts[0])))
+        return
+    number = above.level + 1
+    for batch in plan.batches(above.level, 0, len(above)):
+        children = plan.children_of(above.level, *batch)
+        if plan.is_leaf(number):
+            information = measured(plan, answers, number, *children)
+        else:
+            information = load_information(own, own.name, ALL, level, *children)
+        yield blue_level(plan, information, above.only(*batch))
+
+
+def _margins_table(declared: Declared, level: str, found: Blue, released: Estimates) -> pa.Table:
+    """Return the rows of some geounits of a level."""
+    plan, geounits, tables = declared.plan, np.arange(found.first, found.first + len(found)), []
+    if plan.closed_form:  # the second of two cells is estimated, and their sum declared
+        x = found.x.reshape(-1)
+        cells = np.stack([plan.bounds.number(found.level)[geounits] - x, x], axis=1)
+    else:
+        cells = to_cells(found.x, grid(plan))
+    for query in plan.allocation.queries[level]:
+        group = query_group(plan.product, query)
+        part = np.flatnonzero(np.bincount(group.coordinate, plan.product.possible, group.width))
+        counts = group_sums(group, len(found), released.row, released.cell, released.count)
+        if plan.closed_form:
+            errors = np.sqrt(found.variance.reshape(-1, 1)) * np.full(group.width, group.width > 1)
+        else:
+            errors = query_errors(grid(plan), query, found.variance)
+        columns = {
+            "query": pa.array(np.full(len(found) * len(part), query)).dictionary_encode(),
+            "part": pa.array(np.tile(part, len(found))),
+            "released": pa.array(counts[:, part].ravel()),
+            "estimate": pa.array(np.round(_sums(group, cells)[:, part], PLACES).ravel() + 0.0),
+            "standard_error": pa.array(np.round(errors[:, part], PLACES).ravel()),
+        }
+        tables.append(pa.table(_geounits(declared, level, np.repeat(geounits, len(part))) | columns))
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def _sums(group: QueryGroup, cells: FloatArray) -> FloatArray:
+    sums = np.zeros((group.width, len(cells)))
+    np.add.at(sums, group.coordinate, cells.T)
+    return sums.T
 
 
 def describe_release(own: OfDeclaration, staged: Path) -> None:
@@ -207,10 +284,7 @@ def _short(manifest: Mapping[str, Any], words: Callable[[str], str], facts: Expl
         "runs it is no larger. Published counts combine several answers. das synth --for and das tda accuracy show "
         "errors on made-up records."
     ]
-    queries = dict.fromkeys(query for level in facts.levels for query in level.margins)
-    answers = [[level.margins.get(query, "not asked") for level in facts.levels] for query in queries]
-    shown = [[each if isinstance(each, str) else f"{each:,}" for each in row] for row in answers]
-    rows = [[words(query), *row] for query, row in zip(queries, shown, strict=True)]
+    rows = [[words(query), *row] for query, *row in facts.margins]
     columns = ["one answer, ±", *(level.level for level in facts.levels)]
     return InShort(published, sure, TextTable("In short", columns, rows))
 

@@ -2,50 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from spine.top_down import Estimates, TrueHistograms
 from tasks.lifecycle.authorization import is_truth, read_drawing
 from tasks.lifecycle.errors import Failed
 from tasks.lifecycle.workers import Workers
-from tasks.top_down.estimate.gls.margins import find_margins
-from tasks.top_down.estimate.gls.pass_up import load_information, pass_up, up_to_nation
-from tasks.top_down.estimate.topdown import FIRST, Steps, estimate_by_topdown
-from tasks.top_down.measure import Measured
+from tasks.top_down.estimate.gls.margin_tables import find_margins
+from tasks.top_down.estimate.gls.pass_up import pass_up, up_to_roots
+from tasks.top_down.estimate.gls.tree import load_information
+from tasks.top_down.estimate.topdown import estimate_by_topdown
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import Source, TopDownRun, load_histograms, save_histograms
+from tasks.top_down.source import FIRST, Source, StateAnswers, TopDownRun, load_histograms, save_histograms
 
 if TYPE_CHECKING:
     from spine.top_down import OwnAnswers
 
 
-R = TypeVar("R", bound=TopDownRun)
-
-
 def estimate(run: TopDownRun, workers: Workers) -> None:
-    """Estimate the histograms of every geounit of every product of a run."""
-    estimate_run(Measured(run.path), workers, estimate_from)
-
-
-def estimate_run(run: R, workers: Workers, estimator: Callable[[R, Workers], None]) -> None:
-    """Estimate the histograms of a run that is its own source of measurements; those of a truth are the exact ones."""
-    if not is_truth(run):
-        estimator(run, workers)
-        return
-    levels = [(*pair, level) for pair in run.product_states for level in run.spine(*pair).levels]
-    if run.validated.nation:
-        levels += [(product, US, US) for product in run.design.products]
-    workers.map(run.descents[0].title, run, take_exact, levels)
+    """Estimate the histograms of every geounit of every product of a run; those of a truth are the exact ones."""
+    if is_truth(run):
+        workers.map(run.descents[0].title, run, take_exact, run.product_levels)
+    else:
+        estimate_from(run, workers)
 
 
 def estimate_from(source: Source, workers: Workers) -> None:
     """Estimate the histograms of every geounit from measurements, a run's or published ones."""
-    if source.estimator == "gls":
-        estimate_by_gls(source, workers)
-        find_margins(source, workers)
-    else:
+    if source.estimator == "topdown":
         estimate_by_topdown(source, workers)
+        return
+    pass_up(source, workers, groups=True, areas=source.has_areas)
+    if source.validated.nation:
+        workers.map("pass up states", source, up_to_roots, [(each, US, False) for each in source.design.products])
+    estimate_by_topdown(source, workers, tree_answers)
+    if source.has_areas:
+        find_margins(source, workers)
 
 
 def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) -> None:
@@ -60,28 +52,22 @@ def take_exact(run: TopDownRun, product: ProductName, state: str, level: str) ->
     save_histograms(run.estimates_folder(product, state, level) / FIRST, estimates)
 
 
-def estimate_by_gls(source: Source, workers: Workers, *, areas: bool = True) -> None:
-    """Estimate the histograms of every geounit of every product; areas: as for `pass_up`."""
-    pass_up(source, workers, groups=True, areas=areas)
-    if source.validated.nation:
-        workers.map("pass up states", source, up_to_nation, [(product,) for product in source.design.products])
-    estimate_by_topdown(source, workers, GlsSteps)
+def tree_answers(
+    source: Source, product: ProductName, state: str, measured: StateAnswers, parents: Estimates | None
+) -> OwnAnswers:
+    """Return what the children of these parents, or the roots, are estimated from: their information.
 
+    Blocks are estimated from their own answers.
+    """
+    from spine.gls.tree_answers import TreeAnswers  # imports numba
 
-class GlsSteps(Steps):
-    """The program's steps, each geounit estimated by its information instead of its own answers."""
-
-    def answers(self, parents: Estimates | None) -> OwnAnswers:
-        """Return what the children of these parents, or the roots, are estimated from; of blocks their own answers."""
-        from spine.gls.tree_answers import TreeAnswers  # imports numba
-
-        level, levels = 0 if parents is None else parents.level + 1, self.plan.spine.levels
-        if self.state != US and level == len(levels) - 1:
-            return TreeAnswers(self.plan, self.measure)
-        first, last = (
-            (0, len(self.plan.spine.starts[0]))
-            if parents is None
-            else self.plan.children_of(parents.level, parents.first, parents.last)
-        )
-        known = load_information(self.source, self.product, self.state, levels[level], first, last)
-        return TreeAnswers(self.plan, self.measure, (known,))
+    plan = measured.plan
+    level, levels = 0 if parents is None else parents.level + 1, plan.spine.levels
+    if state != US and level == len(levels) - 1:
+        return TreeAnswers(plan, measured)
+    first, last = (
+        (0, len(plan.spine.starts[0]))
+        if parents is None
+        else plan.children_of(parents.level, parents.first, parents.last)
+    )
+    return TreeAnswers(plan, measured, (load_information(source, product, state, levels[level], first, last),))

@@ -26,7 +26,7 @@ from tasks.inputs.records import (
     report_of,
 )
 from tasks.inputs.tables import empty
-from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object, unless_done
+from tasks.lifecycle.files import load_object, open_array, read_object, save_arrays, save_object
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.source import TopDownRun
 
@@ -67,20 +67,18 @@ def save_chunk(
     """
     folder = run.chunk_folder(product, number)
     path = folder.with_suffix(".report")
-
-    def save() -> None:
-        file = load_object(run / records_name(product), RecordFile)
-        chunk = read_chunk(file, number)
-        table, _ = chunk.parse()
-        report = report_of(chunk, 0, 0, [])
-        if table is not None:
-            checks = RowChecks(file, table, states)
-            keys, counts = np.unique(encode(checks), return_counts=True)
-            save_arrays(folder, {"key": keys, "count": counts})
-            report = report_of(chunk, len(table), checks.left_out, checks.findings, sum_up(keys, counts))
-        save_object(path, report)
-
-    unless_done(path, save)
+    if path.exists():
+        return
+    file = load_object(run / records_name(product), RecordFile)
+    chunk = read_chunk(file, number)
+    table, _ = chunk.parse()
+    report = report_of(chunk, 0, 0, [])
+    if table is not None:
+        checks = RowChecks(file, table, states)
+        keys, counts = np.unique(encode(checks), return_counts=True)
+        save_arrays(folder, {"key": keys, "count": counts})
+        report = report_of(chunk, len(table), checks.left_out, checks.findings, sum_up(keys, counts))
+    save_object(path, report)
 
 
 def load_counted(

@@ -21,7 +21,7 @@ from spine.hierarchy import Spine
 from spine.redistricting import redistricting_bounds, redistricting_passes
 from spine.top_down import Bounds
 from tasks.inputs.arrow import text
-from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp, unless_done
+from tasks.lifecycle.files import complete, load_object, open_array, save_object, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
 from tasks.top_down.source import VALIDATED, Source
@@ -73,15 +73,11 @@ def build_spines(source: Source, workers: Workers) -> None:
 
 def build_state(source: Source, product: ProductName, state: str) -> None:
     """Save the spine of a state and its summary."""
-
-    def build() -> None:
-        blocks = source.state(state)
-        spine = make_spine(blocks.geography, source.design, product)
-        save_spine(
-            source, product, state, spine, largest_numbers(spine, blocks.geography, source.design.settings[product])
-        )
-
-    unless_done(_summary_path(source, product, state), build)
+    if _summary_path(source, product, state).exists():
+        return
+    geography, design = source.state(state).geography, source.design
+    spine = make_spine(geography, design, product)
+    save_spine(source, product, state, spine, largest_numbers(spine, geography, design.settings[product]))
 
 
 def save_spine(source: Source, product: ProductName, state: str, spine: Spine, numbers: tuple[int, ...] = ()) -> None:

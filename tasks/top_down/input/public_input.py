@@ -1,4 +1,4 @@
-"""Read and validate the public files of a run: its geography and the declared invariants.
+"""The public files of a run: its geography, and the declared invariants, which are read and validated, or written.
 
 The invariants are two CSV files (docs/spec/files.md#topdown-inputs): living quarters by block, `tabblk,hu,gq1,...,gq7`,
 15 digits, housing units (occupied or vacant) and facilities of the major group-quarters types 1xx to 7xx-9xx; and
@@ -8,20 +8,25 @@ total population by state, `state,pop`, two digits and persons.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 
+from spine.geocodes import digits
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.redistricting import TYPES
+from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.run_plan import Design, Tables, file_name
+from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables, file_name
 from tasks.top_down.source import Blocks
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))
@@ -115,3 +120,23 @@ def _read(path: str, columns: Sequence[str], key: str) -> tuple[pa.Table | None,
 def _counts(table: pa.Table, name: str) -> IntArray:
     numbers: IntArray = Column(table[name]).where(int, np.int64)
     return numbers
+
+
+@contextmanager
+def open_quarters(folder: Path) -> Iterator[Callable[[IntArray, IntArray], None]]:
+    """Open quarters.csv; yield how to write the living quarters, (blocks, 8), of these 15-digit blocks."""
+
+    def write(blocks: IntArray, facilities: IntArray) -> None:
+        there = np.flatnonzero(facilities.sum(axis=1))
+        code = text(digits(blocks[there], 15)).cast(pa.string())
+        writer.write_table(pa.table([code, *facilities[there].T], schema))
+
+    schema = pa.schema([(QUARTERS_COLUMNS[0], pa.string()), *((kind, pa.int64()) for kind in QUARTERS)])
+    plain = pa.csv.WriteOptions(quoting_style="none", quoting_header="none")
+    with pa.csv.CSVWriter(folder / QUARTERS_FILE, schema, write_options=plain) as writer:
+        yield write
+
+
+def write_totals(folder: Path, totals: Mapping[int, int]) -> None:
+    """Write states.csv: the population of each state."""
+    (folder / TOTALS_FILE).write_text("state,pop\n" + "".join(f"{state:02d},{n}\n" for state, n in totals.items()))

@@ -1,17 +1,19 @@
-"""Validate records of persons and units with the columns of the Bureau's microdata; count them by block and cell.
+"""Records of persons and units with the columns of the Bureau's microdata: validated and counted, or written.
 
 Columns are those of the 2020 redistricting microdata detail file (docs/spec/files.md#topdown-inputs).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from spine.geocodes import digits
@@ -30,11 +32,10 @@ from tasks.top_down.source import Blocks, TopDownRun
 COLUMNS: dict[ProductName, tuple[str, ...]] = {
     product: (*BLOCK_COLUMNS, "RTYPE", *(axis.column for axis in schema.axes)) for product, schema in SCHEMAS.items()
 }
-DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {
+DOMAINS: dict[ProductName, dict[str, tuple[str, ...]]] = {  # RTYPE: housed, in or of group quarters
     "persons": {"RTYPE": ("3", "5"), **{axis.column: axis.codes for axis in PERSONS.axes}},
     "units": {"RTYPE": ("2", "4"), "HH_STATUS": ("0", "1", "2")},
 }
-HOUSEHOLD_PERSON, GROUP_PERSON, HOUSING_UNIT, GROUP_QUARTERS = "3", "5", "2", "4"  # RTYPE
 FACILITY = 2  # the cell after vacant and occupied: group quarters among the units, which H1 does not count
 CELLS: dict[ProductName, int] = {"persons": PERSONS.cells, "units": 3}
 CODES = "prepared/codes"
@@ -49,19 +50,6 @@ NO_BLOCK = "block is not in the geography"
 NO_QUARTERS = "block has neither a housing unit nor group quarters, by the declared invariants"
 
 
-@dataclass(frozen=True)
-class Records:
-    """What a product's records are checked against.
-
-    blocks: sorted 15-digit codes of the whole geography, None where the geography has faults and no block is looked up.
-    row: the number of each block in the universe, -1 outside. states: those of the run.
-    """
-
-    blocks: IntArray | None
-    row: IntArray
-    states: tuple[str, ...]
-
-
 def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
     """Save the codes of all blocks of the geography, and which of them are in the universe; workers map them."""
     row = np.full(len(codes), -1)
@@ -69,30 +57,24 @@ def save_codes(run: TopDownRun, codes: IntArray, blocks: Blocks) -> None:
     save_arrays(run / CODES, {"code": codes, "row": row, "block": short_codes(blocks.geography.geocode)})
 
 
-def load_records(run: TopDownRun) -> Records:
-    """Return what records are checked against."""
-    if not (run / CODES).exists():
-        return Records(None, np.zeros(0, np.int64), ())
-    states = tuple(sorted(path.name for path in (run / "prepared/blocks").iterdir()))
-    return Records(open_array(run / CODES, "code"), open_array(run / CODES, "row"), states)
-
-
 def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
     """Validate a chunk, and count it by block and cell."""
-    records = load_records(run)
+    geography = run / CODES
+    if not geography.exists():  # it has faults: no block is looked up
+        save_chunk(run, product, number, partial(encode, product, None), ())
+        return
+    states = sorted(path.name for path in (run / "prepared/blocks").iterdir())
 
     def sum_up(keys: IntArray, counts: IntArray) -> Sums | None:
-        if records.blocks is None:
-            return None
         row, cell = np.divmod(keys, CELLS[product])
         within = tuple(of_cell[cell] * counts.astype(np.uint64) for of_cell in weights(np.arange(CELLS[product])))
-        return sum_by_state(open_array(run / CODES, "block")[row], counts, within)
+        return sum_by_state(open_array(geography, "block")[row], counts, within)
 
-    save_chunk(run, product, number, partial(encode, product, records), records.states, sum_up)
+    save_chunk(run, product, number, partial(encode, product, geography), states, sum_up)
 
 
-def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArray:
-    """Validate the records, and return the keys of those without a fault."""
+def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> IntArray:
+    """Validate the records, and return the keys of those without a fault; geography: what `save_codes` saved."""
     columns = checks.columns
     for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
         rule = f"Invalid values found in {name}; valid are {width} digits"
@@ -101,12 +83,12 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
         through = "or" if len(domain) == 2 else "to"
         rule = f"Invalid values found in {name}; valid are {domain[0]} {through} {domain[-1]}"
         checks.fault(rule, name, ~columns[name].where(domain.__contains__))
-    for rule, name, bad in (_person_contradictions if product == "persons" else _unit_contradictions)(columns):
+    for rule, name, bad in _contradictions(product, columns):
         checks.fault(rule, name, bad)
     row = np.zeros(len(checks.rows), np.int64)
-    if records.blocks is not None:
-        at, known = find_blocks(records.blocks, block_numbers(columns))
-        row = records.row[at]
+    if geography is not None:
+        at, known = find_blocks(open_array(geography, "code"), block_numbers(columns))
+        row = open_array(geography, "row")[at]
         checks.fault(NO_BLOCK, "TABBLK", checks.good & ~known)
         checks.fault(NO_QUARTERS, "TABBLK", checks.good & known & (row < 0))
     if product == "persons":
@@ -118,8 +100,8 @@ def encode(product: ProductName, records: Records, checks: RowChecks) -> IntArra
     return keys
 
 
-def _is(column: Column, *values: str) -> BoolArray:
-    chosen: BoolArray = column.where(lambda value: value in values)
+def _is(column: Column, value: str) -> BoolArray:
+    chosen: BoolArray = column.where(lambda each: each == value)
     return chosen
 
 
@@ -129,31 +111,20 @@ def _number(column: Column, domain: tuple[str, ...]) -> IntArray:
     return numbers
 
 
-def _person_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, BoolArray]]:
-    household = _is(columns["GQTYPE_PL"], "0")
-    return [
-        (
-            "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)",
-            "RTYPE",
-            (_is(columns["RTYPE"], HOUSEHOLD_PERSON) & ~household) | (_is(columns["RTYPE"], GROUP_PERSON) & household),
-        ),
-        (
-            "persons under 18 in nursing facilities (GQTYPE_PL 3), which is a structural zero",
-            "VOTING_AGE",
-            _is(columns["GQTYPE_PL"], str(NURSING)) & _is(columns["VOTING_AGE"], str(UNDER_18 + 1)),
-        ),
-    ]
-
-
-def _unit_contradictions(columns: Mapping[str, Column]) -> list[tuple[str, str, BoolArray]]:
-    group = _is(columns["HH_STATUS"], "0")
-    return [
-        (
-            "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)",
-            "RTYPE",
-            (_is(columns["RTYPE"], HOUSING_UNIT) & group) | (_is(columns["RTYPE"], GROUP_QUARTERS) & ~group),
-        )
-    ]
+def _contradictions(product: ProductName, columns: Mapping[str, Column]) -> Iterator[tuple[str, str, BoolArray]]:
+    """Yield what columns of a record say against each other: the rule, a column, and which records break it."""
+    if product == "persons":
+        grouped = ~_is(columns["GQTYPE_PL"], "0")
+        rule = "RTYPE and GQTYPE_PL disagree: 3 is a person in a household (0), 5 in group quarters (1 to 7)"
+        minors = _is(columns["GQTYPE_PL"], str(NURSING)) & _is(columns["VOTING_AGE"], str(UNDER_18 + 1))
+        zero = "persons under 18 in nursing facilities (GQTYPE_PL 3), which is a structural zero"
+    else:
+        grouped = _is(columns["HH_STATUS"], "0")
+        rule = "RTYPE and HH_STATUS disagree: 2 is a housing unit, occupied (1) or vacant (2); 4 is group quarters (0)"
+    housed, group = (_is(columns["RTYPE"], kind) for kind in DOMAINS[product]["RTYPE"])
+    yield rule, "RTYPE", (housed & grouped) | (group & ~grouped)
+    if product == "persons":
+        yield zero, "VOTING_AGE", minors
 
 
 def block_columns(geocode: IntArray) -> dict[str, pa.Array]:
@@ -178,3 +149,28 @@ def unit_columns(status: IntArray) -> dict[str, pa.Array]:
 def words(domain: Sequence[str], at: NDArray[np.signedinteger[Any]]) -> pa.Array:
     """Return a column of words by their number in a domain."""
     return pa.array(domain).take(pa.array(at))
+
+
+@contextmanager
+def open_records(folder: Path, product: ProductName) -> Iterator[Callable[[IntArray, IntArray], None]]:
+    """Open a Parquet file of records; yield how to write those of these geocodes and cells (or statuses)."""
+    schema = pa.schema([(name, pa.string()) for name in COLUMNS[product]])
+    values = person_columns if product == "persons" else unit_columns
+
+    def write(geocode: IntArray, cell: IntArray) -> None:
+        for first in range(0, len(geocode), 1 << 20):
+            within = slice(first, first + (1 << 20))
+            columns = block_columns(geocode[within]) | values(cell[within])
+            writer.write_table(pa.table([columns[name] for name in schema.names], schema))
+
+    with pq.ParquetWriter(folder / f"{product}.parquet", schema, compression="zstd") as writer:
+        yield write
+
+
+def runs_of_records(count: IntArray, most: int) -> Iterator[slice]:
+    """Yield runs of rows with about `most` records together, one row at the least; count: of each row's records."""
+    ends, first = np.cumsum(count), 0
+    while first < len(count):
+        last = max(first + 1, int(np.searchsorted(ends, (ends[first - 1] if first else 0) + most, side="right")))
+        yield slice(first, last)
+        first = last

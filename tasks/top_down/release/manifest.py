@@ -16,6 +16,7 @@ from tasks.inputs.arrow import text
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import GUARANTEE, made_by, marked, noise_law
+from tasks.top_down.estimate.gls.margin_tables import describe_margins
 from tasks.top_down.estimate.topdown import load_solves
 from tasks.top_down.input.geography import codes_of, spine_digest, summaries
 from tasks.top_down.release.report import write_report
@@ -41,11 +42,8 @@ STATEMENTS = {
 OF_OUR_MEASUREMENTS = ("guarantee", "neighbours")  # not said of the Bureau's files
 
 
-def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, Any]) -> None:
-    """Write report.html and, over all files of the staging folder, manifest.json.
-
-    margins: by product, the manifest's entry about margins of error.
-    """
+def describe_release(run: Source, staged: Path) -> None:
+    """Write report.html and, over all files of the staging folder, manifest.json."""
     design, validated, truth, origin = run.design, run.validated, is_truth(run), run.origin
     of_bureau = origin is not None and origin.run is None
     manifest: dict[str, Any] = {
@@ -58,7 +56,7 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
         "spent": None if truth or origin else planned_spend(design, nation=validated.nation).as_json(),
         "states": validated.states,
         "spine": {"kind": design.kind, "us_level": validated.nation, "digest": spine_digest(run)},
-        "products": {product: _product(run, product, margins.get(product)) for product in design.products},
+        "products": {product: _product(run, product) for product in design.products},
         "statements": {
             name: text
             for name, text in STATEMENTS.items()
@@ -81,7 +79,7 @@ def describe_release(run: Source, staged: Path, margins: Mapping[ProductName, An
     write_descriptions(staged, description(manifest), manifest)
 
 
-def _product(run: Source, product: ProductName, margins: Any) -> dict[str, Any]:
+def _product(run: Source, product: ProductName) -> dict[str, Any]:
     """Describe how a product was measured, and how its parents were solved."""
     allocation = run.design.allocations[product]
     entry: dict[str, Any] = {
@@ -92,7 +90,7 @@ def _product(run: Source, product: ProductName, margins: Any) -> dict[str, Any]:
     if not is_truth(run):
         entry["shares"] = {level: str(allocation.levels[level]) for level in entry["geounits"]}
         entry["noise"] = list(_noise(run, product))
-    if margins:
+    if margins := describe_margins(run, product):
         entry["margins"] = margins
     solved = describe_solves(allocation.levels, ((level, solve) for _, level, solve in _solves(run, product)))
     return entry | {"solved": solved, "failed": list(_failed(run, product))}

@@ -129,10 +129,7 @@ class Geounits:
 
 def write_measurement_files(source: Source, workers: Workers, staged: Path) -> None:
     """Write every level of every product and state into a staging folder."""
-    files = [(*pair, level, staged) for pair in source.product_states for level in LEVELS]
-    files += [(product, US, US, staged) for product in source.design.products] * source.validated.nation
-    files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
-    workers.map("measure", source, write_folders, files)
+    workers.map("measure", source, write_folders, [(*each, staged) for each in source.product_levels])
 
 
 def write_folders(source: Source, product: ProductName, state: str, level: str, staged: Path) -> None:

@@ -18,10 +18,9 @@ from spine.geography import IntArray
 from tasks.lifecycle.staging import open_staging, write_tables
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.input.geography import ROWS, codes_of, geounits
-from tasks.top_down.measure import Measured
 from tasks.top_down.release.description import FOLDER, write_blocks, write_description, write_geounits
 from tasks.top_down.release.measurement_files import write_measurement_files
-from tasks.top_down.run_plan import US, ProductName, law, variance
+from tasks.top_down.run_plan import ProductName, law, variance
 from tasks.top_down.source import Source, StateAnswers, TopDownRun
 
 
@@ -30,17 +29,13 @@ def write_measurements(run: TopDownRun, workers: Workers, out: Path) -> None:
     staged, layout = open_staging(run, out, run.folder), run.design.measurements
     if layout != "none":
         write = write_own_layout if layout == "parquet" else write_measurement_files
-        write(Measured(run.path), workers, staged)
+        write(run, workers, staged)
 
 
 def write_own_layout(source: Source, workers: Workers, staged: Path) -> None:
     """Write the folder `measurements/` into a staging folder."""
-    design, validated = source.design, source.validated
-    files = [(*pair, level, staged) for pair in source.product_states for level in source.spine(*pair).levels]
-    files += [(product, US, US, staged) for product in design.products] * validated.nation
-    files.sort(key=lambda file: (file[2] != "Block", file[0]))  # the longest first
-    workers.map("measure", source, write_level, files)
-    workers.map("measure", source, write_blocks, [(state, staged) for state in validated.states])
+    workers.map("measure", source, write_level, [(*each, staged) for each in source.product_levels])
+    workers.map("measure", source, write_blocks, [(state, staged) for state in source.validated.states])
     if source.origin is not None:  # its spine was read
         workers.map("measure", source, write_geounits, [(*pair, staged) for pair in source.product_states])
     write_description(source, staged)

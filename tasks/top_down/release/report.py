@@ -24,28 +24,14 @@ from tasks.top_down.source import Source
 
 OF_STATES = ("total", "voting age", "Hispanic", "race", "occupied")  # the counts of each state, by quantity
 # Mean absolute errors of `topdown`, population / voting age by seven races: benchmarks/results/top-down.md
+AREAS = ("County", "Tract", "Place", "County subdivision (MCD)", "Block")
 MEASURED = {
-    "conventional": {
-        "County": (1.33, 8.47),
-        "Tract": (1.99, 3.23),
-        "Place": (20.1, 7.21),
-        "County subdivision (MCD)": (4.95, 7.13),
-        "Block": (6.39, 1.25),
-    },
-    "aian": {
-        "County": (1.6, 7.18),
-        "Tract": (2.04, 3.22),
-        "Place": (22.7, 7.3),
-        "County subdivision (MCD)": (5.69, 7.15),
-        "Block": (6.38, 1.25),
-    },
-    "optimized": {
-        "County": (1.87, 7.87),
-        "Tract": (1.95, 3.33),
-        "Place": (20, 7.21),
-        "County subdivision (MCD)": (3.66, 7.27),
-        "Block": (6.2, 1.23),
-    },
+    kind: dict(zip(AREAS, errors, strict=True))
+    for kind, errors in {
+        "conventional": ((1.33, 8.47), (1.99, 3.23), (20.1, 7.21), (4.95, 7.13), (6.39, 1.25)),
+        "aian": ((1.6, 7.18), (2.04, 3.22), (22.7, 7.3), (5.69, 7.15), (6.38, 1.25)),
+        "optimized": ((1.87, 7.87), (1.95, 3.33), (20, 7.21), (3.66, 7.27), (6.2, 1.23)),
+    }.items()
 }
 Z = 1.96
 COUNTED = len(PERSON_COUNTS)  # in a table, the first; with the cells of P1 to P5 there are hundreds

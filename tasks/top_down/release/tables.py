@@ -189,6 +189,8 @@ MICRODATA = (
         key=("*",),
     ),
 )
+SCHOOL_DISTRICT = "unified, secondary and elementary school district together, all nines for none; where they are known"
+PRIMITIVE = "the primitive of the Estimates and Projections: state, county, subdivision, place; where it is known"
 OTHER_TABLES = (
     *MICRODATA,
     *(
@@ -205,28 +207,13 @@ OTHER_TABLES = (
     Table(
         "Blocks, as they were measured",
         (
-            *(
-                integer(name, unit, meaning, optional=name in ("school_district", "prim"))
-                for name, unit, meaning in (
-                    ("geocode", "code", "the block: its 15 digits, with the block group before the block"),
-                    ("place", "code", "place, 99999 for none"),
-                    ("cousub", "code", "county subdivision"),
-                    ("aiannh", "code", "AIANNH area, 9999 for none"),
-                    (
-                        "school_district",
-                        "code",
-                        "unified, secondary and elementary school district together, all nines for none; where they "
-                        "are known",
-                    ),
-                    (
-                        "prim",
-                        "code",
-                        "the primitive of the Estimates and Projections: state, county, subdivision, place; where it "
-                        "is known",
-                    ),
-                    ("gq", "bits", "which of the seven types of group quarters it has, the first type leftmost"),
-                )
-            ),
+            integer("geocode", "code", "the block: its 15 digits, with the block group before the block"),
+            integer("place", "code", "place, 99999 for none"),
+            integer("cousub", "code", "county subdivision"),
+            integer("aiannh", "code", "AIANNH area, 9999 for none"),
+            integer("school_district", "code", SCHOOL_DISTRICT, optional=True),
+            integer("prim", "code", PRIMITIVE, optional=True),
+            integer("gq", "bits", "which of the seven types of group quarters it has, the first type leftmost"),
             Column("universe", "yes or no", "whether it has living quarters", type="boolean"),
             *DECLARED,
         ),

@@ -26,10 +26,10 @@ from tasks.top_down.declared.measure import ALL, DeclaredRun, estimate, reserve_
 from tasks.top_down.declared.public_tables import read_declared
 from tasks.top_down.declared.redistricting import write_declarations
 from tasks.top_down.declared.tabulate import tabulate
-from tasks.top_down.estimate.topdown import FIRST, load_estimates
+from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.run_plan import US, ProductName
-from tasks.top_down.source import TopDownRun, load_histograms
+from tasks.top_down.source import FIRST, TopDownRun, load_histograms
 
 SECRET = bytes(range(32))
 STATES = {"nation": ("23", "46"), "state": ("46",), "Puerto Rico": ("72",)}

@@ -22,8 +22,7 @@ from flows.execution.repetitions import count_marked
 from spine.geography import FloatArray
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import read_object
-from tasks.top_down.accuracy.compare import LEVELS
-from tasks.top_down.accuracy.errors import averaged, covered, measure_errors, targeted
+from tasks.top_down.accuracy.errors import LEVELS, averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import write_report
 from tasks.top_down.published.microdata.make_inputs import COUNTS, make_inputs
 from tasks.top_down.published.replicates.compare import Compared, compare_runs, write_comparison

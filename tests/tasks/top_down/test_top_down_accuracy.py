@@ -17,8 +17,7 @@ from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.errors import Refused
 from tasks.pages.dots import Series, dots
 from tasks.synth.synthesize import synthesize_top_down
-from tasks.top_down.accuracy.compare import LEVELS
-from tasks.top_down.accuracy.errors import Measured, averaged, covered, measure_errors, targeted
+from tasks.top_down.accuracy.errors import LEVELS, Measured, averaged, covered, measure_errors, targeted
 from tasks.top_down.accuracy.report import board_chart, write_report
 from tasks.top_down.run_plan import Design
 

@@ -1,6 +1,10 @@
-"""The margins of error of a run: which counts have one, how they are saved and read, and how they are released.
+"""The margins of error of a run: which counts have one, and how they are found, saved, read and released.
+
+Made of noisy answers and declared invariants alone, so they cost no budget. Those of geounits follow from their
+information, those of places and other areas from the tree that was kept (tree.py).
 
 ```
+noisy/PRODUCT/US/states                 whole states, where the US level is measured
 noisy/PRODUCT/SS/margins/LEVEL/FIRST    estimates and standard errors of a batch of geounits
 noisy/PRODUCT/SS/margins/FAMILY/all     the same of a family's areas
 ```
@@ -25,17 +29,21 @@ from numpy.typing import NDArray
 
 from spine.counts import Count
 from spine.geography import BoolArray, FloatArray, IntArray
+from spine.gls.entity_sums import entity_estimates
+from spine.gls.grid import STATES, Blue
 from spine.top_down.histogram import Histograms
 from tasks.lifecycle.files import complete, open_array, save_arrays
 from tasks.lifecycle.staging import write_table
-from tasks.top_down.areas import FOLDERS
-from tasks.top_down.input.geography import geounits
+from tasks.lifecycle.workers import Workers
+from tasks.top_down.areas import FOLDERS, areas
+from tasks.top_down.estimate.gls.tree import Tree, load_information, tree_folder
+from tasks.top_down.input.geography import geounits, plan_of
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
-from tasks.top_down.source import Source
+from tasks.top_down.source import FIRST, Source
 
 if TYPE_CHECKING:
-    from spine.gls.blue import Blue
     from spine.gls.columns import Columns
+    from spine.top_down import Plan
 
 AREAS = "all"  # the file of a family's areas
 MARGINS = "margins"
@@ -71,6 +79,93 @@ def columns_of(product: ProductName, pl94: bool = False) -> Columns:
     from spine.gls.columns import columns
 
     return columns(SCHEMAS[product], counts_of(product, pl94))
+
+
+def find_margins(source: Source, workers: Workers) -> None:
+    """Save the margins of every product and state; information is passed up already."""
+    if source.validated.nation:
+        workers.map("margins of states", source, of_states, [(product,) for product in source.design.products])
+    workers.map("margins", source, below_tracts, source.batches(source.descents[-1]))
+    workers.map("margins of states", source, above_tracts, source.product_states)
+    pairs = source.product_states
+    workers.map("margins of areas", source, of_areas, [(*pair, family) for family in FOLDERS for pair in pairs])
+
+
+def of_states(source: Source, product: ProductName) -> None:
+    """Save the estimates of whole states, with the nation's measurement, and the margins of the nation if asked for."""
+    plan = plan_of(source, product, US)  # before what imports numba
+    from spine.gls.blue import blue_nation, blue_states
+
+    whole = blue_nation(plan, load_information(source, product, US, US, 0, 1))
+    states = blue_states(plan, load_information(source, product, US, "State", 0, plan.spine.blocks), whole)
+    if source.design.pl94:
+        save_level(source, product, US, US, whole)
+    save_arrays(_states_path(source, product), {"x": states.x, "variance": states.variance})
+
+
+def _states_path(source: Source, product: ProductName) -> Path:
+    return source / f"noisy/{product}/{US}/states"
+
+
+def _whole(source: Source, product: ProductName, state: str) -> Blue:
+    """Return the estimate of a whole state; where each of its parts has a declared total, each is as a whole state."""
+    if not source.validated.nation:
+        return Tree(tree_folder(source, state) / product, ()).whole
+    row = source.validated.states.index(state)
+    x, variance = (np.array(open_array(_states_path(source, product), name)) for name in ("x", "variance"))
+    return Blue(STATES, 0, x[row : row + 1], variance[row : row + 1])
+
+
+def _parts_and_counties(source: Source, product: ProductName, state: str, plan: Plan) -> tuple[Blue, Blue]:
+    """Return the estimates of a state's parts and counties."""
+    from spine.gls.blue import blue_children, blue_roots
+
+    of_parts, of_counties = (
+        load_information(source, product, state, level, 0, len(starts))
+        for level, starts in zip(plan.spine.levels[:2], plan.spine.starts[:2], strict=True)
+    )
+    parts = blue_roots(plan, of_parts, _whole(source, product, state))
+    return parts, blue_children(plan, parts, of_counties)
+
+
+def below_tracts(source: Source, product: ProductName, state: str, first: int, last: int) -> None:
+    """Save the margins of the tracts first ... last - 1 and of their block groups."""
+    if (margins_folder(source, product, state, "Block_Group") / f"{first:07d}").exists():
+        return
+    plan = plan_of(source, product, state)  # before what imports numba
+    from spine.gls.blue import blue_children
+
+    tract = plan.spine.levels.index("Tract")
+    _, counties = _parts_and_counties(source, product, state, plan)
+    county = plan.spine.parents[tract][[first, last - 1]] + (0, 1)
+    tracts_of_counties = plan.first_child[tract - 1][county]
+    of_tracts = load_information(source, product, state, "Tract", *tracts_of_counties.tolist())
+    tracts = blue_children(plan, counties.only(*county.tolist()), of_tracts).only(first, last)
+    of_groups = load_information(source, product, state, "Block_Group", *plan.children_of(tract, first, last))
+    save_level(source, product, state, "Tract", tracts)
+    save_level(source, product, state, "Block_Group", blue_children(plan, tracts, of_groups), first)
+
+
+def above_tracts(source: Source, product: ProductName, state: str) -> None:
+    """Save the margins of a state's parts and counties."""
+    if (margins_folder(source, product, state, "County") / FIRST).exists():
+        return
+    parts, counties = _parts_and_counties(source, product, state, plan_of(source, product, state))
+    save_level(source, product, state, "State", parts)
+    save_level(source, product, state, "County", counties)
+
+
+def of_areas(source: Source, product: ProductName, state: str, family: str) -> None:
+    """Save the margins of a family's areas, if the state has any."""
+    design, folder = source.design, margins_folder(source, product, state, family) / AREAS
+    of_state = areas(source.state(state).geography, design.settings[product], whole_state=design.pl94)
+    of_block = next((found.of_block for found in of_state if found.family == family), None)
+    if of_block is None or folder.exists():
+        return
+    columns, spine = columns_of(product, design.pl94), source.spine(product, state)
+    *_, top = Tree(tree_folder(source, state) / product, spine.levels).climb(columns, of_block[spine.order])
+    area, estimate, error, cut = entity_estimates(columns, _whole(source, product, state), top)
+    save_arrays(folder, {"area": area, "estimate": estimate, "error": error, "cut": cut})
 
 
 def margins_folder(source: Source, product: ProductName, state: str, name: str) -> Path:
@@ -160,28 +255,24 @@ def describe_margins(source: Source, product: ProductName) -> dict[str, Any]:
     mean_with_margin: the mean over these alone, of the counts that have one. Empty where the run found no margins.
     """
     counts = counts_of(product, source.design.pl94)
-    covered = is_covered(counts, np.zeros(1, np.int64))[0]
+    every = np.arange(len(counts))
+    covered = np.flatnonzero(is_covered(counts, np.zeros(1, np.int64)))
+
+    def means(error: FloatArray, columns: IntArray) -> dict[str, float]:
+        mean = error.mean(axis=0)
+        return {counts[at].name: round(float(mean[at]), PLACES) for at in columns.tolist()}
+
     levels = source.spine(product, source.validated.states[0]).levels
     rows = []
     for name in (US, *levels[:-1], *FOLDERS):
         states = (US,) if name == US else source.validated.states
-        parts = [load_margins(source, product, state, name) for state in states]
-        found = [part for part in parts if part is not None]
+        found = [part for state in states if (part := load_margins(source, product, state, name)) is not None]
         if found:
-            error = np.concatenate([part.error for part in found])
-            cut = np.concatenate([part.cut for part in found])
+            error, cut = (np.concatenate([getattr(part, of) for part in found]) for of in ("error", "cut"))
             whole = error[cut == 0]
             row = {"of": name, "geounits": len(error), "with_margin": len(whole)}
-            mean = {
-                count.name: round(float(each), PLACES) for count, each in zip(counts, error.mean(axis=0), strict=True)
-            }
-            of_whole = whole.mean(axis=0) if len(whole) else np.zeros(0)
-            narrow = {
-                count.name: round(float(each), PLACES)
-                for count, has_one, each in zip(counts, covered, of_whole, strict=False)
-                if has_one
-            }
-            rows.append({**row, "mean_standard_error": mean, "mean_with_margin": narrow})
+            narrow = means(whole, covered) if len(whole) else {}
+            rows.append({**row, "mean_standard_error": means(error, every), "mean_with_margin": narrow})
     return {"law": LAW + FREE * source.design.free, "without": WITHOUT, "mean_standard_error": rows} if rows else {}
 
 

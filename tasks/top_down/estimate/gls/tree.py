@@ -1,10 +1,11 @@
-"""What passed up a state, kept for questions about sums of blocks: places and other areas, districts, anybody's areas.
+"""What passed up a state, kept for estimates, and for sums of blocks: places, districts, anybody's areas.
 
 Every geounit has its estimate without its parent, and its parent the sums of its children. Of blocks only the columns'
 estimates are kept, and their variances by kind: share, and types of living quarters. All of it is a function of noisy
 answers.
 
 ```
+noisy/PRODUCT/SS/up/LEVEL/FIRST      information of a batch of geounits
 noisy/tree/SS/PRODUCT/LEVEL/FIRST    geounits of a level numbered from FIRST, with the sums of their parents
 noisy/tree/SS/PRODUCT/whole          the whole state
 ```
@@ -13,7 +14,7 @@ noisy/tree/SS/PRODUCT/whole          the whole state
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,7 @@ from spine.gls.columns import Columns, Covariances
 from spine.gls.entity_sums import Regressed, joined, of_blocks, of_children
 from spine.gls.grid import STATES, Blue, SiblingSums
 from tasks.lifecycle.files import complete, open_array, save_arrays
+from tasks.top_down.run_plan import US, ProductName
 from tasks.top_down.source import Source
 
 if TYPE_CHECKING:
@@ -101,10 +103,18 @@ def keep_siblings(
     if children.level == len(plan.spine.levels) - 1:
         own = _by_kind(plan, children.first, given) | {"sums": columns.sums(given.z)}
     else:
-        some, z = _packed(given.z)
-        own = {"z_types": some, "z": z, "variance": given.variance}
-    name = f"{plan.spine.levels[children.level]}/{children.first:07d}"
-    save_arrays(folder / name, _sums_of_parents(given) | own | {"at": np.array([first, children.first])})
+        z_types, z = _packed(given.z)
+        own = {"z_types": z_types, "z": z, "variance": given.variance}
+    b_types, b = _packed(given.b)
+    sums: dict[str, np.ndarray] = {
+        "at": np.array([first, children.first]),
+        "children": np.bincount(given.parent),
+        "is_only_child": given.is_only_child,
+        "b_types": b_types,
+        "b": b,
+        "below": given.below,
+    }
+    save_arrays(folder / f"{plan.spine.levels[children.level]}/{children.first:07d}", sums | own)
 
 
 def keep_whole(folder: Path, plan: Plan, parts: Information) -> None:
@@ -113,17 +123,6 @@ def keep_whole(folder: Path, plan: Plan, parts: Information) -> None:
 
     whole = blue_states(plan, parts)
     save_arrays(folder / "whole", {"x": whole.x, "variance": whole.variance})
-
-
-def _sums_of_parents(given: SiblingSums) -> dict[str, np.ndarray]:
-    some, b = _packed(given.b)
-    return {
-        "children": np.bincount(given.parent),
-        "is_only_child": given.is_only_child,
-        "b_types": some,
-        "b": b,
-        "below": given.below,
-    }
 
 
 def _packed(x: FloatArray) -> tuple[BoolArray, FloatArray]:
@@ -148,3 +147,36 @@ def _unpacked(some: BoolArray, x: FloatArray) -> FloatArray:
     full = np.zeros((*some.shape, *x.shape[1:]))
     full[some] = x
     return full
+
+
+def information_folder(source: Source, product: ProductName, state: str, level: str) -> Path:
+    """Return where the information of a level is saved, in batches by their first geounit."""
+    return source / f"noisy/{product}/{state}/up/{level}"
+
+
+def save_information(source: Source, product: ProductName, state: str, plan: Plan, information: Information) -> None:
+    """Save the information of a batch of geounits."""
+    folder = information_folder(source, product, state, plan.spine.levels[information.level])
+    arrays = {"linear": information.linear, "precision": information.precision}
+    save_arrays(folder / f"{information.first:07d}", {"at": np.array([information.level]), **arrays})
+
+
+def load_information(
+    source: Source, product: ProductName, state: str, level: str, first: int, last: int
+) -> Information:
+    """Read the information of the geounits first ... last - 1 of a level; of the nation's states, all their parts."""
+    from spine.gls import information
+
+    if (state, level) == (US, "State"):  # kept with each state, where they are the first level
+        parts = [load_information(source, product, name, level, 0, last) for name in source.validated.states]
+        return replace(information.information_joined(parts), level=1)
+    parts = []
+    for path in complete(information_folder(source, product, state, level)):
+        start = int(path.name)
+        linear, precision = open_array(path, "linear"), open_array(path, "precision")
+        low, high = max(first, start), min(last, start + len(linear))
+        if low < high:
+            rows = slice(low - start, high - start)
+            index = int(open_array(path, "at")[0])
+            parts.append(information.Information(index, low, np.array(linear[rows]), np.array(precision[rows])))
+    return information.information_joined(parts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,12 +19,13 @@ import pyarrow.parquet as pq
 from spine.geography import BoolArray, IntArray
 from spine.redistricting import PERSONS, TYPES
 from tasks.inputs.block_codes import find_blocks, long_codes
-from tasks.inputs.marks import GRF_FILE
+from tasks.inputs.marks import GRF_FILE, Mark, save_mark
+from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.staging import PIPES
-from tasks.top_down.input.records import block_columns
-from tasks.top_down.input.write_inputs import mark_inputs, open_declared, open_records, runs_of_records, write_totals
+from tasks.top_down.input.public_input import open_quarters, write_totals
+from tasks.top_down.input.records import block_columns, open_records, runs_of_records
 from tasks.top_down.published.microdata.read_microdata import (
     CELLS,
     UNTYPED,
@@ -83,7 +85,8 @@ def make_inputs(
             write = _write_counts if histograms else _write_records
             write(folder, found, made)
         source = f"declared published by {publisher}: {', '.join(map(file_name, sources))}"
-        mark_inputs(folder, "das tda public", source=source)
+        digests = {path.name: file_digest(path) for path in sorted(folder.iterdir())}
+        save_mark(folder, Mark("das tda public", version("das-flows"), None, digests, source))
     return made
 
 
@@ -105,7 +108,7 @@ def _write_records(folder: Path, found: Microdata, made: Made) -> None:
     with (
         open_records(folder, "persons") as write_persons,
         open_records(folder, "units") as write_units,
-        open_declared(folder) as declare,
+        open_quarters(folder) as declare,
     ):
         for state in found.states:
             persons, units = (found.counts(product, state) for product in CELLS)

@@ -28,7 +28,7 @@ from spine.geography import FloatArray
 from tasks.lifecycle.workers import Workers
 from tasks.pages.text_table import TextTable
 from tasks.pages.words import PRODUCTS
-from tasks.top_down.accuracy.compare import LEVELS, entities
+from tasks.top_down.accuracy.errors import LEVELS, entities
 from tasks.top_down.accuracy.report import signed
 from tasks.top_down.published.replicates.read_replicates import load_counts
 from tasks.top_down.run_plan import SCHEMAS, ProductName
