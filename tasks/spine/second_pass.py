@@ -25,8 +25,7 @@ from spine.geography import Geography, IntArray
 from spine.hierarchy import Spine
 from spine.noise import distinct_shares, replacement_cost
 from spine.osed import Costs, costs_at_top, overlap
-from spine.variance import Root, Sums, Upward, cell_variance, downward, entity_sums, upward
-from spine.workload import Part
+from spine.variance import Part, Root, Sums, Upward, cell_variance, downward, entity_sums, upward
 from tasks.inputs.arrow import text
 from tasks.lifecycle.files import read_object
 from tasks.spine.first_pass import SpinePlan, build, reported_families
