@@ -6,13 +6,12 @@ order. Draws are addressed by tract, so the bytes do not depend on the number of
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.marks import GRF_FILE
-from tasks.lifecycle.digests import StreamDigest, file_digest
+from tasks.lifecycle.digests import file_digests
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import grf_text
 from tasks.synth.report import Counts, count_figures
@@ -67,7 +66,7 @@ def write_data(
     geography = [place for place, system in places.items() if system.geography]
     with ExitStack() as stack:
         files = [_open(stack, place, table, form) for place, system in places.items() for table in system.tables]
-        grf = stack.enter_context(_DigestedFile(geography[0] / GRF_FILE)) if geography else None
+        grf = stack.enter_context((geography[0] / GRF_FILE).open("xb")) if geography else None
 
         def populate(state: OpenState, rows: slice, *, header: bool) -> tuple[str, int, Counter[str], list[Any]]:
             stretch = state.populate(rows)
@@ -91,15 +90,18 @@ def write_data(
             totals[code] += persons
             counts.update(figures)  # a sum of counters would drop those of 0
             wrote(totals.total())
-    digests = {place: {file.path.name: file.digest for file in files if file.path.parent == place} for place in places}
+    made = [file.path for file in files]
     for place, system in places.items():
-        if grf is not None and system.geography:
-            digests[place][GRF_FILE] = grf.digest
-            _link(grf.path, place / GRF_FILE)
+        if system.geography:
+            _link(geography[0] / GRF_FILE, place / GRF_FILE)
+            made.append(place / GRF_FILE)
         if system.totals:
             lines = "".join(f"{state},{persons}\n" for state, persons in totals.items())
             (place / system.totals).write_text("state,pop\n" + lines)
-            digests[place][system.totals] = file_digest(place / system.totals)
+            made.append(place / system.totals)
+    digests: dict[Path, dict[str, str]] = {place: {} for place in places}
+    for path, digest in zip(made, file_digests(made), strict=True):
+        digests[path.parent][path.name] = digest
     return digests, dict(counts)
 
 
@@ -123,81 +125,53 @@ def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
             yield waiting.popleft().result()
 
 
-class _DigestedFile(io.RawIOBase):
-    """A new file that computes the digest of its content."""
-
-    def __init__(self, path: Path) -> None:
-        self._file, self._digest = path.open("xb"), StreamDigest()
-        self.path = path
-
-    @property
-    def digest(self) -> str:
-        """The digest of what was written."""
-        return self._digest.hexdigest()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._digest.update(data)
-        return self._file.write(data)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-class _TextFile(_DigestedFile):
+class _TextFile:
     def __init__(self, path: Path, table: Table) -> None:
-        super().__init__(path)
-        self._table = table
+        self.path, self._table, self._file = path, table, path.open("xb")
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
         """Return what to write of a stretch; called by threads."""
         return as_text(self._table.rows(stretch), self._table.delimiter, header=header)
 
+    def write(self, data: Any) -> None:
+        self._file.write(data)
 
-class _ParquetFile(_DigestedFile):
+    def close(self) -> None:
+        self._file.close()
+
+
+class _ParquetFile:
     """The file of a table as Parquet, in row groups of several stretches."""
 
     def __init__(self, path: Path, table: Table) -> None:
-        super().__init__(path)
-        self._table, self._held = table, list[pa.Table]()
+        self.path, self._table, self._held = path, table, list[pa.Table]()
         self._writer: pq.ParquetWriter | None = None
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
         """Return what to hold of a stretch; called by threads."""
         return as_table(self._table.rows(stretch))
 
-    def write(self, data: Any) -> int:
-        """Hold rows, and write those held once they are many; bytes are the writer's."""
-        if not isinstance(data, pa.Table):
-            return super().write(data)
+    def write(self, data: Any) -> None:
+        """Hold rows, and write those held once they are many."""
         self._held.append(data)
         if sum(map(len, self._held)) >= ROW_GROUP_ROWS:
             self._flush()
-        return 0
 
     def _flush(self) -> None:
         rows = pa.concat_tables(self._held).unify_dictionaries()
         self._held.clear()
         if self._writer is None:  # without Arrow's schema it is read back as plain text; zstd takes longer to read
-            self._writer = pq.ParquetWriter(self, rows.schema, compression="snappy", store_schema=False)
+            self._writer = pq.ParquetWriter(self.path, rows.schema, compression="snappy", store_schema=False)
         self._writer.write_table(rows, row_group_size=len(rows))
 
     def close(self) -> None:
-        if not self.closed:
-            if self._held:
-                self._flush()
-            if self._writer is not None:
-                self._writer.close()
-        super().close()
+        if self._held:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def _open(stack: ExitStack, place: Path, table: Table, form: Format) -> _TextFile | _ParquetFile:
     if form == "text" or table.always_text:
-        return stack.enter_context(_TextFile(place / f"{table.name}.{table.extension}", table))
-    return stack.enter_context(_ParquetFile(place / f"{table.name}.parquet", table))
+        return stack.enter_context(closing(_TextFile(place / f"{table.name}.{table.extension}", table)))
+    return stack.enter_context(closing(_ParquetFile(place / f"{table.name}.parquet", table)))

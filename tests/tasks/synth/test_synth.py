@@ -241,7 +241,7 @@ def test_a_disk_that_fills_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write.StreamDigest, "update", full)
+    monkeypatch.setattr(write._TextFile, "write", full)
     with pytest.raises(Failed, match="No space left on device; nothing was kept"):
         synthesize_example(tmp_path / "out", Options())
     assert not any(tmp_path.iterdir())
