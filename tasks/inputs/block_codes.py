@@ -12,6 +12,7 @@ from tasks.inputs.tables import Column
 
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 BLOCK_WIDTHS = (2, 3, 6, 4)
+DISTRICTS = ("SDUNILEA", "SDSECLEA", "SDELMLEA")  # school districts: unified, secondary, elementary
 # What each of them is multiplied by in the block's number.
 BLOCK_FACTORS = {name: 10 ** sum(BLOCK_WIDTHS[number + 1 :]) for number, name in enumerate(BLOCK_COLUMNS)}
 STATE_UNIT, COUNTY_UNIT, TRACT_UNIT = 10**13, 10**10, 10**4  # what a block's number is divided by to give theirs

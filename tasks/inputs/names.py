@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from tasks.inputs.blocks.columns import PL94_FIELDS
+from tasks.inputs.blocks.pl94 import PL94_FIELDS
 from tasks.inputs.region_files import Lines, RegionFile, Rows
 from tasks.inputs.regions import Region
 

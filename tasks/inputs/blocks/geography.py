@@ -28,8 +28,7 @@ from spine.geography import (
     gq_pattern,
 )
 from spine.settings import SpineSettings
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, short_codes
-from tasks.inputs.blocks.columns import DISTRICTS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, DISTRICTS, short_codes
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.pl94 import GQ_TYPES, with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize

@@ -1,9 +1,9 @@
-"""P.L. 94-171 files: the statuses and group quarters of blocks, which are in other rows and other segments."""
+"""P.L. 94-171 files: their columns, and statuses, group quarters and counts, which are in other rows and segments."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,32 @@ import pyarrow.csv
 
 from spine.geography import IntArray
 from spine.redistricting import HHGQ, PERSON_TABLES, UNIT_TABLES
-from tasks.inputs.block_codes import BLOCK_COLUMNS
-from tasks.inputs.blocks.columns import PL94_FIELDS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.inputs.files import locate, open_file, why
 from tasks.lifecycle.errors import Refused
+
+# The fields of a P.L. 94-171 geographic header, by position; rows of SUMLEV 750 are the blocks.
+PL94_FIELDS = tuple(
+    """FILEID STUSAB SUMLEV GEOVAR GEOCOMP CHARITER CIFSN LOGRECNO GEOID GEOCODE REGION DIVISION STATE STATENS COUNTY
+    COUNTYCC COUNTYNS COUSUB COUSUBCC COUSUBNS SUBMCD SUBMCDCC SUBMCDNS ESTATE ESTATECC ESTATENS CONCIT CONCITCC
+    CONCITNS PLACE PLACECC PLACENS TRACT BLKGRP BLOCK AIANHH AIHHTLI AIANHHFP AIANHHCC AIANHHNS AITS AITSFP AITSCC
+    AITSNS TTRACT TBLKGRP ANRC ANRCCC ANRCNS CBSA MEMI CSA METDIV NECTA NMEMI CNECTA NECTADIV CBSAPCI NECTAPCI UA
+    UATYPE UR CD116 CD118 CD119 CD120 CD121 SLDU18 SLDU22 SLDU24 SLDU26 SLDU28 SLDL18 SLDL22 SLDL24 SLDL26 SLDL28
+    VTD VTDI ZCTA SDELM SDSEC SDUNI PUMA AREALAND AREAWATR BASENAME NAME FUNCSTAT GCUNI POP100 HU100 INTPTLAT
+    INTPTLON LSADC PARTFLAG UGA""".split()  # noqa: SIM905 (97 names read better as a paragraph)
+)
+
+PL94_NAMES = {
+    **dict(zip(BLOCK_COLUMNS, ("STATE", "COUNTY", "TRACT", "BLOCK"), strict=True)),
+    "GEOID": "GEOCODE",
+    "TABBLKGRPCE": "BLKGRP",
+    "PLACEFP": "PLACE",
+    "COUSUBFP": "COUSUB",
+    "AIANNHCE": "AIANHH",
+    **dict(zip(DISTRICTS, ("SDUNI", "SDSEC", "SDELM"), strict=True)),
+    "POP": "POP100",
+    "HU": "HU100",
+}
 
 BLOCK = "750"  # the summary level of a block
 ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
@@ -119,12 +141,20 @@ def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArr
 
 def _read_columns(path: str, names: Sequence[str], wanted: list[str], kind: pa.DataType | None = None) -> pa.Table:
     """Return columns of a header or segment; kind: their type, text by default."""
+    options = csv_options(dict.fromkeys(wanted, kind or pa.string()), names)
     with open_file(path, compression="infer") as file:
-        return pyarrow.csv.read_csv(
-            file,
-            read_options=pyarrow.csv.ReadOptions(column_names=list(names), encoding="latin1"),
-            parse_options=pyarrow.csv.ParseOptions(delimiter="|", quote_char=False),
-            convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=wanted, column_types=dict.fromkeys(wanted, kind or pa.string())
-            ),
-        )
+        return pyarrow.csv.read_csv(file, **options)
+
+
+def csv_options(
+    types: Mapping[str, pa.DataType], names: Sequence[str] | None = None, delimiter: str = "|"
+) -> dict[str, Any]:
+    """Return how pyarrow reads columns of a block table.
+
+    types: of the columns that are read. names: of all columns of a file without a header.
+    """
+    return {
+        "read_options": pyarrow.csv.ReadOptions(column_names=names, encoding="latin1" if names else "utf8"),
+        "parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char='"' if delimiter == "," else False),
+        "convert_options": pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
+    }
