@@ -86,12 +86,14 @@ class RegionMap:
 class BlockCodes:
     """The blocks of a file, in its order.
 
-    block: int64, the number of 15 digits. place, area: int32 codes, NO_PLACE and NO_AREA for none.
+    block: int64, the number of 15 digits. place, area: int32 codes, NO_PLACE and NO_AREA for none. digest: of the file,
+    where these are all of its blocks and the fast reader has taken it.
     """
 
     block: NDArray[np.int64]
     place: NDArray[np.int32]
     area: NDArray[np.int32]
+    digest: str = ""
 
     def take(self, rows: NDArray[Any]) -> BlockCodes:
         """Return these rows; `rows` are numbers or a mask."""
@@ -199,16 +201,8 @@ def _numbered(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
     return codes, numbers
 
 
-@dataclass(frozen=True)
-class ParsedBlocks:
-    """The blocks of a GRF-C each of whose values is valid by itself, in the file's order, and the file's digest."""
-
-    codes: BlockCodes
-    digest: str
-
-
-def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> ParsedBlocks | None:
-    """Parse a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or has a fault."""
+def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> BlockCodes | None:
+    """Parse a GRF-C by its chunks of 64 MiB, each value valid by itself; None for a small file, none, or one with a fault."""
     grf_c, _ = open_records(path, COLUMNS, more=True)
     if grf_c is None or size_of(path) < MIN_BYTES:
         return None
@@ -218,12 +212,12 @@ def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> ParsedBlocks
         if not all(digests):
             return None
         parts = [run / f"{folder}/{number:05d}" for number in chunks]
-        codes = BlockCodes(
-            *(np.concatenate([open_array(part, name) for part in parts]) for name in ("block", "place", "area"))
+        block, place, area = (
+            np.concatenate([open_array(part, name) for part in parts]) for name in ("block", "place", "area")
         )
     finally:
         remove(run / folder)
-    return ParsedBlocks(codes, combine(bytes.fromhex(digest) for digest in digests)) if len(codes.block) else None
+    return BlockCodes(block, place, area, combine(map(bytes.fromhex, digests))) if len(block) else None
 
 
 def encode_blocks(run: RunDirectory, folder: str, grf_c: RecordFile, number: int) -> str:
