@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from tasks.inputs.block_codes import (
     TRACT_UNIT,
     block_numbers,
     code_number,
-    has_digits,
 )
 from tasks.inputs.fast_records import RecordLayout, parse_text
 from tasks.inputs.files import size_of
@@ -35,7 +34,7 @@ from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.record_fields import BLOCK_FIELDS, digits
 from tasks.inputs.records import RecordFile, open_records, read_chunk
 from tasks.inputs.regions import REGION_TYPES
-from tasks.inputs.tables import Column, check_mask, read_table
+from tasks.inputs.tables import Column, check_mask, check_pattern, read_table
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, save_object, stamp
 from tasks.lifecycle.process import use_kernels
@@ -150,10 +149,10 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
     table, findings = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
     if table is None:
         return None, findings
-    findings += _malformed(table, "TABBLKST", 2)
+    findings += check_pattern(GRF_FILE, table, "TABBLKST", "[0-9]{2}")
     table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
     for column, width in zip(COLUMNS, WIDTHS, strict=True):
-        findings += _malformed(table, column, width)
+        findings += check_pattern(GRF_FILE, table, column, f"[0-9]{{{width}}}")
     if has_errors(findings):
         return None, findings
     columns = {name: Column(table[name]) for name in COLUMNS}
@@ -164,12 +163,6 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
     repeated[order[1:]] = np.diff(blocks[order]) == 0
     findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
     return BlockCodes(blocks, place, area), findings
-
-
-def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
-    """Find the values of a column that are not `width` digits."""
-    good = Column(table[column]).where(partial(has_digits, width))
-    return check_mask(GRF_FILE, table, column, f"Invalid values found in {column}", ~good)
 
 
 def _regions(region_type: str, blocks: BlockCodes) -> tuple[tuple[str, ...], NDArray[np.int32]]:
