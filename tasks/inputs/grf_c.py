@@ -195,7 +195,7 @@ def _numbered(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> BlockCodes | None:
-    """Parse a GRF-C by its chunks of 64 MiB, each value valid by itself; None for a small file, none, or one with a fault."""
+    """Parse a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or a value is not valid."""
     grf_c, _ = open_records(path, COLUMNS, more=True)
     if grf_c is None or size_of(path) < MIN_BYTES:
         return None
