@@ -199,9 +199,7 @@ def _units(tracts: Tracts, law: SizeLaw, draws: Draws) -> tuple[IntArray, NDArra
         np.ascontiguousarray(tracts.residents[:, 0]),
         draws.uniform(Purpose.SIZE, tract),
         draws.uniform(Purpose.VACANCY, tract),
-        law.weights,
-        law.sums,
-        law.tilts,
+        law,
         size,
     )
     return slot // types, (slot % types).astype(np.uint8), size
