@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
 from tasks.inputs.block_codes import (
-    BLOCK_COLUMNS,
-    BLOCK_WIDTHS,
     COUNTY_UNIT,
     STATE_UNIT,
     TRACT_UNIT,
@@ -41,13 +39,12 @@ from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
-COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
-WIDTHS = (*BLOCK_WIDTHS, 5, 4)
 NO_PLACE, NO_AREA = 99999, 9999
 UNITS = {"STATE": (2, STATE_UNIT), "COUNTY": (5, COUNTY_UNIT), "TRACT": (11, TRACT_UNIT)}  # width, and unit of a block
 NOWHERE = -1  # the region number of a block that is in no region of a type
 MIN_BYTES = 1 << 25  # for fewer, a process would import numba for longer than it saves
 FIELDS = {**BLOCK_FIELDS, "PLACEFP": digits(5, place=1), "AIANNHCE": digits(4, place=2)}
+COLUMNS = tuple(FIELDS)
 
 
 @dataclass(frozen=True)
@@ -151,8 +148,8 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
         return None, findings
     findings += check_pattern(GRF_FILE, table, "TABBLKST", "[0-9]{2}")
     table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
-    for column, width in zip(COLUMNS, WIDTHS, strict=True):
-        findings += check_pattern(GRF_FILE, table, column, f"[0-9]{{{width}}}")
+    for column, field in FIELDS.items():
+        findings += check_pattern(GRF_FILE, table, column, f"[0-9]{{{field.width}}}")
     if has_errors(findings):
         return None, findings
     columns = {name: Column(table[name]) for name in COLUMNS}
