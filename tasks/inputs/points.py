@@ -107,7 +107,7 @@ def _of_blocks(path: str) -> Points:
         return {}
     sums = pd.concat(parts).groupby(["type", "id"]).sum()
     means = sums[["latitude", "longitude"]].div(sums["blocks"], axis=0)
-    return {Region(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
+    return {Region.named(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
 
 
 def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame]:
@@ -127,9 +127,7 @@ def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame
     for kind, code in ids.items():
         kept = valid & (code != "").to_numpy()
         table = pd.DataFrame({"id": code[kept], "latitude": at[kept, 0], "longitude": at[kept, 1], "blocks": 1})
-        sums = table.groupby("id", as_index=False).sum()
-        in_puerto_rico = sums["id"].str.startswith("72") & (kind not in ("COUSUB", "AIANNH"))
-        yield sums.assign(type=np.where(in_puerto_rico, f"PR-{kind}", kind))
+        yield table.groupby("id", as_index=False).sum().assign(type=kind)
 
 
 def _numbers(column: pa.Array) -> Any:
