@@ -69,16 +69,11 @@ def _commit() -> str:
     """Return the commit of the checkout that this code is; empty for an installed package, or where git cannot say."""
     if not (HOME / ".git").exists():
         return ""
-    git = [
-        "git",
-        "--no-optional-locks",
-        "-C",
-        str(HOME),
-        *["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-    ]
+    git = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout.strip()
+        said = subprocess.run(git, cwd=HOME, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout
+        return said.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
