@@ -25,7 +25,7 @@ import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.inputs.object_storage import register
-from tasks.lifecycle.digests import StreamDigest, chunk_digest
+from tasks.lifecycle.digests import chunk_digest, stream_digest
 from tasks.lifecycle.errors import Refused
 
 FILE_TYPES = {
@@ -134,11 +134,8 @@ def why(error: OSError) -> str:
 
 def digest_file(path: str) -> str:
     """Return the digest of an input. Raises OSError, Refused."""
-    digest = StreamDigest()
     with open_file(path) as stream:
-        while data := stream.read(1 << 20):  # a web server's stream may return fewer bytes
-            digest.update(data)
-    return digest.hexdigest()
+        return stream_digest(stream)
 
 
 def identity(path: str) -> dict[str, Any] | None:
