@@ -57,19 +57,16 @@ def is_geographic_header(path: str) -> bool:
     return bool(_HEADER.search(path))
 
 
-def segment_3(path: str) -> str | None:
-    """Return the path of segment 3 next to a geographic header, None where there is none."""
-    other = _HEADER.sub("000032020.pl", path)
-    if other == path:
-        return None
+def segment(path: str, number: int) -> str | None:
+    """Return the path of a segment next to a geographic header, None where there is none."""
+    other = _HEADER.sub(f"0000{number}2020.pl", path)
     files, name = locate(other)
-    return other if files.isfile(name) else None
+    return other if other != path and files.isfile(name) else None
 
 
 def has_all_segments(path: str) -> bool:
     """Return whether a path is a geographic header with the three segments of counts next to it."""
-    segments = [_HEADER.sub(f"0000{number}2020.pl", path) for number in SEGMENTS]
-    return all(segment != path and files.isfile(name) for segment in segments for files, name in [locate(segment)])
+    return all(segment(path, number) for number in SEGMENTS)
 
 
 def block_rows(table: pa.Table) -> pa.Table:
@@ -96,13 +93,13 @@ def with_group_quarters(path: str, blocks: pa.Table) -> pa.Table:
     Facilities are not published here: a type counts as present where it has residents, which is the same set of blocks
     (docs/spec/files.md#block-tables).
     """
-    segment = segment_3(path)
-    if segment is None:
+    segment_3 = segment(path, 3)
+    if segment_3 is None:
         return blocks
     import pandas as pd
 
     names = (*_IDENTITY, *SEGMENTS[3])
-    table = _read_columns(segment, names, ["LOGRECNO", *GQ_TYPES], pa.int64()).to_pandas()
+    table = _read_columns(segment_3, names, ["LOGRECNO", *GQ_TYPES], pa.int64()).to_pandas()
     wanted = pd.DataFrame({"LOGRECNO": blocks["LOGRECNO"].to_numpy()})
     joined = wanted.merge(table, how="left", on="LOGRECNO").fillna(0).astype(np.int64)
     for name in GQ_TYPES:
