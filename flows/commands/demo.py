@@ -38,7 +38,8 @@ def demo(
     from flows.execution.settings import new_run_id
 
     prepare_kernels()
-    from tasks.synth.synthesize import Options, synthesize_example
+    from tasks.synth.synthesize import synthesize_example
+    from tasks.synth.write import Options
 
     options = RunOptions(run_id=new_run_id("demo"), as_json=as_json)
     place = folder / str(options.run_id)

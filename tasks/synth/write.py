@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -36,6 +37,23 @@ BYTES_A_BLOCK = 60
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Options:
+    """How to make a population.
+
+    places: the folder of each system's files in OUT. params: whether parameter files are made too. progress: called
+    with the number of persons written, and the number of all. report: count what report.py shows.
+    """
+
+    seed: int = 0
+    places: Mapping[str, str] = field(default_factory=lambda: {"detailed-dhca": "data"})
+    params: bool = True
+    form: Format = "text"
+    threads: int = 2
+    report: bool = False
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+
 def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks: int, form: Format) -> None:
     """Refuse a folder on a disk that has no room for these persons and blocks."""
     share = 1.0 if form == "text" else PARQUET_SHARE
@@ -46,31 +64,26 @@ def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks:
 
 
 def write_data(
-    places: Mapping[Path, System],
-    states: Iterable[OpenState],
-    *,
-    form: Format = "text",
-    threads: int = 2,
-    report: bool = False,
-    wrote: Callable[[int], None] = lambda done: None,
+    places: Mapping[Path, System], states: Iterable[OpenState], options: Options, persons_in_all: int
 ) -> tuple[dict[Path, dict[str, str]], Counts]:
     """Write the persons of all states, in order, into the new folders of these systems.
 
-    Returns the digests of each folder's files by name, and counts of the population: units, with `report` those of
-    report.py too. It holds a few stretches and one state at a time. `wrote` receives the number of persons written so
-    far. Raises OSError.
+    Returns the digests of each folder's files by name, and counts of the population: units, with `options.report` those
+    of report.py too. It holds a few stretches and one state at a time. Raises OSError.
     """
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
     totals, counts = Counter[str](), Counter[str]()
     geography = [place for place, system in places.items() if system.geography]
     with ExitStack() as stack:
-        files = [_open(stack, place, table, form) for place, system in places.items() for table in system.tables]
+        files = [
+            _open(stack, place, table, options.form) for place, system in places.items() for table in system.tables
+        ]
         grf = stack.enter_context((geography[0] / GRF_FILE).open("xb")) if geography else None
 
         def populate(state: OpenState, rows: slice, *, header: bool) -> tuple[str, int, Counter[str], list[Any]]:
             stretch = state.populate(rows)
-            figures = Counter(count_figures(stretch)) if report else Counter[str]()
+            figures = Counter(count_figures(stretch)) if options.report else Counter[str]()
             figures["units"] = len(stretch.population.tenure)
             chunks = [file.lay_out(stretch, header) for file in files]
             return state.state.code, len(stretch.population.age), figures, chunks
@@ -84,12 +97,12 @@ def write_data(
                     yield partial(populate, state, rows, header=header)
                     header = False
 
-        for code, persons, figures, chunks in in_order(jobs(), threads):
+        for code, persons, figures, chunks in in_order(jobs(), options.threads):
             for file, chunk in zip(files, chunks, strict=True):
                 file.write(chunk)
             totals[code] += persons
             counts.update(figures)  # a sum of counters would drop those of 0
-            wrote(totals.total())
+            options.progress(totals.total(), persons_in_all)
     made = [file.path for file in files]
     for place, system in places.items():
         if system.geography:

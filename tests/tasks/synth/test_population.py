@@ -22,7 +22,8 @@ from tasks.synth.draws import Draws, Purpose, philox
 from tasks.synth.population.quarters import repair_quarters
 from tasks.synth.population.sizes import LARGEST, base_law, draw_sizes, fit_law, mix
 from tasks.synth.report import FIGURES
-from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
+from tasks.synth.synthesize import synthesize_blocks, synthesize_example, synthesize_nation
+from tasks.synth.write import Options
 from tasks.synth.writers.systems import SYSTEMS
 from tasks.top_down.input.records import COLUMNS
 

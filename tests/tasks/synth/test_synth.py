@@ -21,7 +21,8 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.synth import states, write
 from tasks.synth.blocks import read_blocks
 from tasks.synth.draws import apportion
-from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example
+from tasks.synth.synthesize import synthesize_blocks, synthesize_example
+from tasks.synth.write import Options
 
 RACES = [f"QRACE{j}" for j in range(1, 9)]
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
