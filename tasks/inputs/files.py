@@ -43,9 +43,10 @@ STORES = ("s3", "gs", "gcs", "az", "abfs")  # by the protocols of their URLs
 def locate(path: str) -> tuple[Any, str]:
     """Return the file system of a path or URL, and the path on it. Raises Refused where no library here serves it."""
     try:
-        return fsspec.url_to_fs(path)
+        located: tuple[Any, str] = fsspec.url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise Refused(f"{path}: {error}") from None
+    return located
 
 
 def exists(path: str) -> bool:

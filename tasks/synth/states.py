@@ -224,7 +224,7 @@ class Published:
 def _cells_in(cells: IntArray, rows: slice) -> IntArray:
     """Return the cells of some blocks, by their places among these."""
     inside = slice(*np.searchsorted(cells[:, 0], (rows.start, rows.stop)).tolist())
-    return cells[inside] - np.array([rows.start, 0, 0])
+    return np.asarray(cells[inside] - np.array([rows.start, 0, 0]))
 
 
 def read_published(source: Path, blocks: Blocks) -> Published | None:

@@ -107,7 +107,7 @@ def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
 def _own_weight(kind: int, size: int, draw: float) -> float:
     """Return the weight of a place for a minor: some households have many, most have few, and large ones more."""
     likely = 1.0 if (draw * size) % 1.0 < WITH_MINORS else FEWER
-    return MINOR_WEIGHTS[kind] * likely * (size if size < LARGE else LARGE)
+    return float(MINOR_WEIGHTS[kind]) * likely * (size if size < LARGE else LARGE)
 
 
 @compiled
