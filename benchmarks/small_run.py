@@ -22,7 +22,8 @@ from pathlib import Path
 
 from measure import adopt, arguments, await_orphans, processor_seconds
 
-from tasks.synth.synthesize import Options, synthesize_example
+from tasks.synth.synthesize import synthesize_example
+from tasks.synth.write import Options
 
 IMPORTS = [sys.executable, "-c", "import prefect, distributed, pyarrow, scipy.sparse, pandas"]
 DAS = [sys.executable, "-c", "from das_flows import main\nif __name__ == '__main__': main()"]

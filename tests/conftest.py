@@ -108,7 +108,8 @@ def das_data() -> Path:
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled synthetic country: EXAMPLE/data and EXAMPLE/params. Copy before you change it."""
-    from tasks.synth.synthesize import Options, synthesize_example
+    from tasks.synth.synthesize import synthesize_example
+    from tasks.synth.write import Options
 
     folder = tmp_path_factory.mktemp("example") / "example"
     synthesize_example(folder, Options())

@@ -37,7 +37,8 @@ def demo(
     RunOptions().start_ahead(*DETAILED_DHCA.modules[""])
 
     prepare_kernels()
-    from tasks.synth.synthesize import Options, synthesize_example
+    from tasks.synth.synthesize import synthesize_example
+    from tasks.synth.write import Options
 
     options = RunOptions(run_id=new_run_id("demo"), as_json=as_json)
     place = folder / str(options.run_id)

@@ -109,7 +109,8 @@ def synth(
         _only(given, "das synth --for DECLARATION OUT", "--shares", "--persons", "--for")
         return _records(words or [], systems, seed, form, persons, shares, as_json)
     prepare_kernels()
-    from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
+    from tasks.synth.synthesize import synthesize_blocks, synthesize_example, synthesize_nation
+    from tasks.synth.write import Options
     from tasks.synth.writers.systems import find_systems
 
     with counting("persons", quiet=as_json) as progress:

@@ -46,9 +46,8 @@ def person(values: Mapping[str, str]) -> Person:
         raise Refused(str(error)) from None
 
 
-def check_keys(values: Mapping[str, str], required: Iterable[str], optional: Iterable[str]) -> None:
+def check_keys(values: Mapping[str, str], required: tuple[str, ...], optional: tuple[str, ...]) -> None:
     """Refuse a description with missing or unknown keys."""
-    required, optional = list(required), list(optional)
     who = values.get("name", "a person")
     if missing := [key for key in required if key not in values]:
         raise Refused(f"{who}: {', '.join(missing)} is missing; a person has {', '.join(required + optional)}")

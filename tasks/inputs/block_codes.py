@@ -12,6 +12,7 @@ from tasks.inputs.tables import Column
 
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 BLOCK_WIDTHS = (2, 3, 6, 4)
+DISTRICTS = ("SDUNILEA", "SDSECLEA", "SDELMLEA")  # school districts: unified, secondary, elementary
 # What each of them is multiplied by in the block's number.
 BLOCK_FACTORS = {name: 10 ** sum(BLOCK_WIDTHS[number + 1 :]) for number, name in enumerate(BLOCK_COLUMNS)}
 STATE_UNIT, COUNTY_UNIT, TRACT_UNIT = 10**13, 10**10, 10**4  # what a block's number is divided by to give theirs
@@ -48,8 +49,13 @@ def long_codes(codes: IntArray) -> IntArray:
 
 
 def find_blocks(blocks: NDArray[np.int64], numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Look up block numbers in the sorted `blocks`; return the row of each, and whether it is there."""
+    """Look up block numbers in the sorted `blocks`; return the row of each, and whether it is there.
+
+    Fast where many numbers in a row are the same, as those of persons are.
+    """
     if not len(blocks):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), bool)
-    row = np.minimum(np.searchsorted(blocks, numbers), len(blocks) - 1)
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    row = np.minimum(np.searchsorted(blocks, numbers[begins]), len(blocks) - 1)
+    row = np.repeat(row, np.diff(begins, append=len(numbers)))
     return row, blocks[row] == numbers

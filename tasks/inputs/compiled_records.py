@@ -1,4 +1,4 @@
-"""The kernels of the fast reader of records (`fast_records`): lines, columns and blocks without a fault.
+"""The kernels of the fast reader of records (`fast_records`): lines and columns without a fault.
 
 Import it only where there is much to do: numba takes half a second, and the first call of an installation compiles.
 """
@@ -132,32 +132,3 @@ def add_values(values: NDArray[Any], numbers: NDArray[np.int32], sums: NDArray[A
     """Add the value of each number to its sum."""
     for row in range(len(numbers)):
         sums[row] += values[numbers[row]]
-
-
-@compiled
-def find_blocks(numbers: NDArray[np.int64], blocks: NDArray[np.int64], found: NDArray[np.int32]) -> bool:
-    """Look up numbers in the sorted blocks; False if one is not there. Fast where neighbours are in nearby blocks."""
-    count, at = len(blocks), 0
-    if count == 0:
-        return len(numbers) == 0
-    for row in range(len(numbers)):
-        number = numbers[row]
-        if blocks[at] != number:
-            low, high, step = 0, at, 1
-            if blocks[at] < number:
-                low, high = at + 1, at + 2
-                while high < count and blocks[high - 1] < number:
-                    low, step = high, 2 * step
-                    high = low + step
-                high = min(high, count)
-            while low < high:  # blocks before `low` are less, those from `high` on are not
-                middle = (low + high) // 2
-                if blocks[middle] < number:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low == count or blocks[low] != number:
-                return False
-            at = low
-        found[row] = at
-    return True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NoReturn
 
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.files import read_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 
 SHOWN_VALUES = 1000  # the most distinct values a finding keeps, as the Bureau's program does
@@ -33,7 +33,7 @@ class Finding:
     column: str = ""
     rows: int = 1
     lines: tuple[int, ...] = ()
-    values: tuple[str, ...] = field(default=())
+    values: tuple[str, ...] = ()
     warning: bool = False
 
     @property
@@ -102,7 +102,7 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 def keep_findings(run: RunDirectory, findings: Iterable[Finding]) -> None:
     """Write the curator's report of a run: its findings, with their values."""
-    (run / REPORT).write_text(json.dumps([asdict(finding) for finding in gather(findings)]))
+    save_object(run / REPORT, gather(findings))
 
 
 def refuse(
@@ -116,9 +116,4 @@ def refuse(
 
 def load_findings(run: RunDirectory) -> list[Finding]:
     """Return the findings in the curator's report of a run; none without a report."""
-    if not (run / REPORT).exists():
-        return []
-    return [
-        Finding(**item | {"lines": tuple(item["lines"]), "values": tuple(item["values"])})
-        for item in json.loads((run / REPORT).read_text())
-    ]
+    return read_object(run / REPORT, list[Finding]) if (run / REPORT).exists() else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 
 from spine.settings import Jurisdiction
 from tasks.inputs.block_codes import (
-    BLOCK_COLUMNS,
-    BLOCK_WIDTHS,
     COUNTY_UNIT,
     STATE_UNIT,
     TRACT_UNIT,
     block_numbers,
     code_number,
-    has_digits,
 )
 from tasks.inputs.fast_records import RecordLayout, parse_text
 from tasks.inputs.files import size_of
@@ -35,20 +32,19 @@ from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.record_fields import BLOCK_FIELDS, digits
 from tasks.inputs.records import RecordFile, open_records, read_chunk
 from tasks.inputs.regions import REGION_TYPES
-from tasks.inputs.tables import Column, check_mask, read_table
+from tasks.inputs.tables import Column, check_mask, check_pattern, read_table
 from tasks.lifecycle.digests import combine
 from tasks.lifecycle.files import load_object, open_array, remove, save_arrays, save_object, stamp
 from tasks.lifecycle.process import use_kernels
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
-COLUMNS = (*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE")
-WIDTHS = (*BLOCK_WIDTHS, 5, 4)
 NO_PLACE, NO_AREA = 99999, 9999
 UNITS = {"STATE": (2, STATE_UNIT), "COUNTY": (5, COUNTY_UNIT), "TRACT": (11, TRACT_UNIT)}  # width, and unit of a block
 NOWHERE = -1  # the region number of a block that is in no region of a type
 MIN_BYTES = 1 << 25  # for fewer, a process would import numba for longer than it saves
 FIELDS = {**BLOCK_FIELDS, "PLACEFP": digits(5, place=1), "AIANNHCE": digits(4, place=2)}
+COLUMNS = tuple(FIELDS)
 
 
 @dataclass(frozen=True)
@@ -86,12 +82,14 @@ class RegionMap:
 class BlockCodes:
     """The blocks of a file, in its order.
 
-    block: int64, the number of 15 digits. place, area: int32 codes, NO_PLACE and NO_AREA for none.
+    block: int64, the number of 15 digits. place, area: int32 codes, NO_PLACE and NO_AREA for none. digest: of the file,
+    where these are all of its blocks and the fast reader has taken it.
     """
 
     block: NDArray[np.int64]
     place: NDArray[np.int32]
     area: NDArray[np.int32]
+    digest: str = ""
 
     def take(self, rows: NDArray[Any]) -> BlockCodes:
         """Return these rows; `rows` are numbers or a mask."""
@@ -148,10 +146,10 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
     table, findings = read_table(f"{data.rstrip('/')}/{GRF_FILE}", GRF_FILE, COLUMNS, more=True, dictionary=True)
     if table is None:
         return None, findings
-    findings += _malformed(table, "TABBLKST", 2)
+    findings += check_pattern(GRF_FILE, table, "TABBLKST", "[0-9]{2}")
     table = table.filter(pa.array(Column(table["TABBLKST"]).where(lambda state: state in states)))
-    for column, width in zip(COLUMNS, WIDTHS, strict=True):
-        findings += _malformed(table, column, width)
+    for column, field in FIELDS.items():
+        findings += check_pattern(GRF_FILE, table, column, f"[0-9]{{{field.width}}}")
     if has_errors(findings):
         return None, findings
     columns = {name: Column(table[name]) for name in COLUMNS}
@@ -162,12 +160,6 @@ def _read_validating(data: str, states: tuple[str, ...]) -> tuple[BlockCodes | N
     repeated[order[1:]] = np.diff(blocks[order]) == 0
     findings += check_mask(GRF_FILE, table, "TABBLK", "blocks that appear twice", repeated)
     return BlockCodes(blocks, place, area), findings
-
-
-def _malformed(table: pa.Table, column: str, width: int) -> list[Finding]:
-    """Find the values of a column that are not `width` digits."""
-    good = Column(table[column]).where(partial(has_digits, width))
-    return check_mask(GRF_FILE, table, column, f"Invalid values found in {column}", ~good)
 
 
 def _regions(region_type: str, blocks: BlockCodes) -> tuple[tuple[str, ...], NDArray[np.int32]]:
@@ -199,16 +191,8 @@ def _numbered(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
     return codes, numbers
 
 
-@dataclass(frozen=True)
-class ParsedBlocks:
-    """The blocks of a GRF-C each of whose values is valid by itself, in the file's order, and the file's digest."""
-
-    codes: BlockCodes
-    digest: str
-
-
-def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> ParsedBlocks | None:
-    """Parse a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or has a fault."""
+def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> BlockCodes | None:
+    """Parse a GRF-C by its chunks of 64 MiB; None where it is small, not there or empty, or a value is not valid."""
     grf_c, _ = open_records(path, COLUMNS, more=True)
     if grf_c is None or size_of(path) < MIN_BYTES:
         return None
@@ -218,12 +202,12 @@ def parse_blocks(run: RunDirectory, workers: Workers, path: str) -> ParsedBlocks
         if not all(digests):
             return None
         parts = [run / f"{folder}/{number:05d}" for number in chunks]
-        codes = BlockCodes(
-            *(np.concatenate([open_array(part, name) for part in parts]) for name in ("block", "place", "area"))
+        block, place, area = (
+            np.concatenate([open_array(part, name) for part in parts]) for name in ("block", "place", "area")
         )
     finally:
         remove(run / folder)
-    return ParsedBlocks(codes, combine(bytes.fromhex(digest) for digest in digests)) if len(codes.block) else None
+    return BlockCodes(block, place, area, combine(map(bytes.fromhex, digests))) if len(block) else None
 
 
 def encode_blocks(run: RunDirectory, folder: str, grf_c: RecordFile, number: int) -> str:

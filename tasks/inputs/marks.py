@@ -133,22 +133,19 @@ def mark_table(table: Path, *, generator: str, version: str) -> Mark:
     if before is not None and before.name != "SYNTHETIC":
         raise Refused(f"{table.parent / before.file} says that data here is public: put {table.name} elsewhere")
     others = before.digests if before else {}
-    mark = Mark(generator, version, None, {**others, table.name: file_digest(table)})
-    save_mark(table.parent, mark)
-    return mark
+    return save_mark(table.parent, Mark(generator, version, None, {**others, table.name: file_digest(table)}))
 
 
-def save_mark(data: Path, mark: Mark) -> None:
-    """Write a mark next to the files that it covers."""
+def save_mark(data: Path, mark: Mark) -> Mark:
+    """Write a mark next to the files that it covers, and return it."""
     with atomic_path(data / mark.file) as temporary:  # never through a named pipe or a link that has its name
         temporary.write_text(json.dumps(mark.facts, indent=2) + "\n", "utf-8")
+    return mark
 
 
 def write_mark(data: Path, names: Iterable[str], *, generator: str, version: str, source: str | None = None) -> Mark:
     """Mark these files of the directory `data`."""
-    mark = Mark(generator, version, None, {name: file_digest(data / name) for name in names}, source)
-    save_mark(data, mark)
-    return mark
+    return save_mark(data, Mark(generator, version, None, {name: file_digest(data / name) for name in names}, source))
 
 
 def data_files(data: Path, systems: Sequence[DataFiles]) -> list[str]:

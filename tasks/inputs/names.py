@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from tasks.inputs.blocks.columns import PL94_FIELDS
+from tasks.inputs.blocks.pl94 import PL94_FIELDS
 from tasks.inputs.region_files import Lines, RegionFile, Rows
 from tasks.inputs.regions import Region
 
@@ -57,10 +57,6 @@ def write_names(out: Path, given: Mapping[Region, str], regions: Callable[[Regio
     NAMES.write_release(out, {**names_of_2020(), **given}, regions)
 
 
-def _reader(file: str) -> Callable[[Lines], Rows] | None:
-    return _of_header if file.endswith(("geo2020.pl", "geo2020.npl")) else None
-
-
 def _of_header(lines: Lines) -> Rows:
     place = {name: number for number, name in enumerate(PL94_FIELDS)}
     level, code, area, name = (place[column] for column in ("SUMLEV", "GEOCODE", "AIANHH", "NAME"))
@@ -80,4 +76,5 @@ def _printable(texts: Sequence[str]) -> str | None:
     return "".join(letter for letter in name if letter.isprintable() and letter != "|")[:LONGEST].strip() or None
 
 
-NAMES = RegionFile("names.csv", ("NAME",), ("names", "a name"), ("NAME",), _printable, str, _reader)
+HEADERS = dict.fromkeys(("geo2020.pl", "geo2020.npl"), _of_header)
+NAMES = RegionFile("names.csv", ("NAME",), ("names", "a name"), ("NAME",), _printable, str, HEADERS)

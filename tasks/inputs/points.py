@@ -95,20 +95,11 @@ def _of_blocks(path: str) -> Points:
         return {}
     codes = {code: table.columns[code] for code in CODES if code in table.columns}
     level = ["SUMLEV"] if table.headless else []
-    options = table.read_options
-    options.block_size = 1 << 24
+    options = table.csv_options(dict.fromkeys([*codes.values(), latitude, longitude, *level], pa.string()))
+    options["read_options"].block_size = 1 << 24
+    parts = list[pd.DataFrame]()
     with open_file(path, compression="infer") as stream:
-        rows = pyarrow.csv.open_csv(
-            stream,
-            read_options=options,
-            parse_options=table.parse_options,
-            convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=[*dict.fromkeys([*codes.values(), latitude, longitude, *level])],
-                column_types=dict.fromkeys(table.names, pa.string()),
-            ),
-        )
-        parts = list[pd.DataFrame]()
-        for batch in rows:
+        for batch in pyarrow.csv.open_csv(stream, **options):
             blocks = batch.filter(pc.equal(batch["SUMLEV"], "750")) if level else batch
             at = np.column_stack([_numbers(blocks[name]) for name in (latitude, longitude)])
             parts += _sums(at, {code: blocks[name].to_pandas() for code, name in codes.items()})
@@ -116,7 +107,7 @@ def _of_blocks(path: str) -> Points:
         return {}
     sums = pd.concat(parts).groupby(["type", "id"]).sum()
     means = sums[["latitude", "longitude"]].div(sums["blocks"], axis=0)
-    return {Region(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
+    return {Region.named(*key): (at, (to + 180) % 360 - 180) for key, at, to in means.itertuples(name=None)}
 
 
 def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame]:
@@ -136,9 +127,7 @@ def _sums(at: Any, codes: Mapping[str, pd.Series[str]]) -> Iterator[pd.DataFrame
     for kind, code in ids.items():
         kept = valid & (code != "").to_numpy()
         table = pd.DataFrame({"id": code[kept], "latitude": at[kept, 0], "longitude": at[kept, 1], "blocks": 1})
-        sums = table.groupby("id", as_index=False).sum()
-        in_puerto_rico = sums["id"].str.startswith("72") & (kind not in ("COUSUB", "AIANNH"))
-        yield sums.assign(type=np.where(in_puerto_rico, f"PR-{kind}", kind))
+        yield table.groupby("id", as_index=False).sum().assign(type=kind)
 
 
 def _numbers(column: pa.Array) -> Any:

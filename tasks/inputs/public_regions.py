@@ -13,7 +13,7 @@ from tasks.lifecycle.description import Column, Table
 from tasks.lifecycle.files import load_object, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 
-NAMES_KEPT, POINTS_KEPT = "prepared/names", "prepared/points"
+KEPT = "prepared/regions"
 REGION_TYPES = {
     "USA": "the nation: the states of the run",
     "STATE": "state",
@@ -59,21 +59,16 @@ POINTS_TABLE = Table(
 
 def keep_regions(run: RunDirectory, geography: str) -> None:
     """Keep the names and points that a geography, by path or URL, has of its regions."""
-    save_object(run / NAMES_KEPT, NAMES.in_geography(geography))
-    save_object(run / POINTS_KEPT, points_in(geography))
+    save_object(run / KEPT, (NAMES.in_geography(geography), points_in(geography)))
 
 
 def are_kept(run: RunDirectory) -> bool:
-    """Return whether a run has kept names and points already."""
-    return (run / POINTS_KEPT).exists()  # the last
-
-
-def kept_names(run: RunDirectory) -> Names:
-    """Return the names that a run has kept; none of measurements of which only the codes are published."""
-    return load_object(run / NAMES_KEPT, Names) if (run / NAMES_KEPT).exists() else {}
+    """Return whether a run has kept names and points already; not of measurements of which only codes are published."""
+    return (run / KEPT).exists()
 
 
 def write_regions(run: RunDirectory, out: Path, regions: Callable[[Region], bool]) -> None:
     """Write names.csv and points.csv of some regions into OUT."""
-    write_names(out, kept_names(run), regions)
-    write_points(out, load_object(run / POINTS_KEPT, Points) if (run / POINTS_KEPT).exists() else {}, regions)
+    names, points = load_object(run / KEPT, tuple[Names, Points]) if are_kept(run) else ({}, {})
+    write_names(out, names, regions)
+    write_points(out, points, regions)

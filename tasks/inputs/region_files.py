@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -50,8 +50,8 @@ class RegionFile(Generic[Fact]):
     file, columns: the name of a release's, and its columns behind KEY. what: the facts, and what a line must have.
     gazetteer: the columns in a Gazetteer file, `2020_Gaz_*_national.txt`; the type is in its name.
     (https://www.census.gov/programs-surveys/geography/technical-documentation/records-layout/gaz-record-layouts.html)
-    parse, write: the fact in these columns' texts, None where there is none; its text. reader: by its name in lower
-    case, what reads a file of another layout.
+    parse, write: the fact in these columns' texts, None where there is none; its text. readers: what reads a file of
+    another layout, by the ending of its name in lower case.
     """
 
     file: str
@@ -60,7 +60,7 @@ class RegionFile(Generic[Fact]):
     gazetteer: tuple[str, ...]
     parse: Callable[[Sequence[str]], Fact | None]
     write: Callable[[Fact], str]
-    reader: Callable[[str], Callable[[Lines], Rows] | None] = lambda _: None
+    readers: Mapping[str, Callable[[Lines], Rows]] = field(default_factory=dict)
 
     @property
     def header(self) -> str:
@@ -133,7 +133,9 @@ class RegionFile(Generic[Fact]):
         """Return what reads a file of this name; None for one without such facts."""
         if re.fullmatch(r"\d{4}_gaz_\w+\.txt", name):
             return partial(_read_gazetteer, name, self.gazetteer)
-        return self._read_own if name == self.file else self.reader(name)
+        if name == self.file:
+            return self._read_own
+        return next((reader for ending, reader in self.readers.items() if name.endswith(ending)), None)
 
     def _read_own(self, lines: Lines) -> Rows:
         """Yield the rows of a file with a release's columns; another file of its name may hold anything."""

@@ -125,8 +125,7 @@ def _check_codes(database: duckdb.DuckDBPyConnection, release: Path, tables: Seq
 
 def _check_text(database: duckdb.DuckDBPyConnection, release: Path, text: Resource, twin: Resource) -> Check:
     """Compare the rows of a text with those of its Parquet, which may have more columns."""
-    kinds = {column.name: _sql_type(column) for column in text.columns}
-    columns = ", ".join(f"TRY_CAST({name_of(column.name)} AS {kinds[column.name]})" for column in text.columns)
+    columns = ", ".join(f"TRY_CAST({name_of(column.name)} AS {_sql_type(column)})" for column in text.columns)
     one, other = (f"SELECT {columns} FROM {_rows(release, table)}" for table in (text, twin))
     pairs = ((one, other), (other, one))
     differ = [database.execute(f"SELECT count(*) FROM ({a} EXCEPT ALL {b})").fetchall()[0][0] for a, b in pairs]

@@ -6,10 +6,11 @@ whoever parses a chunk digests the very bytes that it parses (docs/spec/files.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from os import PathLike
+from typing import IO
 
 CHUNK_BYTES = 64 * 1024 * 1024
 PIECE_BYTES = 1 << 20  # read at once
@@ -32,39 +33,30 @@ def combine(chunk_digests: Iterable[bytes]) -> str:
     return sha256(b"".join(chunk_digests)).hexdigest()
 
 
+def stream_digest(stream: IO[bytes]) -> str:
+    """Digest what a stream still holds; it may return fewer bytes than it is asked for. Raises OSError."""
+    return combine(_chunks_of(stream))
+
+
+def _chunks_of(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the digest of each chunk."""
+    left = 0
+    while left == 0:  # the chunk before was whole
+        chunk, left = sha256(), CHUNK_BYTES
+        while left and (data := stream.read(min(left, PIECE_BYTES))):
+            chunk.update(data)
+            left -= len(data)
+        if left < CHUNK_BYTES:
+            yield chunk.digest()
+
+
 def file_digest(path: str | PathLike[str]) -> str:
     """Digest a local file. Raises OSError."""
-    digest, buffer = StreamDigest(), memoryview(bytearray(PIECE_BYTES))
     with open(path, "rb", buffering=0) as file:
-        while read := file.readinto(buffer):
-            digest.update(buffer[:read])
-    return digest.hexdigest()
+        return stream_digest(file)
 
 
 def file_digests(paths: Iterable[str | PathLike[str]]) -> list[str]:
     """Digest local files, some at a time. Raises OSError."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(file_digest, paths))
-
-
-class StreamDigest:
-    """The digest of a file while it is written: `update` with its bytes in order, in pieces of any size."""
-
-    def __init__(self) -> None:
-        self._done: list[bytes] = []
-        self._chunk, self._held = sha256(), 0
-
-    def update(self, data: bytes | memoryview) -> None:
-        """Take the next bytes."""
-        rest = memoryview(data)
-        while len(rest):
-            piece, rest = rest[: CHUNK_BYTES - self._held], rest[CHUNK_BYTES - self._held :]
-            self._chunk.update(piece)
-            self._held += len(piece)
-            if self._held == CHUNK_BYTES:
-                self._done.append(self._chunk.digest())
-                self._chunk, self._held = sha256(), 0
-
-    def hexdigest(self) -> str:
-        """Return the digest of what was written so far, as `file_digest` returns it."""
-        return combine([*self._done, self._chunk.digest()] if self._held else self._done)

@@ -69,16 +69,11 @@ def _commit() -> str:
     """Return the commit of the checkout that this code is; empty for an installed package, or where git cannot say."""
     if not (HOME / ".git").exists():
         return ""
-    git = [
-        "git",
-        "--no-optional-locks",
-        "-C",
-        str(HOME),
-        *["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-    ]
+    git = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        return subprocess.run(git, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout.strip()
+        said = subprocess.run(git, cwd=HOME, capture_output=True, text=True, check=True, timeout=10, env=clean).stdout
+        return said.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
@@ -103,19 +98,15 @@ def end_with_parent(number: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
-def installation_folder() -> Path | None:
-    """Return the folder, perhaps not yet there, of what is made once for every user of the virtual environment."""
-    return Path(sys.prefix) / ENVIRONMENT_FOLDER if sys.prefix != sys.base_prefix else None
-
-
 def cache_folders(name: str, state: Path) -> list[Path]:
     """Return the folders of a cache, with the installation and below `state`, that nobody else can have changed.
 
     What numba caches is code: it unpickles its index and runs what that names.
     """
-    installed, folders = installation_folder(), list[Path]()
-    if installed and is_as_safe_as(Path(sys.prefix), installed / name):
-        folders.append(installed / name)
+    folders, environment = list[Path](), Path(sys.prefix)
+    installed = environment / ENVIRONMENT_FOLDER / name  # perhaps not yet there; for every user of the environment
+    if sys.prefix != sys.base_prefix and is_as_safe_as(environment, installed):
+        folders.append(installed)
     with suppress(Refused):
         check_private(state, may_be_link=True)
         if is_as_safe_as(state, state / name):

@@ -28,18 +28,13 @@ class NotOfRelease(Refused):
     """A release names, or holds, what no release may; the message is one line."""
 
 
-def is_plain(name: object) -> bool:
-    """Return whether a name is relative and leads nowhere but into the release."""
-    return isinstance(name, str) and all(PART.fullmatch(part) for part in name.split("/"))
-
-
 def path_in(release: Path, name: str, most: int = LARGEST) -> Path:
-    """Return the path of a file of a release.
+    """Return the path of a file of a release, by a relative name that leads nowhere but into the release.
 
     Raises NotOfRelease unless it is a regular file inside the release of at most `most` bytes and its kind's limit.
     """
     path = os.fspath(release)
-    if not is_plain(name):
+    if not (isinstance(name, str) and all(PART.fullmatch(part) for part in name.split("/"))):
         raise NotOfRelease(f"{ascii(name)[:200]} is outside of the release")
     *folders, file = name.split("/")
     try:

@@ -37,7 +37,8 @@ def encode(value: Any, arrays: Arrays) -> Any:
     if kind in PLAIN:
         return value
     if isinstance(value, Mapping):
-        return _encode_mapping(value, arrays)
+        pairs = [[encode(key, arrays), encode(each, arrays)] for key, each in value.items()]
+        return dict(pairs) if {str}.issuperset(map(type, value)) else pairs
     if isinstance(value, list | tuple):
         return list(value) if PLAIN.issuperset(map(type, value)) else [encode(each, arrays) for each in value]
     if names := _fields_of(kind):
@@ -60,15 +61,6 @@ def _fields_of(kind: type) -> tuple[str, ...]:
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind))
     return tuple(getattr(kind, "model_fields", ()))
-
-
-def _encode_mapping(value: Mapping[Any, Any], arrays: Arrays) -> Any:
-    """Return an object where all keys are text, else pairs."""
-    plain = PLAIN.issuperset(map(type, value.values()))
-    items = value.items() if plain else [(key, encode(each, arrays)) for key, each in value.items()]
-    if {str}.issuperset(map(type, value)):
-        return dict(items)
-    return [[encode(key, arrays), each] for key, each in items]
 
 
 def decode(kind: Any, value: Any, arrays: Arrays) -> Any:
@@ -146,24 +138,19 @@ def _sequence(make: Callable[[Any], Any], item: Any) -> Decoder:
 def _tuple(make: Callable[[Any], Any], items: tuple[Any, ...]) -> Decoder:
     """Decode a tuple of so many items, or a named tuple."""
     decoders = [_decoder(item) for item in items]
-    plain = list(items) if PLAIN.issuperset(items) else None
 
     def fixed(value: Any, arrays: Arrays) -> Any:
         if type(value) is not list:
             _refuse(make, value)
-        if list(map(type, value)) == plain:
-            return make(value)
         return make([decoder(each, arrays) for decoder, each in zip(decoders, value, strict=True)])
 
     return fixed
 
 
 def _mapping(key: Any, item: Any) -> Decoder:
-    key_decoder, decoder, plain = _decoder(key), _decoder(item), PLAIN & {item}
+    key_decoder, decoder = _decoder(key), _decoder(item)
 
     def mapping(value: Any, arrays: Arrays) -> Any:
-        if type(value) is dict and key is str and plain.issuperset(map(type, value.values())):
-            return value
         pairs = value.items() if type(value) is dict else value
         return {key_decoder(name, arrays): decoder(each, arrays) for name, each in pairs}
 

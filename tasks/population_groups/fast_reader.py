@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.inputs.block_codes import STATE_UNIT
+from tasks.inputs.block_codes import STATE_UNIT, find_blocks
 from tasks.inputs.fast_records import Parsed, RecordLayout, parse_chunk
 from tasks.inputs.record_fields import Field
 from tasks.inputs.records import Chunk
@@ -41,8 +41,6 @@ def encode_parsed(
 
     None where one of them has a fault: race codes after a Null, too many, or a block that is not in GRF-C.
     """
-    from tasks.inputs.compiled_records import find_blocks
-
     if not file.blocks_known:
         return None
     numbers, cells, codes = records.numbers[BLOCK], records.numbers[CELL], records.codes
@@ -51,15 +49,19 @@ def encode_parsed(
     left_out = len(inside) - int(np.count_nonzero(inside))
     if left_out:
         numbers, cells, codes = numbers[inside], cells[inside], codes[:, inside]
-    rows = len(numbers)
-    block = np.empty(rows, np.int32)
-    if not find_blocks(numbers, blocks, block):
+    block, known = find_blocks(blocks, numbers)
+    if not known.all():
         return None
     combination, combinations = distinct_combinations(codes)
     given = combinations[:, : len(RACES)] > 0
     if (given[:, 1:] & ~given[:, :-1]).any() or given.sum(axis=1).max(initial=0) > file.max_race_codes:
         return None
-    encoded = {"block": block, "cell": cells.astype(np.uint8), "combination": combination, "combinations": combinations}
+    encoded = {
+        "block": block.astype(np.int32),
+        "cell": cells.astype(np.uint8),
+        "combination": combination,
+        "combinations": combinations,
+    }
     return encoded, left_out
 
 

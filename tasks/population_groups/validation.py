@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from spine.settings import Jurisdiction
 from tasks.inputs.files import digest_file, unchanged, why
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
-from tasks.inputs.grf_c import ParsedBlocks, RegionMap, parse_blocks, read_region_map, save_region_map
+from tasks.inputs.grf_c import BlockCodes, RegionMap, parse_blocks, read_region_map, save_region_map
 from tasks.inputs.marks import GRF_FILE, MARK_FILES, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
 from tasks.inputs.record_digests import digests
@@ -205,11 +205,11 @@ def _read(
 
 
 def _open(
-    part: Part, parameters: Parameters[Any], findings: Sequence[Finding], data: str, parsed: ParsedBlocks | None
+    part: Part, parameters: Parameters[Any], findings: Sequence[Finding], data: str, parsed: BlockCodes | None
 ) -> _Opened:
     """Read the geography of a part, and save in its run what its records are encoded with."""
     run, states = part.run, parameters.configuration.states(part.jurisdiction)
-    geography, faults = read_region_map(data, part.jurisdiction, states, parsed.codes if parsed else None)
+    geography, faults = read_region_map(data, part.jurisdiction, states, parsed)
     file, faults_of_records = run.KIND.open(data)
     opened = _Opened(part, [*findings, *faults, *faults_of_records], geography, None)
     if file is None or opened.has_no_block:

@@ -78,15 +78,18 @@ def state_blocks(tally: Tally, persons: int, seed: int) -> Blocks:
     if group_blocks.max() > 1000:
         raise ValueError(f"a block group of state {tally.state} would have {group_blocks.max()} blocks")
     group_code = (number_within(tract_groups) + np.repeat(~watered, tract_groups))[group]
-    place = _places(random, tally)
+    place_cover = PLACE_COVER if tally.places > 1 else 1.0  # a state's one place is all of it
+    place = _stretches(random, tally, _codes(tally.places), place_cover, NO_PLACE)
     incorporated = (random.random(NO_PLACE) < INCORPORATED_SHARE)[np.minimum(place, NO_PLACE - 1)]
+    area_cover = WIDE_AREA_COVER if tally.state in WIDE_AREA_STATES else AREA_COVER
+    area = _stretches(random, tally, np.array(tally.areas, int), area_cover, NO_AREA)
     columns = {
         "TABBLKST": np.full(tally.blocks, tally.state, "S2"),
         "TABBLKCOU": digits(2 * county + 1, 3),
         "TABTRACTCE": digits(100 * (number_within(county_tracts) + 1)[tract], 6),
         "TABBLK": digits(1000 * group_code + number_within(group_blocks), 4),
         "PLACEFP": digits(place, 5),
-        "AIANNHCE": digits(_areas(random, tally), 4),
+        "AIANNHCE": digits(area, 4),
         "TABBLKGRPCE": digits(group_code, 1),
         "COUSUBFP": digits(_county_parts(county, tally.subdivisions), 5),
         "SDUNILEA": digits(_county_parts(county, tally.districts), 5),
@@ -105,23 +108,12 @@ def _sizes(random: np.random.Generator, count: int, skew: float, total: int, lea
     return apportion(random.lognormal(0.0, skew, count), total, least=least)
 
 
-def _places(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
-    """Place code of each block; a state's one place is all of it."""
-    cover = PLACE_COVER if tally.places > 1 else 1.0
-    return _stretches(random, tally, _codes(tally.places), cover, NO_PLACE)
-
-
-def _areas(random: np.random.Generator, tally: Tally) -> NDArray[np.int64]:
-    if not tally.areas:
-        return np.full(tally.blocks, NO_AREA)
-    cover = WIDE_AREA_COVER if tally.state in WIDE_AREA_STATES else AREA_COVER
-    return _stretches(random, tally, np.array(tally.areas, int), cover, NO_AREA)
-
-
 def _stretches(
     random: np.random.Generator, tally: Tally, codes: np.ndarray, cover: float, none: int
 ) -> NDArray[np.int64]:
     """Cut the blocks into a stretch for each code; the first `cover` of it (at least a block) gets the code."""
+    if not len(codes):
+        return np.full(tally.blocks, none)
     lengths = _sizes(random, len(codes), PLACE_SKEW, tally.blocks, least=2)
     covered = np.maximum(1, np.rint(cover * lengths))
     return np.where(number_within(lengths) < np.repeat(covered, lengths), np.repeat(codes, lengths), none)

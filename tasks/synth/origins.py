@@ -58,7 +58,7 @@ def match(params: Path, counts: Mapping[str, float], path: Path) -> tuple[dict[s
     Raises Refused where the counts are of another list, more than half of the groups being without, or not of the
     nation: groups that follow them would be nonsense.
     """
-    _, race_groups, span_groups = _groups(params)
+    _, race_groups, span_groups, _ = _groups(params)
     sums = {}
     for kind, groups in (("race", race_groups), ("ethnicity", span_groups)):
         names = set(groups.values())
@@ -86,8 +86,7 @@ def read_origins(
     codes, and HISPANIC_SHARE of all persons are Hispanic.
     puerto_rico: 98.9% are Hispanic and 95.5% of these Puerto Rican, by the iterations' names where the list has one.
     """
-    code_list, race_groups, span_groups = _groups(params)
-    majors = _majors(params)
+    code_list, race_groups, span_groups, majors = _groups(params)
     race_weight = _weights(code_list, race_groups, counts)
     span_weight = _weights(code_list, span_groups, counts)
     is_race, is_hispanic = race_weight > 0, span_weight > 0
@@ -113,11 +112,11 @@ def read_origins(
     )
 
 
-def _groups(params: Path) -> tuple[pd.Series, dict[str, str], dict[str, str]]:
-    """Return the code list, and the race group and ethnicity group of codes. Raises Refused."""
+def _groups(params: Path) -> tuple[pd.Series, dict[str, str], dict[str, str], dict[str, int]]:
+    """Return the code list, and the race group, ethnicity group and major race of codes. Raises Refused."""
     codes, race, ethnicity, mapping = (_read(params, name) for name in PARAMETER_FILES)
     race_groups = _detailed_groups(mapping, race[race["ALONE"] == "False"])
-    return codes["RACE_ETH_CODE"], race_groups, _detailed_groups(mapping, ethnicity)
+    return codes["RACE_ETH_CODE"], race_groups, _detailed_groups(mapping, ethnicity), _majors(mapping, race)
 
 
 def _read(params: Path, name: str) -> pd.DataFrame:
@@ -178,9 +177,8 @@ def _race_shares(weights: np.ndarray, is_hispanic: np.ndarray, hispanic_share: f
     return np.array([other, given * own + (1 - given) * other])
 
 
-def _majors(params: Path) -> dict[str, int]:
+def _majors(mapping: pd.DataFrame, race: pd.DataFrame) -> dict[str, int]:
     """Return the major race of codes: that of their LEVEL 0 iteration of one race alone."""
-    _, race, _, mapping = (_read(params, name) for name in PARAMETER_FILES)
     level = race[(race["LEVEL"] == "0") & (race["ALONE"] == "True")]
     of_iteration = {
         iteration: number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -22,29 +22,12 @@ from tasks.synth.params import read_config, write_params
 from tasks.synth.population.codes import Origins
 from tasks.synth.report import Counts
 from tasks.synth.states import State, nation_states, table_states
-from tasks.synth.write import Format, check_room, write_data
+from tasks.synth.write import Format, Options, check_room, write_data
 from tasks.synth.writers.systems import SYSTEMS
 
 EXAMPLE = Path(__file__).parent / "example"  # a block table and parameter files like any others
 GIVEN = "populations of blocks by voting age, ethnicity and race, group quarters and housing units; the rest is drawn"
 DRAWN = "populations of blocks; the rest is drawn"
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to make it.
-
-    places: the folder of each system's files in OUT. params: whether parameter files are made too. progress: called
-    with the number of persons written, and the number of all. report: count what report.py shows.
-    """
-
-    seed: int = 0
-    places: Mapping[str, str] = field(default_factory=lambda: {"detailed-dhca": "data"})
-    params: bool = True
-    form: Format = "text"
-    threads: int = 2
-    report: bool = False
-    progress: Callable[[int, int], None] = lambda done, total: None
 
 
 @dataclass(frozen=True)
@@ -185,10 +168,8 @@ def _make(
         digests, counts = write_data(
             {folder / place: system for place, system in systems.items()},
             (state.open(law(state), options.seed) for state in states),
-            form=options.form,
-            threads=options.threads,
-            report=options.report,
-            wrote=lambda done: options.progress(done, persons),
+            options,
+            persons,
         )
         for place, own in digests.items():
             save_mark(place, replace(mark, digests=own))

@@ -6,13 +6,13 @@ order. Draws are addressed by tract, so the bytes do not depend on the number of
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.inputs.marks import GRF_FILE
-from tasks.lifecycle.digests import StreamDigest, file_digest
+from tasks.lifecycle.digests import file_digests
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import grf_text
 from tasks.synth.report import Counts, count_figures
@@ -37,6 +37,23 @@ BYTES_A_BLOCK = 60
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Options:
+    """How to make a population.
+
+    places: the folder of each system's files in OUT. params: whether parameter files are made too. progress: called
+    with the number of persons written, and the number of all. report: count what report.py shows.
+    """
+
+    seed: int = 0
+    places: Mapping[str, str] = field(default_factory=lambda: {"detailed-dhca": "data"})
+    params: bool = True
+    form: Format = "text"
+    threads: int = 2
+    report: bool = False
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+
 def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks: int, form: Format) -> None:
     """Refuse a folder on a disk that has no room for these persons and blocks."""
     share = 1.0 if form == "text" else PARQUET_SHARE
@@ -47,31 +64,26 @@ def check_room(folder: Path, systems: Iterable[System], *, persons: int, blocks:
 
 
 def write_data(
-    places: Mapping[Path, System],
-    states: Iterable[OpenState],
-    *,
-    form: Format = "text",
-    threads: int = 2,
-    report: bool = False,
-    wrote: Callable[[int], None] = lambda done: None,
+    places: Mapping[Path, System], states: Iterable[OpenState], options: Options, persons_in_all: int
 ) -> tuple[dict[Path, dict[str, str]], Counts]:
     """Write the persons of all states, in order, into the new folders of these systems.
 
-    Returns the digests of each folder's files by name, and counts of the population: units, with `report` those of
-    report.py too. It holds a few stretches and one state at a time. `wrote` receives the number of persons written so
-    far. Raises OSError.
+    Returns the digests of each folder's files by name, and counts of the population: units, with `options.report` those
+    of report.py too. It holds a few stretches and one state at a time. Raises OSError.
     """
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
     totals, counts = Counter[str](), Counter[str]()
     geography = [place for place, system in places.items() if system.geography]
     with ExitStack() as stack:
-        files = [_open(stack, place, table, form) for place, system in places.items() for table in system.tables]
-        grf = stack.enter_context(_DigestedFile(geography[0] / GRF_FILE)) if geography else None
+        files = [
+            _open(stack, place, table, options.form) for place, system in places.items() for table in system.tables
+        ]
+        grf = stack.enter_context((geography[0] / GRF_FILE).open("xb")) if geography else None
 
         def populate(state: OpenState, rows: slice, *, header: bool) -> tuple[str, int, Counter[str], list[Any]]:
             stretch = state.populate(rows)
-            figures = Counter(count_figures(stretch)) if report else Counter[str]()
+            figures = Counter(count_figures(stretch)) if options.report else Counter[str]()
             figures["units"] = len(stretch.population.tenure)
             chunks = [file.lay_out(stretch, header) for file in files]
             return state.state.code, len(stretch.population.age), figures, chunks
@@ -85,21 +97,24 @@ def write_data(
                     yield partial(populate, state, rows, header=header)
                     header = False
 
-        for code, persons, figures, chunks in in_order(jobs(), threads):
+        for code, persons, figures, chunks in in_order(jobs(), options.threads):
             for file, chunk in zip(files, chunks, strict=True):
                 file.write(chunk)
             totals[code] += persons
             counts.update(figures)  # a sum of counters would drop those of 0
-            wrote(totals.total())
-    digests = {place: {file.path.name: file.digest for file in files if file.path.parent == place} for place in places}
+            options.progress(totals.total(), persons_in_all)
+    made = [file.path for file in files]
     for place, system in places.items():
-        if grf is not None and system.geography:
-            digests[place][GRF_FILE] = grf.digest
-            _link(grf.path, place / GRF_FILE)
+        if system.geography:
+            _link(geography[0] / GRF_FILE, place / GRF_FILE)
+            made.append(place / GRF_FILE)
         if system.totals:
             lines = "".join(f"{state},{persons}\n" for state, persons in totals.items())
             (place / system.totals).write_text("state,pop\n" + lines)
-            digests[place][system.totals] = file_digest(place / system.totals)
+            made.append(place / system.totals)
+    digests: dict[Path, dict[str, str]] = {place: {} for place in places}
+    for path, digest in zip(made, file_digests(made), strict=True):
+        digests[path.parent][path.name] = digest
     return digests, dict(counts)
 
 
@@ -123,81 +138,53 @@ def in_order(jobs: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
             yield waiting.popleft().result()
 
 
-class _DigestedFile(io.RawIOBase):
-    """A new file that computes the digest of its content."""
-
-    def __init__(self, path: Path) -> None:
-        self._file, self._digest = path.open("xb"), StreamDigest()
-        self.path = path
-
-    @property
-    def digest(self) -> str:
-        """The digest of what was written."""
-        return self._digest.hexdigest()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._digest.update(data)
-        return self._file.write(data)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-class _TextFile(_DigestedFile):
+class _TextFile:
     def __init__(self, path: Path, table: Table) -> None:
-        super().__init__(path)
-        self._table = table
+        self.path, self._table, self._file = path, table, path.open("xb")
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
         """Return what to write of a stretch; called by threads."""
         return as_text(self._table.rows(stretch), self._table.delimiter, header=header)
 
+    def write(self, data: Any) -> None:
+        self._file.write(data)
 
-class _ParquetFile(_DigestedFile):
+    def close(self) -> None:
+        self._file.close()
+
+
+class _ParquetFile:
     """The file of a table as Parquet, in row groups of several stretches."""
 
     def __init__(self, path: Path, table: Table) -> None:
-        super().__init__(path)
-        self._table, self._held = table, list[pa.Table]()
+        self.path, self._table, self._held = path, table, list[pa.Table]()
         self._writer: pq.ParquetWriter | None = None
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
         """Return what to hold of a stretch; called by threads."""
         return as_table(self._table.rows(stretch))
 
-    def write(self, data: Any) -> int:
-        """Hold rows, and write those held once they are many; bytes are the writer's."""
-        if not isinstance(data, pa.Table):
-            return super().write(data)
+    def write(self, data: Any) -> None:
+        """Hold rows, and write those held once they are many."""
         self._held.append(data)
         if sum(map(len, self._held)) >= ROW_GROUP_ROWS:
             self._flush()
-        return 0
 
     def _flush(self) -> None:
         rows = pa.concat_tables(self._held).unify_dictionaries()
         self._held.clear()
         if self._writer is None:  # without Arrow's schema it is read back as plain text; zstd takes longer to read
-            self._writer = pq.ParquetWriter(self, rows.schema, compression="snappy", store_schema=False)
+            self._writer = pq.ParquetWriter(self.path, rows.schema, compression="snappy", store_schema=False)
         self._writer.write_table(rows, row_group_size=len(rows))
 
     def close(self) -> None:
-        if not self.closed:
-            if self._held:
-                self._flush()
-            if self._writer is not None:
-                self._writer.close()
-        super().close()
+        if self._held:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def _open(stack: ExitStack, place: Path, table: Table, form: Format) -> _TextFile | _ParquetFile:
     if form == "text" or table.always_text:
-        return stack.enter_context(_TextFile(place / f"{table.name}.{table.extension}", table))
-    return stack.enter_context(_ParquetFile(place / f"{table.name}.parquet", table))
+        return stack.enter_context(closing(_TextFile(place / f"{table.name}.{table.extension}", table)))
+    return stack.enter_context(closing(_ParquetFile(place / f"{table.name}.parquet", table)))

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spine.geography import BadGeography
-from tasks.inputs.block_codes import BLOCK_COLUMNS
-from tasks.inputs.blocks.columns import DISTRICTS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.inputs.files import locate, open_file
 from tasks.lifecycle.errors import Refused
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
-from tasks.inputs.blocks.pl94 import is_geographic_header, segment_3
+from tasks.inputs.blocks.pl94 import is_geographic_header, segment
 from tasks.inputs.files import digest_file, locate, members
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
@@ -58,6 +58,6 @@ def input_digests(source: str, *further: str | None) -> dict[str, str]:
 def _read_from(source: str) -> Iterator[str]:
     """Yield every file that is read; an archive counts as one file."""
     for path in block_files(source):
-        companions = layers(path).values() if is_layer(path) else filter(None, [segment_3(path)])
+        companions = layers(path).values() if is_layer(path) else filter(None, [segment(path, 3)])
         for file in (path, *companions):
             yield file.partition("::")[2] or file

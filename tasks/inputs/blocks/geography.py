@@ -28,8 +28,7 @@ from spine.geography import (
     gq_pattern,
 )
 from spine.settings import SpineSettings
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, short_codes
-from tasks.inputs.blocks.columns import DISTRICTS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_WIDTHS, DISTRICTS, short_codes
 from tasks.inputs.blocks.files import block_files
 from tasks.inputs.blocks.pl94 import GQ_TYPES, with_group_quarters
 from tasks.inputs.blocks.tables import read_rows, recognize
@@ -102,10 +101,10 @@ def _geography(table: pa.Table, settings: SpineSettings) -> Geography:
             codes = ", ".join(f"{word} {values[bad[0]]}" for word, values in words)
             raise BadGeography(f"row {bad[0] + 1} names no block ({codes.replace('-1', 'blank')})")
     geocode = geocode16(*parts.values())
-    block = parts[BLOCK_COLUMNS[-1]]
-    if "GEOID" in table.column_names:
+    block, columns = parts[BLOCK_COLUMNS[-1]], set(table.column_names)
+    if "GEOID" in columns:
         _same(geocode, _integers(table, "GEOID", -1), geocode // 10**5 * 10**4 + block, "outside its tract")
-    if "TABBLKGRPCE" in table.column_names:
+    if "TABBLKGRPCE" in columns:
         _same(geocode, _integers(table, "TABBLKGRPCE", -1), block // 1000, "outside its block group")
     geography = Geography(
         geocode=geocode,
@@ -113,9 +112,10 @@ def _geography(table: pa.Table, settings: SpineSettings) -> Geography:
         cousub=_code(table, "COUSUBFP", NO_COUSUB, geocode).astype(np.int32),
         aiannh=_code(table, "AIANNHCE", NO_AIANNH, geocode).astype(np.int16),
         school_district=_school_district(table, geocode),
-        gq=_gq(table),
-        universe=_universe(table),
-        population=_integers(table, "POP", 0).astype(np.int32) if "POP" in table.column_names else None,
+        gq=gq_pattern([_integers(table, name, 0) > 0 for name in GQ_TYPES]) if columns.issuperset(GQ_TYPES) else None,
+        # which blocks hold a living quarter, where the table has units: 0 where all live in group quarters
+        universe=(_integers(table, "HU", 0) > 0) | (_integers(table, "POP", 0) > 0) if "HU" in columns else None,
+        population=_integers(table, "POP", 0).astype(np.int32) if "POP" in columns else None,
     )
     return _with_prims(geography, table, settings)
 
@@ -149,19 +149,6 @@ def _school_district(table: pa.Table, geocode: IntArray) -> IntArray | None:
         code = code * 10**5 + _code(table, name, 99999, geocode)
     assert code.max(initial=0) <= NO_SCHOOL_DISTRICT
     return code
-
-
-def _gq(table: pa.Table) -> Any:
-    if not set(GQ_TYPES) <= set(table.column_names):
-        return None
-    return gq_pattern([_integers(table, name, 0) > 0 for name in GQ_TYPES])
-
-
-def _universe(table: pa.Table) -> Any:
-    """Return which blocks hold a living quarter, where the table has units: 0 where all live in group quarters."""
-    if "HU" not in table.column_names:
-        return None
-    return (_integers(table, "HU", 0) > 0) | (_integers(table, "POP", 0) > 0)
 
 
 def _with_prims(geography: Geography, table: pa.Table, settings: SpineSettings) -> Geography:

@@ -1,9 +1,9 @@
-"""P.L. 94-171 files: the statuses and group quarters of blocks, which are in other rows and other segments."""
+"""P.L. 94-171 files: their columns, and statuses, group quarters and counts, which are in other rows and segments."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,32 @@ import pyarrow.csv
 
 from spine.geography import IntArray
 from spine.redistricting import HHGQ, PERSON_TABLES, UNIT_TABLES
-from tasks.inputs.block_codes import BLOCK_COLUMNS
-from tasks.inputs.blocks.columns import PL94_FIELDS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.inputs.files import locate, open_file, why
 from tasks.lifecycle.errors import Refused
+
+# The fields of a P.L. 94-171 geographic header, by position; rows of SUMLEV 750 are the blocks.
+PL94_FIELDS = tuple(
+    """FILEID STUSAB SUMLEV GEOVAR GEOCOMP CHARITER CIFSN LOGRECNO GEOID GEOCODE REGION DIVISION STATE STATENS COUNTY
+    COUNTYCC COUNTYNS COUSUB COUSUBCC COUSUBNS SUBMCD SUBMCDCC SUBMCDNS ESTATE ESTATECC ESTATENS CONCIT CONCITCC
+    CONCITNS PLACE PLACECC PLACENS TRACT BLKGRP BLOCK AIANHH AIHHTLI AIANHHFP AIANHHCC AIANHHNS AITS AITSFP AITSCC
+    AITSNS TTRACT TBLKGRP ANRC ANRCCC ANRCNS CBSA MEMI CSA METDIV NECTA NMEMI CNECTA NECTADIV CBSAPCI NECTAPCI UA
+    UATYPE UR CD116 CD118 CD119 CD120 CD121 SLDU18 SLDU22 SLDU24 SLDU26 SLDU28 SLDL18 SLDL22 SLDL24 SLDL26 SLDL28
+    VTD VTDI ZCTA SDELM SDSEC SDUNI PUMA AREALAND AREAWATR BASENAME NAME FUNCSTAT GCUNI POP100 HU100 INTPTLAT
+    INTPTLON LSADC PARTFLAG UGA""".split()  # noqa: SIM905 (97 names read better as a paragraph)
+)
+
+PL94_NAMES = {
+    **dict(zip(BLOCK_COLUMNS, ("STATE", "COUNTY", "TRACT", "BLOCK"), strict=True)),
+    "GEOID": "GEOCODE",
+    "TABBLKGRPCE": "BLKGRP",
+    "PLACEFP": "PLACE",
+    "COUSUBFP": "COUSUB",
+    "AIANNHCE": "AIANHH",
+    **dict(zip(DISTRICTS, ("SDUNI", "SDSEC", "SDELM"), strict=True)),
+    "POP": "POP100",
+    "HU": "HU100",
+}
 
 BLOCK = "750"  # the summary level of a block
 ROW_COLUMNS = ("SUMLEV", "FUNCSTAT", "LOGRECNO")  # of a geographic header: what its rows are joined by
@@ -35,19 +57,16 @@ def is_geographic_header(path: str) -> bool:
     return bool(_HEADER.search(path))
 
 
-def segment_3(path: str) -> str | None:
-    """Return the path of segment 3 next to a geographic header, None where there is none."""
-    other = _HEADER.sub("000032020.pl", path)
-    if other == path:
-        return None
+def segment(path: str, number: int) -> str | None:
+    """Return the path of a segment next to a geographic header, None where there is none."""
+    other = _HEADER.sub(f"0000{number}2020.pl", path)
     files, name = locate(other)
-    return other if files.isfile(name) else None
+    return other if other != path and files.isfile(name) else None
 
 
 def has_all_segments(path: str) -> bool:
     """Return whether a path is a geographic header with the three segments of counts next to it."""
-    segments = [_HEADER.sub(f"0000{number}2020.pl", path) for number in SEGMENTS]
-    return all(segment != path and files.isfile(name) for segment in segments for files, name in [locate(segment)])
+    return all(segment(path, number) for number in SEGMENTS)
 
 
 def block_rows(table: pa.Table) -> pa.Table:
@@ -74,13 +93,13 @@ def with_group_quarters(path: str, blocks: pa.Table) -> pa.Table:
     Facilities are not published here: a type counts as present where it has residents, which is the same set of blocks
     (docs/spec/files.md#block-tables).
     """
-    segment = segment_3(path)
-    if segment is None:
+    segment_3 = segment(path, 3)
+    if segment_3 is None:
         return blocks
     import pandas as pd
 
     names = (*_IDENTITY, *SEGMENTS[3])
-    table = _read_columns(segment, names, ["LOGRECNO", *GQ_TYPES], pa.int64()).to_pandas()
+    table = _read_columns(segment_3, names, ["LOGRECNO", *GQ_TYPES], pa.int64()).to_pandas()
     wanted = pd.DataFrame({"LOGRECNO": blocks["LOGRECNO"].to_numpy()})
     joined = wanted.merge(table, how="left", on="LOGRECNO").fillna(0).astype(np.int64)
     for name in GQ_TYPES:
@@ -119,12 +138,20 @@ def read_block_counts(path: str, names: Sequence[str]) -> tuple[IntArray, IntArr
 
 def _read_columns(path: str, names: Sequence[str], wanted: list[str], kind: pa.DataType | None = None) -> pa.Table:
     """Return columns of a header or segment; kind: their type, text by default."""
+    options = csv_options(dict.fromkeys(wanted, kind or pa.string()), names)
     with open_file(path, compression="infer") as file:
-        return pyarrow.csv.read_csv(
-            file,
-            read_options=pyarrow.csv.ReadOptions(column_names=list(names), encoding="latin1"),
-            parse_options=pyarrow.csv.ParseOptions(delimiter="|", quote_char=False),
-            convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=wanted, column_types=dict.fromkeys(wanted, kind or pa.string())
-            ),
-        )
+        return pyarrow.csv.read_csv(file, **options)
+
+
+def csv_options(
+    types: Mapping[str, pa.DataType], names: Sequence[str] | None = None, delimiter: str = "|"
+) -> dict[str, Any]:
+    """Return how pyarrow reads columns of a block table.
+
+    types: of the columns that are read. names: of all columns of a file without a header.
+    """
+    return {
+        "read_options": pyarrow.csv.ReadOptions(column_names=names, encoding="latin1" if names else "utf8"),
+        "parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char='"' if delimiter == "," else False),
+        "convert_options": pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
+    }

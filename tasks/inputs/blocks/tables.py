@@ -12,14 +12,33 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from spine.geography import BadGeography
-from tasks.inputs.block_codes import BLOCK_COLUMNS
+from tasks.inputs.block_codes import BLOCK_COLUMNS, DISTRICTS
 from tasks.inputs.blocks import assignment
-from tasks.inputs.blocks.columns import NAMES, PL94_FIELDS, PL94_NAMES
-from tasks.inputs.blocks.pl94 import ROW_COLUMNS, block_rows, is_geographic_header
+from tasks.inputs.blocks.pl94 import (
+    PL94_FIELDS,
+    PL94_NAMES,
+    ROW_COLUMNS,
+    block_rows,
+    csv_options,
+    is_geographic_header,
+)
 from tasks.inputs.files import open_file
 from tasks.inputs.tables import HEADER_BYTES
 from tasks.lifecycle.errors import Refused
 
+# What tables with a header may call each column. GRF-C has no population; a table with its names may.
+NAMES = {
+    **{name: (other, name) for name, other in list(PL94_NAMES.items())[:4]},
+    "GEOID": ("GEOID",),
+    "TABBLKGRPCE": ("BLKGRP", "TABBLKGRPCE"),
+    "PLACEFP": ("PLACEFP",),
+    "COUSUBFP": ("COUSUBFP", "COUSUBFP_FROM_VTD"),
+    "AIANNHCE": ("AIANNHCE",),
+    **{name: (PL94_NAMES[name], name) for name in DISTRICTS},
+    "COUSUBFS": ("COUSUBFS",),
+    "PLACEFS": ("PLACEFS",),
+    "POP": ("POP",),
+}
 LETTERS = {"COUSUBFS", "PLACEFS", "SUMLEV", "FUNCSTAT"}
 
 
@@ -42,17 +61,9 @@ class BlockFile:
         member, _, archive = self.path.partition("::")
         return f"{member.removeprefix('zip://')} in {archive}" if archive else self.path
 
-    @property
-    def read_options(self) -> pyarrow.csv.ReadOptions:
-        """How the file is read."""
-        return pyarrow.csv.ReadOptions(
-            column_names=list(self.names) if self.headless else None, encoding="latin1" if self.headless else "utf8"
-        )
-
-    @property
-    def parse_options(self) -> pyarrow.csv.ParseOptions:
-        """How its lines are parsed."""
-        return pyarrow.csv.ParseOptions(delimiter=self.delimiter, quote_char='"' if self.delimiter == "," else False)
+    def csv_options(self, types: Mapping[str, pa.DataType]) -> dict[str, Any]:
+        """Return how pyarrow reads columns of these types."""
+        return csv_options(types, self.names if self.headless else None, self.delimiter)
 
 
 def recognize(path: str) -> BlockFile:
@@ -108,12 +119,7 @@ def _read(file: BlockFile, *, text: bool) -> pa.Table:
     }
     try:
         with open_file(file.path, compression="infer") as opened:
-            table = pyarrow.csv.read_csv(
-                opened,
-                read_options=file.read_options,
-                parse_options=file.parse_options,
-                convert_options=pyarrow.csv.ConvertOptions(include_columns=list(types), column_types=types),
-            )
+            table = pyarrow.csv.read_csv(opened, **file.csv_options(types))
         return table.rename_columns(list(names))
     except pa.ArrowInvalid as error:
         if text:

@@ -84,7 +84,7 @@ def draw_ages(homes: Households, role: NDArray[np.uint8], draws: Draws) -> NDArr
     movable = (role != 20) & (role < 37)
     start = np.searchsorted(homes.tract, np.arange(int(homes.tract.max(initial=-1)) + 2))
     draw = draws.uniform(Purpose.AGE_SWAP, homes.tract)
-    _swap_ages(start, homes.tract, homes.head_of, child, homes.minor, movable, draw, PARENT_GAP, TRIES, age)
+    _swap_ages(start, homes.tract, homes.head_of, child, homes.minor, movable, draw, age)
     return age
 
 
@@ -97,28 +97,26 @@ def _swap_ages(
     minor: NDArray[np.bool_],
     movable: NDArray[np.bool_],
     draws: FloatArray,
-    gap: int,
-    tries: int,
     age: NDArray[np.uint8],
 ) -> None:
-    """Swap ages within a tract until householders are `gap` years older than own children, or after `tries`.
+    """Swap ages within a tract until householders are PARENT_GAP years older than own children, or after TRIES.
 
     tract_start: first row of each tract's persons, and the end. head: the row of each person's householder. movable:
     whose age may be given to another; minors swap with minors, adults with adults.
     """
     for row in range(len(age)):
-        if not is_child[row] or int(age[head[row]]) - int(age[row]) >= gap:
+        if not is_child[row] or int(age[head[row]]) - int(age[row]) >= PARENT_GAP:
             continue
         start, end = tract_start[tract[row]], tract_start[tract[row] + 1]
         other, step = start + int(draws[row] * (end - start)), 1 + int(draws[row] * 7919) % 97
-        for _ in range(tries * 8):
+        for _ in range(TRIES * 8):
             other += step
             if other >= end:
                 other = start + (other - end) % (end - start)
             if not movable[other] or minor[other] != minor[row]:
                 continue
-            fits = int(age[head[row]]) - int(age[other]) >= gap
-            if fits and (not is_child[other] or int(age[head[other]]) - int(age[row]) >= gap):
+            fits = int(age[head[row]]) - int(age[other]) >= PARENT_GAP
+            if fits and (not is_child[other] or int(age[head[other]]) - int(age[row]) >= PARENT_GAP):
                 age[row], age[other] = age[other], age[row]
                 break
 

@@ -91,8 +91,6 @@ def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
         draws.uniform(Purpose.TYPE, unit_tract)[lived_in],
         order[lived_in],
         draws.uniform(Purpose.MEMBER, tract),
-        TYPES,
-        MINOR_WEIGHTS,
         type_of,
         head,
         part,
@@ -106,10 +104,10 @@ def form_households(tracts: Tracts, law: StateLaw, draws: Draws) -> Households:
 
 
 @compiled
-def _own_weight(weight: float, size: int, draw: float) -> float:
+def _own_weight(kind: int, size: int, draw: float) -> float:
     """Return the weight of a place for a minor: some households have many, most have few, and large ones more."""
     likely = 1.0 if (draw * size) % 1.0 < WITH_MINORS else FEWER
-    return weight * likely * (size if size < LARGE else LARGE)
+    return float(MINOR_WEIGHTS[kind]) * likely * (size if size < LARGE else LARGE)
 
 
 @compiled
@@ -121,8 +119,6 @@ def _place_members(
     type_draws: FloatArray,
     order_draws: FloatArray,
     member_draws: FloatArray,
-    types: FloatArray,
-    weights: FloatArray,
     type_of: NDArray[np.uint8],
     head: IntArray,
     part: NDArray[np.uint8],
@@ -131,16 +127,15 @@ def _place_members(
     """Give every household a type, a householder and, if a couple, the second; place each block's minors exactly.
 
     ends: (b, 2), rows of each block's occupied housing units among `first`, `size` and other arrays of units. minors:
-    (b,). types: (s, 2), shares of married and cohabiting by size, the last for all larger. weights: of a free place of
-    each type for a minor. A couple needs two adults: where a block has too few, the largest are couples no longer; and
-    a minor is householder only where even householders are too few.
+    (b,). A couple needs two adults: where a block has too few, the largest are couples no longer; and a minor is
+    householder only where even householders are too few.
     """
     for block in range(len(ends)):
         start, end = ends[block, 0], ends[block, 1]
         persons, couples = 0, 0
         for unit in range(start, end):
             persons += size[unit]
-            shares = types[min(size[unit], len(types) - 1)]
+            shares = TYPES[min(size[unit], len(TYPES) - 1)]
             if size[unit] == 1:
                 type_of[unit] = ALONE
             elif type_draws[unit] < shares[0] + shares[1]:
@@ -160,7 +155,7 @@ def _place_members(
         left, free, weight = minors[block] - young, persons - (end - start) - couples, 0.0
         for unit in range(start, end):
             couple = type_of[unit] == MARRIED or type_of[unit] == COHABITING
-            weight += _own_weight(weights[type_of[unit]], size[unit], order_draws[unit]) * (size[unit] - 1 - couple)
+            weight += _own_weight(type_of[unit], size[unit], order_draws[unit]) * (size[unit] - 1 - couple)
         for unit in range(start, end):
             couple = type_of[unit] == MARRIED or type_of[unit] == COHABITING
             turn = int(order_draws[unit] * size[unit])
@@ -175,7 +170,7 @@ def _place_members(
                     part[row] = SECOND
                 else:
                     part[row] = FURTHER
-                    own = _own_weight(weights[type_of[unit]], size[unit], order_draws[unit])
+                    own = _own_weight(type_of[unit], size[unit], order_draws[unit])
                     if left > 0 and (left >= free or member_draws[row] * weight < left * own):
                         minor[row] = True
                         left -= 1
@@ -199,9 +194,7 @@ def _units(tracts: Tracts, law: SizeLaw, draws: Draws) -> tuple[IntArray, NDArra
         np.ascontiguousarray(tracts.residents[:, 0]),
         draws.uniform(Purpose.SIZE, tract),
         draws.uniform(Purpose.VACANCY, tract),
-        law.weights,
-        law.sums,
-        law.tilts,
+        law,
         size,
     )
     return slot // types, (slot % types).astype(np.uint8), size

@@ -8,7 +8,7 @@ such blocks has too many households of one and of seven, so the base law of a st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,7 @@ def _law() -> FloatArray:
     return np.concatenate([[0, 0.276, 0.325, 0.159, 0.132, 0.065, 0.026], 0.017 * tail / tail.sum()])
 
 
-@dataclass(frozen=True)
-class SizeLaw:
+class SizeLaw(NamedTuple):
     """The base law of a state.
 
     weights: (LARGEST + 1,), times 2^s, which drops out and keeps sums within floats. sums: of the weights of sums of 0
@@ -93,7 +92,7 @@ def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
     theta, _ = _tilt(_law(), np.array([persons[lived_in].sum() / occupied[lived_in].sum()]))
     target = shares(_tilted(_law(), theta))
     for _ in range(ROUNDS):
-        mixture = mix(households, heads, blocks, law.weights, law.sums, law.tilts)
+        mixture = mix(households, heads, blocks, law)
         ratio = np.ones(LARGEST + 1)
         np.divide(target, mixture, out=ratio, where=mixture > 1e-9)
         law = base_law(law.weights * np.clip(ratio, 0.2, 5.0))
@@ -101,16 +100,14 @@ def fit_law(occupied: IntArray, persons: IntArray) -> SizeLaw:
 
 
 @compiled
-def weigh(
-    households: int, persons: int, weights: FloatArray, sums: FloatArray, tilts: FloatArray, chances: FloatArray
-) -> float:
+def weigh(households: int, persons: int, law: SizeLaw, chances: FloatArray) -> float:
     """Fill `chances` with weights of the next size, where 2 or more `households` share `persons`; return the sum."""
-    others = households - 1
+    weights, tilts, others = law.weights, law.tilts, households - 1
     most, total = min(len(weights) - 1, persons - others), 0.0
     chances[:] = 0.0
     if others <= EXACT and persons < WIDTH:
         for size in range(1, most + 1):
-            chances[size] = weights[size] * sums[others, persons - size]
+            chances[size] = weights[size] * law.sums[others, persons - size]
             total += chances[size]
             if chances[size] < NEGLIGIBLE * total:
                 break
@@ -131,22 +128,15 @@ def weigh(
 
 
 @compiled
-def mix(
-    households: IntArray,
-    persons: IntArray,
-    blocks: IntArray,
-    weights: FloatArray,
-    sums: FloatArray,
-    tilts: FloatArray,
-) -> FloatArray:
+def mix(households: IntArray, persons: IntArray, blocks: IntArray, law: SizeLaw) -> FloatArray:
     """Return the share of each size in blocks of these households and persons; blocks: how many there are."""
-    mixture, chances = np.zeros(len(weights)), np.zeros(len(weights))
+    mixture, chances = np.zeros(len(law.weights)), np.zeros(len(law.weights))
     for row in range(len(households)):
         count = float(households[row] * blocks[row])
         if households[row] == 1:
-            mixture[min(persons[row], len(weights) - 1)] += count
+            mixture[min(persons[row], len(mixture) - 1)] += count
             continue
-        total = weigh(households[row], persons[row], weights, sums, tilts, chances)
+        total = weigh(households[row], persons[row], law, chances)
         if total > 0:
             mixture += chances * (count / total)
     mixture /= mixture.sum()
@@ -161,16 +151,14 @@ def draw_sizes(
     persons: IntArray,
     size_draws: FloatArray,
     vacancy_draws: FloatArray,
-    weights: FloatArray,
-    sums: FloatArray,
-    tilts: FloatArray,
+    law: SizeLaw,
     size: IntArray,
 ) -> None:
     """Fill the sizes of each block's housing units, 0 for the vacant ones, which are anywhere among them.
 
     first, units: the first row of a block's housing units, and their number. size_draws, vacancy_draws, size: by row.
     """
-    chances = np.zeros(len(weights))
+    chances = np.zeros(len(law.weights))
     for block in range(len(first)):
         households, rest = occupied[block], persons[block]
         for place in range(units[block]):
@@ -180,9 +168,9 @@ def draw_sizes(
                 continue
             chosen = rest
             if households > 1:
-                left = size_draws[row] * weigh(households, rest, weights, sums, tilts, chances)
+                left = size_draws[row] * weigh(households, rest, law, chances)
                 chosen = 1
-                most = min(len(weights) - 1, rest - households + 1)
+                most = min(len(chances) - 1, rest - households + 1)
                 while chosen < most and (left >= chances[chosen] or chances[chosen] == 0.0):
                     left -= chances[chosen]
                     chosen += 1

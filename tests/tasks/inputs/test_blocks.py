@@ -14,9 +14,9 @@ from block_files import assignment, block_ids, from_csv, geographic_header, segm
 from spine_cases import blocks_table
 
 from spine.settings import settings_for
-from tasks.inputs.blocks.columns import PL94_FIELDS
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
+from tasks.inputs.blocks.pl94 import PL94_FIELDS
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import grf_text, read_blocks

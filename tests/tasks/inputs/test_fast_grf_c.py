@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.inputs import grf_c
 from tasks.inputs.files import LONGEST_LINE, digest_file
-from tasks.inputs.grf_c import COLUMNS, ParsedBlocks, RegionMap, parse_blocks, read_region_map
+from tasks.inputs.grf_c import COLUMNS, BlockCodes, RegionMap, parse_blocks, read_region_map
 from tasks.inputs.marks import GRF_FILE
 
 STATES = ("01", "02", "72")
@@ -53,7 +53,7 @@ def text_of(blocks: list[dict[str, str]], header: tuple[str, ...], end: str) -> 
     return "".join("|".join(row) + end for row in rows).encode()
 
 
-def parsed(run: DetailedRun, data: Path) -> ParsedBlocks | None:
+def parsed(run: DetailedRun, data: Path) -> BlockCodes | None:
     return parse_blocks(run, HERE, str(data / GRF_FILE))
 
 
@@ -68,14 +68,14 @@ def _plain(value: Any) -> Any:
     return (value.dtype, value.tolist()) if isinstance(value, np.ndarray) else value
 
 
-def check(run: DetailedRun, data: Path) -> ParsedBlocks | None:
+def check(run: DetailedRun, data: Path) -> BlockCodes | None:
     """Blocks that the fast reader takes are those of the validating one, with the file's digest."""
     blocks = parsed(run, data)
     if blocks is not None:
         assert blocks.digest == digest_file(str(data / GRF_FILE))
         for jurisdiction in ("us", "pr"):
             plain = contents(read_region_map(str(data), jurisdiction, STATES))  # type: ignore[arg-type]
-            assert contents(read_region_map(str(data), jurisdiction, STATES, blocks.codes)) == plain  # type: ignore[arg-type]
+            assert contents(read_region_map(str(data), jurisdiction, STATES, blocks)) == plain  # type: ignore[arg-type]
     return blocks
 
 
@@ -94,7 +94,7 @@ def test_good_lines_are_taken(
         (data / GRF_FILE).write_bytes(text_of(blocks, header, end))
         found = check(run, data)
         assert found is not None
-        assert len(found.codes.block) == len(blocks)
+        assert len(found.block) == len(blocks)
         assert not (run / "prepared/blocks").exists()
 
 

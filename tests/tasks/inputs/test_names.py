@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.inputs.blocks.columns import PL94_FIELDS
+from tasks.inputs.blocks.pl94 import PL94_FIELDS
 from tasks.inputs.names import HEADER_LEVELS, NAMES, names_of_2020, write_names
 from tasks.inputs.points import POINTS, points_in
 from tasks.inputs.region_files import DIGITS, GAZETTEERS

@@ -10,7 +10,8 @@ import pytest
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks, delimited
 from tasks.synth.nation import Tally, state_blocks, tallies
-from tasks.synth.synthesize import Options, synthesize_nation
+from tasks.synth.synthesize import synthesize_nation
+from tasks.synth.write import Options
 from tasks.synth.writers.systems import SYSTEMS
 
 

@@ -12,7 +12,8 @@ from scipy.stats import norm
 
 from tasks.synth.origins import published_counts
 from tasks.synth.population.codes import CENRACE
-from tasks.synth.synthesize import Options, synthesize_blocks
+from tasks.synth.synthesize import synthesize_blocks
+from tasks.synth.write import Options
 
 FALSE_ALARM = 1e-6  # of each statistical test below, over all that it compares
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]

@@ -22,7 +22,8 @@ from tasks.synth.draws import Draws, Purpose, philox
 from tasks.synth.population.quarters import repair_quarters
 from tasks.synth.population.sizes import LARGEST, base_law, draw_sizes, fit_law, mix
 from tasks.synth.report import FIGURES
-from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example, synthesize_nation
+from tasks.synth.synthesize import synthesize_blocks, synthesize_example, synthesize_nation
+from tasks.synth.write import Options
 from tasks.synth.writers.systems import SYSTEMS
 from tasks.top_down.input.records import COLUMNS
 
@@ -50,7 +51,7 @@ def drawn_sizes(households: int, persons: int, blocks: int) -> np.ndarray:
     sizes, full = np.zeros(rows, np.int64), np.full(blocks, households)
     uniform = [draws.uniform(purpose, one) for purpose in (Purpose.SIZE, Purpose.VACANCY)]
     first = np.arange(blocks) * households
-    draw_sizes(first, full, full, np.full(blocks, persons), *uniform, law.weights, law.sums, law.tilts, sizes)
+    draw_sizes(first, full, full, np.full(blocks, persons), *uniform, law, sizes)
     return sizes.reshape(blocks, households)
 
 
@@ -85,7 +86,7 @@ def test_a_law_fitted_to_spread_blocks_has_the_national_shape() -> None:
 
     def ones(law: object) -> float:
         each = np.ones(len(occupied), np.int64)
-        return float(mix(occupied, persons, each, law.weights, law.sums, law.tilts)[1])  # type: ignore[attr-defined]
+        return float(mix(occupied, persons, each, law)[1])  # type: ignore[attr-defined]
 
     assert ones(base_law()) > 0.29
     assert 0.266 < ones(fit_law(occupied, persons)) < 0.276, "the blocks have more persons than the nation"

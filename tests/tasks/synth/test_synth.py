@@ -21,7 +21,8 @@ from tasks.lifecycle.errors import Failed, Refused
 from tasks.synth import states, write
 from tasks.synth.blocks import read_blocks
 from tasks.synth.draws import apportion
-from tasks.synth.synthesize import Options, synthesize_blocks, synthesize_example
+from tasks.synth.synthesize import synthesize_blocks, synthesize_example
+from tasks.synth.write import Options
 
 RACES = [f"QRACE{j}" for j in range(1, 9)]
 BLOCK = ["TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK"]
@@ -241,7 +242,7 @@ def test_a_disk_that_fills_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write.StreamDigest, "update", full)
+    monkeypatch.setattr(write._TextFile, "write", full)
     with pytest.raises(Failed, match="No space left on device; nothing was kept"):
         synthesize_example(tmp_path / "out", Options())
     assert not any(tmp_path.iterdir())
