@@ -97,9 +97,13 @@ class SymmetricLaw(ABC):
         mirrored = self._upper_quantile(1 - p)
         return None if mirrored is None else -mirrored
 
-    @abstractmethod
     def variance(self) -> float:
         """Return Var X, to the last digits of a float."""
+        return _variance(self)
+
+    @abstractmethod
+    def _compute_variance(self) -> float:
+        """Return Var X."""
 
     @abstractmethod
     def _pmf(self, k: int) -> arb:
@@ -126,6 +130,11 @@ class SymmetricLaw(ABC):
         """Return a bound on P(|S| >= y)."""
 
 
+@lru_cache(maxsize=4096)
+def _variance(law: SymmetricLaw) -> float:
+    return law._compute_variance()
+
+
 @dataclass(frozen=True)
 class DiscreteGaussian(SymmetricLaw):
     """P(k) proportional to exp(-k^2 / (2 sigma_squared)) on the integers; sigma_squared is in squared counts.
@@ -149,7 +158,7 @@ class DiscreteGaussian(SymmetricLaw):
         if self.sigma_squared <= 0:
             raise ValueError(f"sigma_squared must be positive, not {self.sigma_squared}")
 
-    def variance(self) -> float:
+    def _compute_variance(self) -> float:
         """Return Var X: a little below sigma_squared (Canonne et al., Proposition 21)."""
         with working_precision(FIRST_PRECISION):
             # sum of k^2 q^(k^2) = -theta_3''(0) / (4 pi^2), the derivative being in z of cos(2 pi k z)
@@ -223,7 +232,7 @@ class TwoSidedGeometric(SymmetricLaw):
         if self.scale <= 0:
             raise ValueError(f"scale must be positive, not {self.scale}")
 
-    def variance(self) -> float:
+    def _compute_variance(self) -> float:
         """Return Var X = 2x / (1-x)^2."""
         with working_precision(FIRST_PRECISION):
             return float(1 / (2 * ball(1 / (2 * self.scale)).sinh() ** 2))
