@@ -25,11 +25,11 @@ from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import SEE_SPINE, SPINE, open_staging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.description import write_tabulated
 from tasks.population_groups.domain import Domain, load_domain
 from tasks.population_groups.group_tables import batches, group_columns, load_final, write_table
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import load_queries
-from tasks.population_groups.tabulated import write_tabulated
 
 # (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.
 _AGE_RANGES = [("*", "*")]

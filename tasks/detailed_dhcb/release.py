@@ -22,11 +22,11 @@ from tasks.detailed_dhcb.tables import KINDS, TABLES, CountTable
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import open_staging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.description import write_tabulated
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.group_tables import GroupTables, batches, group_columns, load_final, write_table
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import load_queries
-from tasks.population_groups.tabulated import write_tabulated
 
 
 def stage_release(
