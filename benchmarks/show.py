@@ -34,7 +34,8 @@ from tasks.detailed_dhca.suppression import PublishedGroups
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import drafts
-from tasks.population_groups.description import ITERATIONS, REGIONS
+from tasks.population_groups.description import ITERATIONS
+from tasks.population_groups.description import REGIONS as TABULATED
 from tasks.population_groups.domain import Domain
 from tasks.population_groups.group_tables import write_table
 from tasks.population_groups.levels import ALL_LEVELS, Level
@@ -70,9 +71,9 @@ def make(model: Path, out: Path, seed: int = 1) -> None:
         print(f"{level.slug}: {len(ids) * each:,} groups", file=sys.stderr)
     (out / "tabulated").mkdir()
     regions = [f"{kind}|{region}" for kind in REGIONS for region in region_ids(kind)]
-    (out / REGIONS.text).write_text("\n".join(["REGION_TYPE|REGION_ID", *regions, ""]))
+    (out / TABULATED.text).write_text("\n".join(["REGION_TYPE|REGION_ID", *regions, ""]))
     shutil.copy(model / ITERATIONS.text, out / ITERATIONS.text)
-    files = [ITERATIONS.text, REGIONS.text, *(str(path.relative_to(out)) for path in out.glob("parquet/*/*.parquet"))]
+    files = [ITERATIONS.text, TABULATED.text, *(str(path.relative_to(out)) for path in out.glob("parquet/*/*.parquet"))]
     manifest["coterminous_sets"], manifest["files"] = [], {name: file_digest(out / name) for name in sorted(files)}
     (out / "manifest.json").write_text(json.dumps(manifest))
 

@@ -20,10 +20,9 @@ from tasks.inputs.record_digests import Sums, Weights, sum_by_state, weights
 from tasks.inputs.records import STATE, Chunk, ChunkReport, all_outside, read_chunk
 from tasks.lifecycle.files import read_object, save_arrays, save_object
 from tasks.lifecycle.process import kernels_loaded, use_kernels
-from tasks.population_groups.fast_reader import encode_parsed, parse_records
+from tasks.population_groups.readers import encode_parsed, parse_records, read_validating
 from tasks.population_groups.record_kind import GroupRecords
 from tasks.population_groups.run import SafeTabRun
-from tasks.population_groups.validating_reader import read_validating
 
 
 def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
