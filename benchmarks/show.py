@@ -116,7 +116,7 @@ def write_level(out: Path, level: Level, ids: np.ndarray, codes: np.ndarray, eac
     one = np.full((1, len(WIDTHS)), 11)
     margins = CountMargins(total=(one * np.sqrt(WIDTHS)).astype(np.int64), sex=one, cell=one)
     for table, tables in (("t1", t1_tables), ("t2", t2_tables)):
-        write_table(out, table, level, tables(domain, made, margins, clip=False))
+        write_table(out, PublishedGroups, table, level, tables(domain, made, margins, clip=False))
     drafts(out).rmdir()
 
 

@@ -19,7 +19,7 @@ from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import equalities, load_domain
+from tasks.population_groups.domain import equalities, load_domain, map_pieces
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import estimate_words, load_queries
 
@@ -42,8 +42,7 @@ class PooledTotals:
 
 def estimate(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Estimate the published groups of a level; the tables of all levels must have been measured."""
-    pieces = load_domain(run, level).pieces()
-    workers.map(f"estimates ({level.name})", run, estimate_published, [(level, first, last) for first, last in pieces])
+    map_pieces("estimates", run, workers, level, estimate_published)
 
 
 def estimate_published(run: DetailedRun, level: Level, first: int, last: int) -> None:

@@ -14,7 +14,7 @@ from tasks.detailed_dhca.details import AGES, DETAILS, TOTAL, TOTAL_ONLY, WIDTHS
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.lifecycle.files import narrowest, open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import load_domain
+from tasks.population_groups.domain import load_domain, map_pieces
 from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import open_noise
@@ -22,8 +22,7 @@ from tasks.population_groups.noise import open_noise
 
 def measure_sex_by_age(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Measure the table of every group of a level."""
-    pieces = load_domain(run, level).pieces()
-    workers.map(f"sex by age ({level.name})", run, measure_tables, [(level, first, last) for first, last in pieces])
+    map_pieces("sex by age", run, workers, level, measure_tables)
 
 
 def measure_tables(run: DetailedRun, level: Level, first: int, last: int) -> None:

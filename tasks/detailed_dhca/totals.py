@@ -10,7 +10,7 @@ from tasks.detailed_dhca.details import DETAILS, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.lifecycle.files import narrowest, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import load_domain
+from tasks.population_groups.domain import load_domain, map_pieces
 from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import open_noise
@@ -18,9 +18,7 @@ from tasks.population_groups.noise import open_noise
 
 def measure_totals(run: DetailedRun, workers: Workers, level: Level, *, estimates: bool = False) -> None:
     """Choose the detail of every group of a level."""
-    pieces = load_domain(run, level).pieces()
-    calls = [(level, first, last, estimates) for first, last in pieces]
-    workers.map(f"totals ({level.name})", run, choose_details, calls)
+    map_pieces("totals", run, workers, level, choose_details, estimates)
 
 
 def choose_details(run: DetailedRun, level: Level, first: int, last: int, estimates: bool = False) -> None:

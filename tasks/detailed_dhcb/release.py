@@ -13,20 +13,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
 from tasks.detailed_dhcb.estimates import ESTIMATED, EstimatedTables, has_both
 from tasks.detailed_dhcb.manifest import describe_release
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import KINDS, TABLES, CountTable
-from tasks.lifecycle.authorization import is_truth
+from tasks.detailed_dhcb.tables import KINDS, CountTable, HouseholdTables
 from tasks.lifecycle.staging import open_staging
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.description import write_tabulated
 from tasks.population_groups.domain import load_domain
-from tasks.population_groups.group_tables import GroupTables, batches, group_columns, load_final, write_table
+from tasks.population_groups.group_tables import (
+    batches,
+    group_columns,
+    groups_by_detail,
+    load_final,
+    margins_by_level,
+    write_table,
+)
 from tasks.population_groups.levels import Level
-from tasks.population_groups.noise import load_queries
 
 
 def stage_release(
@@ -35,10 +39,10 @@ def stage_release(
     """Write the whole release into its staging folder: every level's tables, what is tabulated, report and manifest."""
     configuration = run.parameters.configuration
     levels = configuration.levels(jurisdiction)
-    made = [(level, table.name, False) for level in levels for table in configuration.tables(level)]
+    made = [(level, KINDS[table.name]) for level in levels for table in configuration.tables(level)]
     staged, counts = open_staging(run, out, jurisdiction), len(made)
     if options.get("estimates"):
-        made += [(level, table, True) for level in levels if has_both(run, level) for table in TABLES]
+        made += [(level, kind) for level in levels if has_both(run, level) for kind in ESTIMATED.values()]
     groups = workers.map("release", run, groups_by_detail, made)
     files = [
         (*each, detail, staged)
@@ -48,29 +52,19 @@ def stage_release(
     ]
     workers.map("release", run, write_detail, files)
     write_tabulated(run, jurisdiction, staged)
-    published = {(level, table): numbers for (level, table, _), numbers in zip(made[:counts], groups, strict=False)}
+    published = {(level, kind.TABLE.name): each for (level, kind), each in zip(made[:counts], groups, strict=False)}
     describe_release(run, jurisdiction, staged, published, options)
 
 
-def groups_by_detail(run: HouseholdRun, level: Level, table: str, estimates: bool) -> list[int]:
-    """Return the number of groups of a level that have a table of each detail, a function of the release."""
-    groups = np.zeros(len(TABLES[table].details), np.int64)
-    for piece in load_final(run, level, (ESTIMATED if estimates else KINDS)[table]):
-        groups += np.bincount(piece.detail, minlength=len(groups))
-    return groups.tolist()
-
-
-def write_detail(run: HouseholdRun, level: Level, table: str, estimates: bool, detail: int, out: Path) -> None:
+def write_detail(run: HouseholdRun, level: Level, kind: type[HouseholdTables], detail: int, out: Path) -> None:
     """Write the tables of one detail of a level, or their estimates, as text and Parquet into OUT."""
-    kind = (ESTIMATED if estimates else KINDS)[table]
-    write_table(
-        out, f"{kind.FOLDER}{table}/{TABLES[table].details[detail]}", level, rows_of(run, level, table, detail, kind)
-    )
+    name = f"{kind.TABLE.name}/{kind.TABLE.details[detail]}"
+    write_table(out, kind, name, level, rows_of(run, level, kind, detail))
 
 
-def rows_of(run: HouseholdRun, level: Level, name: str, detail: int, kind: type[GroupTables]) -> Iterator[pa.Table]:
+def rows_of(run: HouseholdRun, level: Level, kind: type[HouseholdTables], detail: int) -> Iterator[pa.Table]:
     """Yield the rows of the groups' tables of one detail, in batches."""
-    table, domain = TABLES[name], load_domain(run, level)
+    table, domain = kind.TABLE, load_domain(run, level)
     pieces = (piece.take(np.flatnonzero(piece.detail == detail)) for piece in load_final(run, level, kind))
     margins, rows = margins_of(run, level, table, detail), len(table.rows(detail))
     labels = pa.array([str(cell) for cell in table.rows(detail)])
@@ -82,7 +76,7 @@ def rows_of(run: HouseholdRun, level: Level, name: str, detail: int, kind: type[
 
 
 def published_rows(
-    run: HouseholdRun, part: GroupTables, table: CountTable, detail: int, margins: NDArray[np.int64]
+    run: HouseholdRun, part: HouseholdTables, table: CountTable, detail: int, margins: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of tables of one detail as they are published, and their margins: groups x rows each.
 
@@ -98,11 +92,4 @@ def published_rows(
 
 def margins_of(run: HouseholdRun, level: Level, table: CountTable, detail: int) -> NDArray[np.int64]:
     """Return the margins of a table's rows, by the level whose noise it has: its own, or a coterminous donor's."""
-    levels, rows = run.parameters.configuration.levels(level.jurisdiction), table.rows(detail)
-    margins = np.zeros((len(levels), len(rows)), np.int64)
-    for place, donor in enumerate(levels):
-        made = table in run.parameters.configuration.tables(donor)
-        if made and donor.iteration_level == level.iteration_level and not is_truth(run):
-            law = load_queries(run, donor).law(table.name)
-            margins[place] = [margin_of_error(law, len(summed_cells)) for summed_cells in rows.values()]
-    return margins
+    return margins_by_level(run, level, [(table.name, len(summed)) for summed in table.rows(detail).values()])
