@@ -33,7 +33,7 @@ from tasks.inputs.tables import LINE, Column, check_header, check_mask, empty, r
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import path_in
-from tasks.population_groups.coterminous_sets import ALL_TYPES
+from tasks.population_groups.coterminous import ALL_TYPES
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import ITERATION_LEVELS, Level
 from tasks.population_groups.run import PublicInput

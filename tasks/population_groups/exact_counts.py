@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.lifecycle.files import read_part
-from tasks.lifecycle.process import kernels_loaded, use_kernels
+from tasks.lifecycle.process import use_kernels
 from tasks.population_groups.count import load_partitions
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.flatmap import worth_a_kernel
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
-
-FEWEST_ENTRIES = 1 << 16  # for a kernel where none is loaded; for fewer, numba would take longer than it saves
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,6 @@ class Entries:
     ends: NDArray[np.int64]
     iteration: NDArray[np.uint16]
     count: NDArray[np.int32]
-
-    @property
-    def worth_a_kernel(self) -> bool:
-        """Return whether a kernel is loaded, or there are enough entries to load one."""
-        return kernels_loaded() or len(self.count) >= FEWEST_ENTRIES
 
     def of_level(self, position: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return region, cell, position of the iteration and count of the entries whose iteration has a position."""
@@ -69,7 +63,7 @@ class ExactCounts:
         """Return the records of every group, empty ones included."""
         totals = np.zeros((self.regions, self.width), np.int64)
         for part in self.parts:
-            if part.worth_a_kernel:
+            if worth_a_kernel(len(part.count)):
                 from tasks.population_groups.compiled_counts import add_totals
 
                 add_totals(part.ends, part.iteration, part.count, self.position, totals[part.regions])
@@ -86,7 +80,7 @@ class ExactCounts:
         slots = np.full((self.regions, self.width), -1, np.int32)
         slots.reshape(-1)[chosen] = np.arange(len(chosen))
         for part in self.parts:
-            if part.worth_a_kernel:
+            if worth_a_kernel(len(part.count)):
                 from tasks.population_groups.compiled_counts import add_cells
 
                 add_cells(part.ends, part.iteration, part.count, self.position, slots[part.regions], cells)

@@ -22,7 +22,7 @@ from tasks.lifecycle.process import kernels_loaded
 from tasks.population_groups.iterations import ITERATION_KINDS, Granularity
 from tasks.population_groups.levels import ITERATION_LEVELS
 
-FEWEST_RECORDS = 1 << 16  # for a kernel where none is loaded; for fewer, numba would take longer than it saves
+FEWEST = 1 << 16  # records or entries for a kernel where none is loaded: for fewer, numba takes longer than it saves
 Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x iteration: indptr, indices, data
 
 
@@ -54,9 +54,13 @@ def count_groups(
     records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the exact counts of each region type of a granularity, with row = cells x region + cell."""
-    compiled = kernels_loaded() or len(records.block) >= FEWEST_RECORDS
-    count = count_compiled if compiled else count_plainly
+    count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
     return count(records, granularity, regions, cells)
+
+
+def worth_a_kernel(number: int) -> bool:
+    """Return whether a kernel is loaded, or there are enough records or entries to load one."""
+    return kernels_loaded() or number >= FEWEST
 
 
 def count_plainly(

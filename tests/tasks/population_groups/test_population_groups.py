@@ -32,7 +32,7 @@ from scipy import sparse
 from privacy.accounting.stability import record_reach
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
 from tasks.detailed_dhca.run import Configuration, DetailedRun
-from tasks.population_groups import exact_counts, flatmap
+from tasks.population_groups import flatmap
 from tasks.population_groups.count import count_population_groups, load_partitions
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
@@ -346,9 +346,7 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
     found = []
     for fewest in (0, 1 << 30):
         monkeypatch.setattr(flatmap, "kernels_loaded", bool)  # none
-        monkeypatch.setattr(exact_counts, "kernels_loaded", bool)
-        monkeypatch.setattr(flatmap, "FEWEST_RECORDS", fewest)
-        monkeypatch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
+        monkeypatch.setattr(flatmap, "FEWEST", fewest)
         run = new_run(tmp_path, f"fewest-{fewest}")
         assert validate_here(run, params, data)[0] is not None
         count_population_groups(run, HERE, "us", blocks_each=3)
@@ -389,9 +387,9 @@ def test_kernels_add_entries_up_as_numpy_does(
                 dense[first + row // 46, position[column], row % 46] += persons
     exact = ExactCounts(4, 3, 46, np.array(position), parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_counts, "kernels_loaded", bool)  # none
+        patch.setattr(flatmap, "kernels_loaded", bool)  # none
         for fewest in (0, 1 << 30):
-            patch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
+            patch.setattr(flatmap, "FEWEST", fewest)
             np.testing.assert_array_equal(exact.totals(), dense.sum(axis=2).reshape(-1))
             cells = exact.cells(np.array(chosen, np.int64))
             np.testing.assert_array_equal(cells, dense.reshape(12, 46)[np.array(chosen, np.int64)])
