@@ -14,8 +14,7 @@ from typing import Any
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from tasks.detailed_dhca.estimate_tables import make_estimators
-from tasks.detailed_dhca.estimates import estimate
+from tasks.detailed_dhca.estimates import estimate, make_estimators
 from tasks.detailed_dhca.measure import measure_sex_by_age, measure_totals
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups, suppress
