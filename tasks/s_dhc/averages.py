@@ -54,9 +54,9 @@ def parts_of(plan: Plan) -> Iterator[Part]:
         compute = partial(average_columns, plan, average, queries)
         yield Part(f"averages/{average.name}", average.cells, tuple(queries), compute, average)
     for query in plan.configuration.queries():
-        if cells := WITH_SUMS.get(query.table.name):
-            compute = partial(count_posteriors, cells, plan.law(query))
-            yield Part(f"estimates/posterior/{query.table.name}", cells, (query,), compute)
+        if table := WITH_SUMS.get(query.table.name):
+            compute = partial(count_posteriors, table.cells, plan.law(query))
+            yield Part(f"estimates/posterior/{table.name}", table.cells, (query,), compute)
     for average, *queries in levels:
         compute = partial(ratio_posteriors, plan, average, queries)
         yield Part(f"estimates/posterior/{average.name}", average.cells, tuple(queries), compute)

@@ -59,11 +59,11 @@ def _check_posterior(name: str, rows: pd.DataFrame) -> Check:
     if not ((rows[f"{kind}_LO"] >= 0) & (rows[f"{kind}_LO"] <= rows[f"{kind}_HI"])).all():
         faults.append("an interval is below 0 or has its ends in the wrong order")
     if name in WITH_SUMS:
-        cells = {code: at for at, code in enumerate(WITH_SUMS[name])}
+        cells = {code: at for at, code in enumerate(WITH_SUMS[name].cells)}
         for column in ("COUNT_NOISY", "PRED"):
             values = rows[column].to_numpy().reshape(-1, len(cells))
             own = [cells[cell.code] for cell in TABLES[name].cells]
-            for code, places in WITH_SUMS[name].items():
+            for code, places in WITH_SUMS[name].cells.items():
                 if (values[:, [own[place] for place in places]].sum(axis=1) != values[:, cells[code]]).any():
                     faults.append(f"{column} of cell {code} is not the sum of its cells")
     return Check(f"posterior of {name}", f"{len(rows):,} rows", tuple(faults))

@@ -174,6 +174,12 @@ def _sums(persons: NDArray[np.uint64], geo: NDArray[np.uint64]) -> Sums:
     return sum_by_state(blocks, np.diff(starts, append=len(persons)), within)
 
 
+def exact_answers(run: RunDirectory) -> dict[str, NDArray[np.int64]]:
+    """Return the exact answer of each query of a run that is counted, by its name; confidential."""
+    counts = np.asarray(open_array(run / EXACT, "counts"))
+    return {each.query.name: exact_answer(counts, each) for each in plan_of(run).configuration.queries()}
+
+
 def exact_answer(counts: NDArray[np.int64], query: TableQuery) -> NDArray[np.int64]:
     """Return the exact answer of a query, regions x codes x cells, from the counts of the run; confidential."""
     first = FIRST_CELL[query.table.name]
