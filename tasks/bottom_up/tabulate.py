@@ -7,12 +7,12 @@ it is confidential, and so are the findings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -140,7 +140,8 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     levels = []
     for factor in domain.histogram.factors:
         column = domain.column(factor.name)
-        number = checks.columns[column].where(partial(_number, factor.numbers), np.int64)
+        of_values = checks.columns[column]
+        number = of_values.spread(pd.Index(factor.levels).get_indexer(of_values.values), np.int64)  # -1 for none
         checks.unknown("levels that are not declared", column, number < 0, factor.levels)
         levels.append(np.maximum(number, 0))
     cell = domain.histogram.cell(levels)
@@ -155,10 +156,6 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     totals = np.zeros(len(cells), np.int64)
     np.add.at(totals, place, steps[checks.good])
     return cells, totals, checks.findings
-
-
-def _number(numbers: Mapping[str, int], level: str) -> int:
-    return numbers.get(level, -1)
 
 
 def weight_steps(weight: Weight, text: str) -> int:

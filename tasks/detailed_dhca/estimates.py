@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from privacy.estimation.allocation import allocate
@@ -241,8 +242,7 @@ def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
     codes, ids = np.array(domain.iteration_codes), np.array(domain.region_ids)
     for ancestor, digits in ancestors(run, level).items():
         above = load_domain(run, ancestor)
-        place = {code: number for number, code in enumerate(above.iteration_codes)}
-        position_above = np.array([place.get(code, -1) for code in codes.tolist()])
+        position_above = pd.Index(above.iteration_codes).get_indexer(codes)  # -1 for none
         region_above = np.searchsorted(np.array(above.region_ids), ids.astype(f"U{digits}"))
         region, position = np.divmod(groups, len(codes))
         rows = np.flatnonzero((pooled.detail == TOTAL) & (position_above[position] >= 0))
