@@ -88,48 +88,6 @@ def add_weights(
 
 
 @compiled
-def map_combinations(
-    combinations: NDArray[np.uint16],
-    alone: NDArray[np.int32],
-    combination: NDArray[np.int32],
-    ethnicity: NDArray[np.int32],
-    pointers: NDArray[np.int32],
-    iterations: NDArray[np.int32],
-) -> int:
-    """Map combinations to iterations as `Granularity.flatmap` does, and return how many pairs there are.
-
-    The maps, levels x codes, have -1 for none. The iterations of combination c are written to pointers[c] to
-    pointers[c + 1] - 1; `iterations` has room for all codes of a combination at each level, and one more.
-    """
-    races, pairs = combinations.shape[1] - 1, 0
-    pointers[0] = 0
-    for row in range(len(combinations)):
-        begin = pairs
-        for level in range(len(alone)):
-            common, given = np.int32(-1), 0
-            for place in range(races):
-                code = combinations[row, place]
-                if code > 0:
-                    mine = alone[level, code]
-                    common = mine if given == 0 or common == mine else np.int32(-1)
-                    given += 1
-                    mine = combination[level, code]
-                    new = mine >= 0
-                    for other in range(begin, pairs):
-                        new &= iterations[other] != mine  # two codes of one iteration count once
-                    if new:
-                        iterations[pairs] = mine
-                        pairs += 1
-            spanish = ethnicity[level, combinations[row, races]]
-            for mine in (common, spanish):
-                if mine >= 0:
-                    iterations[pairs] = mine
-                    pairs += 1
-        pointers[row + 1] = pairs
-    return pairs
-
-
-@compiled
 def _write_out(
     table: NDArray[np.int32],
     touched: NDArray[np.int32],
