@@ -190,27 +190,6 @@ def add_units(
 
 
 @compiled
-def add_totals(
-    ends: NDArray[np.int64],
-    columns: NDArray[np.uint16],
-    counts: NDArray[np.int32],
-    position: NDArray[np.int64],
-    totals: NDArray[np.int64],
-) -> None:
-    """Add entries to the totals of their groups, regions x positions.
-
-    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0]. `position` is the position
-    of each iteration in the level, -1 for one of another level.
-    """
-    cells = (len(ends) - 1) // len(totals)
-    for row in range(len(ends) - 1):
-        of_region = totals[row // cells]
-        for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
-            place = position[columns[entry]]
-            of_region[max(place, 0)] += counts[entry] * (place >= 0)  # a branch would be guessed wrong half the time
-
-
-@compiled
 def add_cells(
     ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
@@ -219,9 +198,11 @@ def add_cells(
     slots: NDArray[np.int32],
     cells: NDArray[np.int64],
 ) -> None:
-    """Add entries, as those of `add_totals`, to the cells of their groups, slots x cells.
+    """Add entries to the cells of their groups, slots x cells.
 
-    `slots`, regions x positions: the row of `cells` of each group, -1 for none.
+    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0]. `position` is the position
+    of each iteration in the level, -1 for one of another level. `slots`, regions x positions: the row of `cells` of
+    each group, -1 for none.
     """
     width = cells.shape[1]
     for row in range(len(ends) - 1):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from spine.settings import Jurisdiction
 from tasks.inputs.grf_c import NOWHERE
@@ -145,14 +146,6 @@ class Entries:
     iteration: NDArray[np.uint16]
     count: NDArray[np.int32]
 
-    def of_level(self, position: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return region, cell, position of the iteration and count of the entries whose iteration has a position."""
-        cells = (len(self.ends) - 1) // (self.regions.stop - self.regions.start)
-        row = np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
-        place = position[self.iteration]
-        those = np.flatnonzero(place >= 0)
-        return (*np.divmod(row[those], cells), place[those], self.count[those].astype(np.int64))
-
 
 @dataclass(frozen=True)
 class ExactCounts:
@@ -175,14 +168,12 @@ class ExactCounts:
     def totals(self) -> NDArray[np.int64]:
         """Return the records of every group, empty ones included."""
         totals = np.zeros((self.regions, self.width), np.int64)
+        of_level = np.argsort(self.position)[len(self.position) - self.width :]
         for part in self.parts:
-            if worth_a_kernel(len(part.count)):
-                from tasks.population_groups.compiled_counts import add_totals
-
-                add_totals(part.ends, part.iteration, part.count, self.position, totals[part.regions])
-            else:
-                region, _, place, count = part.of_level(self.position)
-                np.add.at(totals[part.regions], (region, place), count)
+            starts = part.ends[:: self.cells_each] - part.ends[0]  # of regions: their cells are added up as one row
+            matrix = (part.count, part.iteration.astype(np.int32), starts)
+            by_region = sparse.csr_array(matrix, shape=(len(starts) - 1, len(self.position)))
+            totals[part.regions] += by_region[:, of_level].toarray()
         return totals.reshape(-1)
 
     def cells(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -198,10 +189,11 @@ class ExactCounts:
 
                 add_cells(part.ends, part.iteration, part.count, self.position, slots[part.regions], cells)
             else:
-                region, cell, place, count = part.of_level(self.position)
-                slot = slots[part.regions][region, place]
-                inside = slot >= 0
-                np.add.at(cells, (slot[inside], cell[inside]), count[inside])
+                place = self.position[part.iteration]
+                rows = np.repeat(np.arange(len(part.ends) - 1), np.diff(part.ends))
+                region, cell = np.divmod(rows, self.cells_each)
+                slot = np.where(place >= 0, slots[part.regions][region, place], -1)
+                np.add.at(cells, (slot[slot >= 0], cell[slot >= 0]), part.count[slot >= 0])
         return cells
 
 
