@@ -29,6 +29,8 @@ from tasks.lifecycle.process import kernels_loaded, use_kernels
 from tasks.population_groups.record_kind import BLOCK, CELL, CODES, RACE_FIELDS, RACES, GroupRecords, RecordKind
 from tasks.population_groups.run import SafeTabRun
 
+SLOTS = 1 << 18  # of a table of combinations, as fit a core's cache: there are far fewer combinations than records
+
 
 def encode_chunk(run: SafeTabRun, number: int, *others: SafeTabRun) -> None:
     """Check and encode one chunk of the records: records/NUMBER and its report.
@@ -54,8 +56,7 @@ def _report_path(run: SafeTabRun, number: int) -> Path:
 
 def read_report(run: SafeTabRun, number: int) -> ChunkReport:
     """Return the report of an encoded chunk."""
-    report = read_object(_report_path(run, number), ChunkReport)
-    return report
+    return read_object(_report_path(run, number), ChunkReport)
 
 
 def _encode(run: SafeTabRun, number: int, file: GroupRecords, chunk: Chunk, parsed: Parsed | None) -> None:
@@ -120,9 +121,6 @@ def encoded_chunks(run: SafeTabRun) -> Iterator[Path]:
 
 
 # -- the two readers --------------------------------------------------------------------------------------------------
-
-
-SLOTS = 1 << 18  # of a table of combinations, as fit a core's cache: there are far fewer combinations than records
 
 
 def parse_records(kind: RecordKind, file: GroupRecords, chunk: Chunk) -> Parsed | None:

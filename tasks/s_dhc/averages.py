@@ -179,7 +179,7 @@ def levels_of(plan: Plan) -> list[tuple[Average, TableQuery, TableQuery]]:
     return [
         (average, queries[above], queries[below])
         for average in AVERAGES
-        for key in (f"{region}_{level}" for region in ("usa", "state") for level in ("A-G", "H,I", "*"))
+        for key in TABLES[average.numerator].keys
         for above, below in [(f"sdhc/{average.numerator}/{key}", f"sdhc/{average.denominator}/{key}")]
         if above in queries and below in queries
     ]
