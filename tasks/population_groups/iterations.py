@@ -58,7 +58,7 @@ class Granularity:
         combinations: n x 9; the numbers of QRACE1..QRACE8 (0 for Null) and QSPAN. Returns a 0/1 matrix, n x iterations.
         """
         races, spanish = combinations[:, :RACE_CODES], combinations[:, RACE_CODES:]
-        found = []  # n x any number each; -1 for none
+        found: list[NDArray[np.int32]] = []  # n x any number each; -1 for none
         for iteration_level in ITERATION_LEVELS:
             alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in ITERATION_KINDS)
             # Alone is the intersection over the codes: with one iteration a code, all codes must have the same.
