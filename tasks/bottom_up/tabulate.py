@@ -141,7 +141,8 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     for factor in domain.histogram.factors:
         column = domain.column(factor.name)
         of_values = checks.columns[column]
-        number = of_values.spread(pd.Index(factor.levels).get_indexer(of_values.values), np.int64)  # -1 for none
+        place = pd.Index(factor.levels).get_indexer(pd.Index(of_values.values))  # -1 for none
+        number = place[of_values.numbers]
         checks.unknown("levels that are not declared", column, number < 0, factor.levels)
         levels.append(np.maximum(number, 0))
     cell = domain.histogram.cell(levels)

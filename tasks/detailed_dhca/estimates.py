@@ -242,7 +242,7 @@ def _dropped(run: DetailedRun, level: Level, groups: NDArray[np.int64], pooled: 
     codes, ids = np.array(domain.iteration_codes), np.array(domain.region_ids)
     for ancestor, digits in ancestors(run, level).items():
         above = load_domain(run, ancestor)
-        position_above = pd.Index(above.iteration_codes).get_indexer(codes)  # -1 for none
+        position_above = pd.Index(above.iteration_codes).get_indexer(pd.Index(codes))  # -1 for none
         region_above = np.searchsorted(np.array(above.region_ids), ids.astype(f"U{digits}"))
         region, position = np.divmod(groups, len(codes))
         rows = np.flatnonzero((pooled.detail == TOTAL) & (position_above[position] >= 0))

@@ -242,7 +242,7 @@ class _Domains:
             tabulated = np.zeros(len(rows), bool)
             for level in (Level(region_type, iteration_level) for iteration_level in ITERATION_LEVELS):
                 codes = pd.Index(load_domain(self.run, level).iteration_codes)
-                place = code.spread(codes.get_indexer(code.values), np.int64)[rows]  # -1 for none
+                place = codes.get_indexer(pd.Index(code.values))[code.numbers[rows]]  # -1 for none
                 mine = place >= 0
                 tabulated |= mine
                 if level in levels:
