@@ -34,10 +34,11 @@ from tasks.detailed_dhca.suppression import PublishedGroups
 from tasks.inputs.points import POINTS
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.staging import drafts
+from tasks.population_groups.description import ITERATIONS
+from tasks.population_groups.description import REGIONS as TABULATED
 from tasks.population_groups.domain import Domain
 from tasks.population_groups.group_tables import write_table
 from tasks.population_groups.levels import ALL_LEVELS, Level
-from tasks.population_groups.tabulated import ITERATIONS_FILE, REGIONS_FILE
 
 LEVELS = {str(level): level for level in ALL_LEVELS}
 
@@ -70,9 +71,9 @@ def make(model: Path, out: Path, seed: int = 1) -> None:
         print(f"{level.slug}: {len(ids) * each:,} groups", file=sys.stderr)
     (out / "tabulated").mkdir()
     regions = [f"{kind}|{region}" for kind in REGIONS for region in region_ids(kind)]
-    (out / REGIONS_FILE).write_text("\n".join(["REGION_TYPE|REGION_ID", *regions, ""]))
-    shutil.copy(model / ITERATIONS_FILE, out / ITERATIONS_FILE)
-    files = [ITERATIONS_FILE, REGIONS_FILE, *(str(path.relative_to(out)) for path in out.glob("parquet/*/*.parquet"))]
+    (out / TABULATED.text).write_text("\n".join(["REGION_TYPE|REGION_ID", *regions, ""]))
+    shutil.copy(model / ITERATIONS.text, out / ITERATIONS.text)
+    files = [ITERATIONS.text, TABULATED.text, *(str(path.relative_to(out)) for path in out.glob("parquet/*/*.parquet"))]
     manifest["coterminous_sets"], manifest["files"] = [], {name: file_digest(out / name) for name in sorted(files)}
     (out / "manifest.json").write_text(json.dumps(manifest))
 
@@ -115,7 +116,7 @@ def write_level(out: Path, level: Level, ids: np.ndarray, codes: np.ndarray, eac
     one = np.full((1, len(WIDTHS)), 11)
     margins = CountMargins(total=(one * np.sqrt(WIDTHS)).astype(np.int64), sex=one, cell=one)
     for table, tables in (("t1", t1_tables), ("t2", t2_tables)):
-        write_table(out, table, level, tables(domain, made, margins, clip=False))
+        write_table(out, PublishedGroups, table, level, tables(domain, made, margins, clip=False))
     drafts(out).rmdir()
 
 

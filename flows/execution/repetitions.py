@@ -17,8 +17,7 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.noise import load_queries
 from tasks.population_groups.parameters import read_parameters
-from tasks.population_groups.reserve_budget import planned_spend
-from tasks.population_groups.trials import open_trial, trial_directory
+from tasks.population_groups.reserve_budget import open_trial, planned_spend, trial_directory
 
 R = TypeVar("R")
 
@@ -41,7 +40,7 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
     """Yield what `end` returns of each repetition, given its number; nothing where the jurisdiction has no block.
 
     The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
-    (tasks/population_groups/trials.py), which `end` removes.
+    (tasks/population_groups/reserve_budget.py), which `end` removes.
 
     Raises Refused as `count_marked` does, and where a budget is infinite.
     """

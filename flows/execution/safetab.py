@@ -13,7 +13,7 @@ from tasks.lifecycle.authorization import AUTHORIZATION
 from tasks.lifecycle.commit import check_out
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.coterminous_sets import save_sets
+from tasks.population_groups.coterminous import save_sets
 from tasks.population_groups.count import count_population_groups
 from tasks.population_groups.reserve_budget import planned_spend, reserve_budget
 from tasks.population_groups.run import SafeTabRun, Validated

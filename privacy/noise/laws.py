@@ -89,9 +89,13 @@ class SymmetricLaw(ABC):
         mirrored = self._upper_quantile(1 - p)
         return None if mirrored is None else -mirrored
 
-    @abstractmethod
     def variance(self) -> float:
         """Return Var X, to the last digits of a float."""
+        return _variance(self)
+
+    @abstractmethod
+    def _compute_variance(self) -> float:
+        """Return Var X."""
 
     @abstractmethod
     def _pmf(self, k: int) -> arb:
@@ -118,6 +122,11 @@ class SymmetricLaw(ABC):
         """Return a bound (Chernoff) on P(|S| >= y), S the sum of `cells` independent draws."""
 
 
+@lru_cache(maxsize=4096)
+def _variance(law: SymmetricLaw) -> float:
+    return law._compute_variance()
+
+
 @dataclass(frozen=True)
 class DiscreteGaussian(SymmetricLaw):
     """P(k) proportional to exp(-k^2 / (2 sigma_squared)) on the integers; sigma_squared is in squared counts.
@@ -131,7 +140,7 @@ class DiscreteGaussian(SymmetricLaw):
     narrowest: ClassVar[Fraction] = Fraction(1, 1 << 15)  # P(X > 0) < exp(-2^14) = 2^-23637, which 2^15 bits still hold
     widest: ClassVar[Fraction] = Fraction(1 << 36)  # 2^21 boundaries would not reach 2^-64 at 8 standard deviations
 
-    def variance(self) -> float:
+    def _compute_variance(self) -> float:
         """Return Var X: a little below sigma_squared (Canonne et al., Proposition 21)."""
         with working_precision(FIRST_PRECISION):
             # sum of k^2 q^(k^2) = -theta_3''(0) / (4 pi^2), the derivative being in z of cos(2 pi k z)
@@ -195,7 +204,7 @@ class TwoSidedGeometric(SymmetricLaw):
     narrowest: ClassVar[Fraction] = Fraction(1, 1 << 14)  # P(X > 0) < exp(-2^14)
     widest: ClassVar[Fraction] = Fraction(1 << 17)  # 2^21 boundaries would reach exp(-2^4) only
 
-    def variance(self) -> float:
+    def _compute_variance(self) -> float:
         """Return Var X = 2x / (1-x)^2."""
         with working_precision(FIRST_PRECISION):
             return float(1 / (2 * ball(1 / (2 * self.scale)).sinh() ** 2))

@@ -241,11 +241,8 @@ class Grouping:
 
     def label(self, number: int) -> dict[str, str]:
         """Return the levels of a group, by name."""
-        label = {}
-        for name, levels in zip(reversed(self.names), reversed(self.levels), strict=True):
-            number, at = divmod(number, len(levels))
-            label[name] = levels[at]
-        return dict(reversed(label.items()))
+        places = np.unravel_index(number, tuple(map(len, self.levels)))
+        return {name: levels[place] for name, levels, place in zip(self.names, self.levels, places, strict=True)}
 
 
 def is_domain(path: Path) -> bool:

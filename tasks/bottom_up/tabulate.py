@@ -7,12 +7,12 @@ it is confidential, and so are the findings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -140,7 +140,9 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     levels = []
     for factor in domain.histogram.factors:
         column = domain.column(factor.name)
-        number = checks.columns[column].where(partial(_number, factor.numbers), np.int64)
+        of_values = checks.columns[column]
+        place = pd.Index(factor.levels).get_indexer(pd.Index(of_values.values))  # -1 for none
+        number = place[of_values.numbers]
         checks.unknown("levels that are not declared", column, number < 0, factor.levels)
         levels.append(np.maximum(number, 0))
     cell = domain.histogram.cell(levels)
@@ -155,10 +157,6 @@ def count(source: Source, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[n
     totals = np.zeros(len(cells), np.int64)
     np.add.at(totals, place, steps[checks.good])
     return cells, totals, checks.findings
-
-
-def _number(numbers: Mapping[str, int], level: str) -> int:
-    return numbers.get(level, -1)
 
 
 def weight_steps(weight: Weight, text: str) -> int:

@@ -18,10 +18,9 @@ from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
-from tasks.population_groups.check import check_laws, query_law, wrong_margins
+from tasks.population_groups.check import KEYS, check_laws, query_law, wrong_margins
 from tasks.population_groups.levels import named_level
 
-KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
 ALONE = "totals alone"  # of groups without a table
 QUERIES = ("total_only", "stage_1", "stage_2")
 

@@ -1,29 +1,40 @@
-"""manifest.json: what a release is and how it was made, with nothing exact about persons."""
+"""manifest.json and report.html of a release: what it is and how it was made, with nothing exact about persons.
+
+The report is one page for a review board, with pictures; one file, offline. It shows the content of the manifest:
+nothing that is not in the release.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from privacy.accounting.composition import Spend
 from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.description import description
-from tasks.detailed_dhca.details import AGES, DETAILS, query_of
-from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, load_estimators
+from tasks.detailed_dhca.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
+from tasks.detailed_dhca.estimates import ancestors, critical_values, load_estimators
 from tasks.detailed_dhca.level_budgets import TITLE
-from tasks.detailed_dhca.report import write_report
 from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold
+from tasks.inputs.names import title_of_states
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.datapackage import write_descriptions
-from tasks.lifecycle.manifest import GUARANTEE
+from tasks.lifecycle.manifest import GUARANTEE, spend_of
+from tasks.pages.dots import Series, dots
+from tasks.pages.release_report import IN_WORDS, InShort, write_report
+from tasks.pages.text_table import TextTable
 from tasks.population_groups.domain import equalities, load_domain
 from tasks.population_groups.levels import Level
-from tasks.population_groups.manifest import noise_facts, release_facts
-from tasks.population_groups.noise import load_queries
+from tasks.population_groups.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
+from tasks.population_groups.noise import LevelQueries, load_queries
 
 STATEMENTS = {
     "guarantee": GUARANTEE,
@@ -40,6 +51,10 @@ OF_ESTIMATES = {
     "Errors are independent between groups, except coterminous ones and a "
     "regional ethnicity and its parts; within a group they are correlated."
 }
+
+RELATIVE = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))  # margins as shares of the count
+DRAWN = Fraction(1, 10)  # of them, the one in the picture
+MARKS = {"total": "circle", "age4": "ring", "age9": "square", "age23": "diamond"}
 
 
 def describe_release(
@@ -67,24 +82,22 @@ def describe_release(
         statements={} if is_truth(run) else STATEMENTS | (OF_ESTIMATES if estimated else {}),
         spine=spine,
     )
-    write_report(run, out, manifest)
+    _write_report(run, jurisdiction, out, manifest)
     write_descriptions(out, description(manifest), manifest)
 
 
 def _level(run: DetailedRun, level: Level, published: Mapping[str, int]) -> dict[str, Any]:
     domain = load_domain(run, level)
     configuration = run.parameters.configuration
-    facts: dict[str, Any] = {
+    return {
         "regions": len(domain.region_ids),
         "iterations": len(domain.iterations),
         "groups": domain.groups,
         "thresholds": configuration.thresholds[PERSONS][level],
         "suppressed_up_to": suppression_threshold(run, level),
         "groups_published": dict(published),
+        **({} if is_truth(run) else noise_facts(load_queries(run, level))),
     }
-    if not is_truth(run):
-        facts |= noise_facts(load_queries(run, level))
-    return facts
 
 
 def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
@@ -114,3 +127,115 @@ def _estimates(run: DetailedRun, level: Level, dropped: int) -> dict[str, Any]:
         },
         "groups_dropped": dropped,
     }
+
+
+def _write_report(run: DetailedRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+    """Write OUT/report.html from the manifest's content."""
+    truth, spend, states = "NOT_PRIVATE" in manifest, spend_of(manifest), names_of_states(run, jurisdiction)
+    where = title_of_states(states)
+    rows = [
+        _row(level, manifest["levels"][str(level)], None if truth else load_queries(run, level), spend)
+        | {"estimates": manifest.get("estimates", {}).get(str(level))}
+        for level in run.parameters.configuration.levels(jurisdiction)
+    ]
+    write_report(
+        "tasks.detailed_dhca",
+        out,
+        manifest,
+        spend,
+        f"Detailed DHC-A, {where}",
+        _short(rows, where, manifest, truth=truth),
+        states=states,
+        where=where,
+        rows=rows,
+        shapes=AGES_NAMES,
+        by_age=BY_AGE,
+        cells_of=CELLS_OF,
+        noise=None if truth else noise_chart(rows),
+        sizes=None if truth else size_chart(rows),
+        relative=[float(share) for share in RELATIVE],
+    )
+
+
+def _short(rows: Sequence[Mapping[str, Any]], where: str, manifest: Mapping[str, Any], *, truth: bool) -> InShort:
+    """Return what was published, and by level the margin of a count and from which size a total is within a tenth."""
+    published = [
+        f"Persons of {where} by detailed race, ethnicity or tribe, and by sex and age where a group is large enough: "
+        f"{sum(row['published'] for row in rows):,} groups of {sum(row['groups'] for row in rows):,} possible ones.",
+        "No figure is published for a block.",
+    ]
+    if truth:
+        return InShort(published, ["The counts are exact."])
+    columns = {
+        "level": "{name}",
+        "groups published": "{published:,}",
+        "a count, ±": "{margins[total]:,}",
+        f"a total with {AGES_NAMES[FINEST]}, ±": f"{{margins[{FINEST}]:,}}",
+        "left out up to": "{left_out}",
+        "within 10% from": f"{{sizes[total][{RELATIVE.index(DRAWN)}]:,}}",
+    }
+    shown = [
+        {**row, "left_out": "nothing" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}"}
+        for row in rows
+    ]
+    notes = [
+        "Left out: a group of counties and smaller areas whose noisy total is no larger. Within 10%: the size from "
+        "which the margin of a total that is published alone is at most a tenth of it.",
+        *notes_of_coterminous(manifest),
+    ]
+    table = replace(TextTable.filled("In short", columns, shown), notes=notes)
+    return InShort(published, [IN_WORDS, "All in persons:"], table)
+
+
+def _row(level: Level, facts: Mapping[str, Any], queries: LevelQueries | None, spend: Spend | None) -> dict[str, Any]:
+    """Return a population group level: its groups, noise and published counts. Without noise, no margins."""
+    published = facts["groups_published"]
+    noise = facts.get("queries", {})
+    budget = Fraction(noise["total_only"]["budget"]) if noise else Fraction(0)
+    margins = (
+        {name: queries.margin(query_of(SHAPES.index(name)), cells) for name, cells in CELLS_OF.items()}
+        if queries
+        else {}
+    )
+    starts = dict(zip(SHAPES, ((facts["suppressed_up_to"] or 0) + 1, *facts["thresholds"]), strict=True))
+    return {
+        **facts,
+        "name": level.name,
+        "published": sum(published.values()),
+        "by_shape": {name: published[name] for name in SHAPES}
+        | {"total": published["total"] + published["total_only"]},
+        "total_only": published["total_only"],
+        "budget": float(budget),
+        "part": float(budget / spend.charged) if spend else None,
+        "deviation": {query: law["variance"] ** 0.5 for query, law in noise.items()},
+        "margins": margins,
+        "step_1": queries.margin("stage_1") if queries else None,
+        "sizes": {
+            name: [max(ceil(margin / share), starts[name]) for share in RELATIVE] for name, margin in margins.items()
+        },
+    }
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def noise_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return each level's margins, the sizes at which its tables change, and that below which it suppresses."""
+    series = {
+        "margin of a published count": Series("circle", [row["margins"]["total"] for row in rows]),
+        "margin of the first answer": Series("ring", [row["step_1"] for row in rows]),
+        "suppressed up to": Series("bar", [row["suppressed_up_to"] for row in rows]),
+    } | {
+        f"{AGES_NAMES[name]} from": Series(mark, [row["thresholds"][place] for row in rows])
+        for place, (name, mark) in enumerate(zip(BY_AGE, ("triangle", "box", "cross"), strict=True))
+    }
+    return dots(rows, series, "persons (a step to the right is ten times as many)")
+
+
+def size_chart(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Draw the size from which a group's total has its table and a margin of at most a tenth of it."""
+    place = RELATIVE.index(DRAWN)
+    series = {
+        f"as {AGES_NAMES[name]}": Series(MARKS[name], [row["sizes"][name][place] for row in rows]) for name in SHAPES
+    }
+    return dots(rows, series, "persons in the group (a step to the right is ten times as many)")

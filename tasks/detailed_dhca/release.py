@@ -22,14 +22,19 @@ from tasks.detailed_dhca.details import AGE_RANGES, AGES, DETAILS, SEXES, WIDTHS
 from tasks.detailed_dhca.manifest import describe_release
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups
-from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.staging import SEE_SPINE, SPINE, open_staging
 from tasks.lifecycle.workers import Workers
+from tasks.population_groups.description import write_tabulated
 from tasks.population_groups.domain import Domain, load_domain
-from tasks.population_groups.group_tables import batches, group_columns, load_final, write_table
+from tasks.population_groups.group_tables import (
+    batches,
+    group_columns,
+    groups_by_detail,
+    load_final,
+    margins_by_level,
+    write_table,
+)
 from tasks.population_groups.levels import Level
-from tasks.population_groups.noise import load_queries
-from tasks.population_groups.tabulated import write_tabulated
 
 # (AGESTART, AGEEND) of every row that a T2 table can have; a detail's rows are a run of them.
 _AGE_RANGES = [("*", "*")]
@@ -51,14 +56,15 @@ def stage_release(
     staged = open_staging(run, out, jurisdiction, except_for=[SPINE] if spine.endswith(SEE_SPINE) else [])
     each = [(level, table, staged) for level in levels for table in ("t1", "t2")]
     workers.map("release", run, write_tables, each)
-    published = workers.map("release", run, published_details, [(level,) for level in levels])
+    groups = workers.map("release", run, groups_by_detail, [(level, PublishedGroups) for level in levels])
+    published = {level: dict(zip(DETAILS, numbers, strict=True)) for level, numbers in zip(levels, groups, strict=True)}
     write_tabulated(run, jurisdiction, staged)
     estimated = None
     if options.get("estimates"):
         workers.map("release of estimates", run, write_tables, [(*one, EstimatedGroups) for one in each])
         dropped = workers.map("release of estimates", run, dropped_estimates, [(level,) for level in levels])
         estimated = dict(zip(levels, dropped, strict=True))
-    describe_release(run, jurisdiction, staged, dict(zip(levels, published, strict=True)), options, spine, estimated)
+    describe_release(run, jurisdiction, staged, published, options, spine, estimated)
 
 
 def write_tables(
@@ -69,15 +75,7 @@ def write_tables(
     pieces = (piece.released() for piece in load_final(run, level, kind))
     make = {"t1": t1_tables, "t2": t2_tables}[table]
     parts = make(load_domain(run, level), pieces, load_margins(run, level), clip=clip, column=kind.COLUMN)
-    write_table(out, kind.FOLDER + table, level, parts)
-
-
-def published_details(run: DetailedRun, level: Level) -> dict[str, int]:
-    """Return the number of groups of a level published at each detail, a function of the release."""
-    details = np.zeros(len(WIDTHS), np.int64)
-    for piece in load_final(run, level, PublishedGroups):
-        details += np.bincount(piece.detail, minlength=len(WIDTHS))
-    return dict(zip(DETAILS, details.tolist(), strict=True))
+    write_table(out, kind, table, level, parts)
 
 
 def dropped_estimates(run: DetailedRun, level: Level) -> int:
@@ -112,22 +110,13 @@ class CountMargins:
 
 def load_margins(run: DetailedRun, level: Level) -> CountMargins:
     """Return the margins that counts of a level can have: its own, or a coterminous donor's. Zero without noise."""
-    levels = run.parameters.configuration.levels(level.jurisdiction)
-    shape = (len(levels), len(WIDTHS))
-    margins = CountMargins(*(np.zeros(shape, np.int64) for _ in range(3)))
-    if is_truth(run):
-        return margins
-    for place, other in enumerate(levels):
-        if other.iteration_level != level.iteration_level:
-            continue
-        queries = load_queries(run, other)
-        for detail in range(len(WIDTHS)):
-            cells = int(WIDTHS[detail])
-            margins.total[place, detail] = queries.margin(query_of(detail), cells)
-            if detail in AGES:
-                margins.sex[place, detail] = queries.margin(query_of(detail), cells // 2)
-                margins.cell[place, detail] = queries.margin(query_of(detail))
-    return margins
+    parts = ([cells, max(cells // 2, 1), 1] for cells in WIDTHS.tolist())  # of a table: all cells, a sex's, one
+    return CountMargins(
+        *(
+            margins_by_level(run, level, [(query_of(detail), cells) for detail, cells in enumerate(of_details)])
+            for of_details in zip(*parts, strict=True)
+        )
+    )
 
 
 def t1_tables(

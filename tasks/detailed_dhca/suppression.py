@@ -14,7 +14,7 @@ from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import load_domain
+from tasks.population_groups.domain import load_domain, map_pieces
 from tasks.population_groups.group_tables import GroupTables
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import load_queries
@@ -70,8 +70,7 @@ def suppression_threshold(run: DetailedRun, level: Level) -> int | None:
 
 def suppress(run: DetailedRun, workers: Workers, level: Level) -> None:
     """Choose the groups of a level that are published."""
-    pieces = load_domain(run, level).pieces()
-    workers.map(f"suppression ({level.name})", run, keep_published, [(level, first, last) for first, last in pieces])
+    map_pieces("suppression", run, workers, level, keep_published)
 
 
 def keep_published(run: DetailedRun, level: Level, first: int, last: int) -> None:

@@ -27,9 +27,8 @@ from tasks.lifecycle.manifest import is_whole, read_manifest, release_digest, re
 from tasks.lifecycle.new_folder import new_folder
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.staging import PIPES
-from tasks.population_groups.description import ITERATION, OF_GROUP
+from tasks.population_groups.description import ITERATION, ITERATIONS, OF_GROUP
 from tasks.population_groups.levels import Level, named_level
-from tasks.population_groups.tabulated import ITERATIONS_FILE
 
 TABULATED = "as a tabulation system would publish it"  # added to the title of the release
 ALONE, COMBINED = " alone", " alone or in any combination"
@@ -104,7 +103,7 @@ def tabulate(release: Path, out: Path) -> list[dict[str, Any]]:
         raise Refused(f"{release} holds exact counts: das tabulate takes a release with noise")
     if not is_whole(release):
         raise Refused(f"{release} is not as it was released: das check says what was changed")
-    iterations = pd.read_csv(path_in(release, ITERATIONS_FILE), sep="|", dtype=str, keep_default_na=False)
+    iterations = pd.read_csv(path_in(release, ITERATIONS.text), sep="|", dtype=str, keep_default_na=False)
     names = dict(zip(iterations["ITERATION_CODE"], iterations["ITERATION_NAME"], strict=True))
     with new_folder(out) as folder:
         levels = [_level(release, folder, named_level(level), partners(names)) for level in manifest["levels"]]

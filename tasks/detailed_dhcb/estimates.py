@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from privacy.estimation.two_tables import Table, changes, margin_of_row, spread
 from privacy.estimation.weighted_tables import Information, least_variance, margins, pool, whole
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import KINDS, T3, T4, TABLES, CountTable
+from tasks.detailed_dhcb.tables import KINDS, T3, T4, TABLES, CountTable, HouseholdTables
 from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import equalities, load_domain
-from tasks.population_groups.group_tables import GroupTables
+from tasks.population_groups.domain import equalities, load_domain, map_pieces
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import estimate_words, load_queries
 
@@ -31,7 +30,7 @@ Groups = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class EstimatedTables(GroupTables):
+class EstimatedTables(HouseholdTables):
     """Estimates of a table: `cells` are all of its rows, sums too, and `margins` those of each."""
 
     CELLWISE = ("cells", "margins")
@@ -44,7 +43,7 @@ class EstimatedTables(GroupTables):
 class EstimatedTypes(EstimatedTables):
     """Estimates of T3."""
 
-    CELLS = np.array([len(T3.rows(detail)) for detail in range(len(T3.details))])
+    TABLE, CELLS = T3, np.array([len(T3.rows(detail)) for detail in range(len(T3.details))])
     MADE = FINAL = "estimated_t3"
 
 
@@ -52,7 +51,7 @@ class EstimatedTypes(EstimatedTables):
 class EstimatedTenures(EstimatedTables):
     """Estimates of T4."""
 
-    CELLS = np.array([len(T4.rows(detail)) for detail in range(len(T4.details))])
+    TABLE, CELLS = T4, np.array([len(T4.rows(detail)) for detail in range(len(T4.details))])
     MADE = FINAL = "estimated_t4"
 
 
@@ -66,11 +65,10 @@ def has_both(run: HouseholdRun, level: Level) -> bool:
 
 def estimate(run: HouseholdRun, workers: Workers, level: Level) -> None:
     """Estimate the tables of a level that has both; those of all levels must have been measured and equated."""
-    calls = [(level, first) for first, _ in load_domain(run, level).pieces()]
-    workers.map(f"estimates ({level.name})", run, estimate_tables, calls)
+    map_pieces("estimates", run, workers, level, estimate_tables)
 
 
-def estimate_tables(run: HouseholdRun, level: Level, first: int) -> None:
+def estimate_tables(run: HouseholdRun, level: Level, first: int, _last: int) -> None:
     """Write the estimates of the groups of a piece that have both tables."""
     folders = {name: run.noisy_folder(level, kind.FINAL, first) for name, kind in ESTIMATED.items()}
     if all(folder.exists() for folder in folders.values()):

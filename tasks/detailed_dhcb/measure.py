@@ -14,8 +14,8 @@ from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import KINDS, CountTable
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.domain import load_domain
-from tasks.population_groups.exact_counts import read_exact_counts
+from tasks.population_groups.count import read_exact_counts
+from tasks.population_groups.domain import load_domain, map_pieces
 from tasks.population_groups.group_tables import GroupTables
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import LevelNoise, open_noise
@@ -23,9 +23,7 @@ from tasks.population_groups.noise import LevelNoise, open_noise
 
 def measure(run: HouseholdRun, workers: Workers, level: Level) -> None:
     """Measure the tables of a level that have a budget."""
-    pieces = load_domain(run, level).pieces()
-    calls = [(level, first, last) for first, last in pieces]
-    workers.map(f"household type and tenure ({level.name})", run, measure_tables, calls)
+    map_pieces("household type and tenure", run, workers, level, measure_tables)
 
 
 def measure_tables(run: HouseholdRun, level: Level, first: int, last: int) -> None:
@@ -69,7 +67,4 @@ def noisy_tables(
 def details(run: HouseholdRun, level: Level, table: CountTable, total: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return the detail of the tables of groups: how many thresholds their published totals reach."""
     thresholds = run.parameters.configuration.thresholds[table.key][level]
-    detail = np.zeros(len(total), np.uint8)
-    for threshold in thresholds:
-        detail += total >= threshold
-    return detail
+    return np.searchsorted(thresholds, total, side="right").astype(np.uint8)

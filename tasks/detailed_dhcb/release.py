@@ -1,13 +1,15 @@
 """Release: T3 and T4 as the Bureau's files, one for each detail and level, and as Parquet with margins of error.
 
 REGION_ID|REGION_TYPE|ITERATION_CODE|T3_DATA_CELL|COUNT (docs/spec/files.md#detailed-dhc-b-release), rows sorted by
-region, iteration and cell. A detail that no group of a level has is no file.
+region, iteration and cell. A detail that no group of a level has is no file. With them manifest.json and report.html:
+what the release is and how it was made, with nothing exact about households.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +17,32 @@ from numpy.typing import NDArray
 
 from privacy.noise.margins import margin_of_error
 from spine.settings import Jurisdiction
+from tasks.detailed_dhcb.description import description
 from tasks.detailed_dhcb.estimates import ESTIMATED, EstimatedTables, has_both
-from tasks.detailed_dhcb.manifest import describe_release
 from tasks.detailed_dhcb.run import HouseholdRun
-from tasks.detailed_dhcb.tables import KINDS, TABLES, CountTable
+from tasks.detailed_dhcb.tables import KINDS, TABLES, CountTable, HouseholdTables
+from tasks.inputs.names import title_of_states
 from tasks.lifecycle.authorization import is_truth
+from tasks.lifecycle.datapackage import write_descriptions
+from tasks.lifecycle.manifest import GUARANTEE, spend_of
 from tasks.lifecycle.staging import open_staging
 from tasks.lifecycle.workers import Workers
+from tasks.pages.release_report import IN_WORDS, InShort, write_report
+from tasks.pages.text_table import TextTable
+from tasks.population_groups.description import write_tabulated
 from tasks.population_groups.domain import load_domain
-from tasks.population_groups.group_tables import GroupTables, batches, group_columns, load_final, write_table
-from tasks.population_groups.levels import Level
+from tasks.population_groups.group_tables import (
+    batches,
+    group_columns,
+    groups_by_detail,
+    load_final,
+    margins_by_level,
+    write_table,
+)
+from tasks.population_groups.levels import Level, named_level
+from tasks.population_groups.manifest import names_of_states, noise_facts, notes_of_coterminous, release_facts
 from tasks.population_groups.noise import load_queries
-from tasks.population_groups.tabulated import write_tabulated
+from tasks.population_groups.parameters import stability_parts
 
 
 def stage_release(
@@ -35,10 +51,10 @@ def stage_release(
     """Write the whole release into its staging folder: every level's tables, what is tabulated, report and manifest."""
     configuration = run.parameters.configuration
     levels = configuration.levels(jurisdiction)
-    made = [(level, table.name, False) for level in levels for table in configuration.tables(level)]
+    made = [(level, KINDS[table.name]) for level in levels for table in configuration.tables(level)]
     staged, counts = open_staging(run, out, jurisdiction), len(made)
     if options.get("estimates"):
-        made += [(level, table, True) for level in levels if has_both(run, level) for table in TABLES]
+        made += [(level, kind) for level in levels if has_both(run, level) for kind in ESTIMATED.values()]
     groups = workers.map("release", run, groups_by_detail, made)
     files = [
         (*each, detail, staged)
@@ -48,29 +64,19 @@ def stage_release(
     ]
     workers.map("release", run, write_detail, files)
     write_tabulated(run, jurisdiction, staged)
-    published = {(level, table): numbers for (level, table, _), numbers in zip(made[:counts], groups, strict=False)}
+    published = {(level, kind.TABLE.name): each for (level, kind), each in zip(made[:counts], groups, strict=False)}
     describe_release(run, jurisdiction, staged, published, options)
 
 
-def groups_by_detail(run: HouseholdRun, level: Level, table: str, estimates: bool) -> list[int]:
-    """Return the number of groups of a level that have a table of each detail, a function of the release."""
-    groups = np.zeros(len(TABLES[table].details), np.int64)
-    for piece in load_final(run, level, (ESTIMATED if estimates else KINDS)[table]):
-        groups += np.bincount(piece.detail, minlength=len(groups))
-    return groups.tolist()
-
-
-def write_detail(run: HouseholdRun, level: Level, table: str, estimates: bool, detail: int, out: Path) -> None:
+def write_detail(run: HouseholdRun, level: Level, kind: type[HouseholdTables], detail: int, out: Path) -> None:
     """Write the tables of one detail of a level, or their estimates, as text and Parquet into OUT."""
-    kind = (ESTIMATED if estimates else KINDS)[table]
-    write_table(
-        out, f"{kind.FOLDER}{table}/{TABLES[table].details[detail]}", level, rows_of(run, level, table, detail, kind)
-    )
+    name = f"{kind.TABLE.name}/{kind.TABLE.details[detail]}"
+    write_table(out, kind, name, level, rows_of(run, level, kind, detail))
 
 
-def rows_of(run: HouseholdRun, level: Level, name: str, detail: int, kind: type[GroupTables]) -> Iterator[pa.Table]:
+def rows_of(run: HouseholdRun, level: Level, kind: type[HouseholdTables], detail: int) -> Iterator[pa.Table]:
     """Yield the rows of the groups' tables of one detail, in batches."""
-    table, domain = TABLES[name], load_domain(run, level)
+    table, domain = kind.TABLE, load_domain(run, level)
     pieces = (piece.take(np.flatnonzero(piece.detail == detail)) for piece in load_final(run, level, kind))
     margins, rows = margins_of(run, level, table, detail), len(table.rows(detail))
     labels = pa.array([str(cell) for cell in table.rows(detail)])
@@ -82,7 +88,7 @@ def rows_of(run: HouseholdRun, level: Level, name: str, detail: int, kind: type[
 
 
 def published_rows(
-    run: HouseholdRun, part: GroupTables, table: CountTable, detail: int, margins: NDArray[np.int64]
+    run: HouseholdRun, part: HouseholdTables, table: CountTable, detail: int, margins: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of tables of one detail as they are published, and their margins: groups x rows each.
 
@@ -98,11 +104,114 @@ def published_rows(
 
 def margins_of(run: HouseholdRun, level: Level, table: CountTable, detail: int) -> NDArray[np.int64]:
     """Return the margins of a table's rows, by the level whose noise it has: its own, or a coterminous donor's."""
-    levels, rows = run.parameters.configuration.levels(level.jurisdiction), table.rows(detail)
-    margins = np.zeros((len(levels), len(rows)), np.int64)
-    for place, donor in enumerate(levels):
-        made = table in run.parameters.configuration.tables(donor)
-        if made and donor.iteration_level == level.iteration_level and not is_truth(run):
-            law = load_queries(run, donor).law(table.name)
-            margins[place] = [margin_of_error(law, len(summed_cells)) for summed_cells in rows.values()]
-    return margins
+    return margins_by_level(run, level, [(table.name, len(summed)) for summed in table.rows(detail).values()])
+
+
+# -- manifest and report ----------------------------------------------------------------------------------------------
+
+
+DECLARED = "declared by the curator"
+STATEMENTS = {
+    "guarantee": GUARANTEE,
+    "unit of privacy": "The unit of privacy is a household: one row of the household records. The groups and the "
+    "details of their tables follow from published totals, so they say nothing about households.",
+    "persons": "A person is in a household, so this release adds to what the release of the totals says about persons: "
+    "docs/privacy.md has the figures of both together, and `das ledger show --together` computes them.",
+    "margins": "Beside each count of the Parquet files stands its margin of error, the smallest m with "
+    "P(|noise| > m) <= 0.05 for the noise that was added to the published count, before clipping.",
+    "clipping": "Where negative counts are not allowed each published count is clipped after all sums, so a count may "
+    "differ from the sum of its parts.",
+}
+OF_ESTIMATES = {
+    "estimates": "T3 and T4 of a group count the same households: an estimate pools both totals, at no further loss. "
+    "A Regional ethnicity whose Detailed parts all have tables is estimated from their sums too, and coterminous "
+    "regions, where they are equated, from the counts of all. Given the totals that chose the tables an estimate is "
+    "unbiased before clipping, whatever the true count. Its margin is of the exact law of its error before clipping; "
+    "where parts or coterminous regions count too, by the normal law. Within a group estimates are correlated; between "
+    "groups they are independent, except coterminous ones and a Regional ethnicity and its parts."
+}
+GroupsByDetail = Mapping[tuple[Level, str], Sequence[int]]
+
+
+def describe_release(
+    run: HouseholdRun,
+    jurisdiction: Jurisdiction,
+    out: Path,
+    groups: GroupsByDetail,
+    options: Mapping[str, object],
+) -> None:
+    """Write OUT/report.html and, over all files in OUT, OUT/manifest.json.
+
+    groups: by level and table, the number of groups of each detail.
+    """
+    totals, levels = run.totals_read, dict.fromkeys(level for level, _ in groups)
+    manifest = release_facts(
+        run,
+        jurisdiction,
+        "Detailed DHC-B by SafeTab-H",
+        options,
+        totals={"digest": options["totals"], "from": totals.run or DECLARED, "left_out": dict(totals.left_out)},
+        levels={str(level): _level(run, level, groups) for level in levels},
+        statements={} if is_truth(run) else STATEMENTS | (OF_ESTIMATES if options.get("estimates") else {}),
+    )
+    _write_report(run, jurisdiction, out, manifest)
+    write_descriptions(out, description(manifest), manifest)
+
+
+def _level(run: HouseholdRun, level: Level, groups: GroupsByDetail) -> dict[str, Any]:
+    domain, configuration = load_domain(run, level), run.parameters.configuration
+    tables = configuration.tables(level)
+    races, ethnicities = stability_parts(configuration, run.parameters.iterations, level)
+    groups_of_a_record = {"race": races, "ethnicity": ethnicities}
+    return {
+        "regions": len(domain.region_ids),
+        "iterations": len(domain.iterations),
+        "thresholds": {table.name: configuration.thresholds[table.key][level] for table in tables},
+        "groups_published": {
+            table.name: dict(zip(table.details, groups[level, table.name], strict=True)) for table in tables
+        },
+        **({} if is_truth(run) else noise_facts(load_queries(run, level)) | {"stability_parts": groups_of_a_record}),
+    }
+
+
+def _write_report(run: HouseholdRun, jurisdiction: Jurisdiction, out: Path, manifest: dict[str, Any]) -> None:
+    where, spend = title_of_states(names_of_states(run, jurisdiction)), spend_of(manifest)
+    levels = {named_level(name).name: facts for name, facts in manifest["levels"].items()}
+    write_report(
+        "tasks.detailed_dhcb",
+        out,
+        manifest,
+        spend,
+        f"Detailed DHC-B, {where}: households",
+        _short(run, levels, where, manifest, truth=spend is None),
+        count_tables=TABLES,
+        levels=levels,
+    )
+
+
+def _short(
+    run: HouseholdRun, levels: Mapping[str, Mapping[str, Any]], where: str, manifest: dict[str, Any], *, truth: bool
+) -> InShort:
+    """Return what was published, and by level and table the margins of a cell and of the finest table's total."""
+    published = [
+        f"Households of {where} by type (T3) and tenure (T4), by detailed race, ethnicity or tribe of the householder: "
+        + ", ".join(
+            f"{sum(sum(facts['groups_published'].get(name, {}).values()) for facts in levels.values()):,} groups in "
+            f"{name.upper()}"
+            for name in TABLES
+        )
+        + ". No figure is published for a block."
+    ]
+    if truth:
+        return InShort(published, ["The counts are exact."])
+    rows = []
+    for name, facts in levels.items():
+        queries = load_queries(run, named_level(name))
+        for table in (table for table in TABLES.values() if table.name in facts["groups_published"]):
+            cells = int(table.widths[-1])
+            margins = [margin_of_error(queries.law(table.name), number) for number in (1, cells)]
+            groups = sum(facts["groups_published"][table.name].values())
+            rows.append([f"{name}: {table.words}", f"{groups:,}", f"{margins[0]:,}", f"{cells}", f"{margins[1]:,}"])
+    columns = ["level, table", "groups published", "a count, ±", "cells at most", "their sum, ±"]
+    margins_of_levels = TextTable("In short", columns, rows, notes_of_coterminous(manifest))
+    return InShort(published, [IN_WORDS, "All in households:"], margins_of_levels)

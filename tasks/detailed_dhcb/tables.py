@@ -5,9 +5,10 @@ A table measures cells that part the households; its other rows are sums of thes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,39 +54,33 @@ class CountTable:
 
     def counted(self, detail: int) -> NDArray[np.int64]:
         """Return which cells of a record each measured cell counts: record cells x measured cells, 0 or 1."""
-        return np.array(
-            [[category in self.cells[cell][1] for cell in self.measured[detail]] for category in self.categories],
-            np.int64,
-        )
+        return _inside([frozenset({category}) for category in self.categories], self._counts(self.measured[detail]))
 
     def rows(self, detail: int) -> dict[int, NDArray[np.int64]]:
         """Return the cells of a detail's table, sorted, each with the places of the measured cells that it sums."""
-        parts = [self.cells[cell][1] for cell in self.measured[detail]]
-        inside = {
-            cell: [place for place, part in enumerate(parts) if part <= whole]
-            for cell, (_, whole) in sorted(self.cells.items())
-        }
-        return {
-            cell: np.array(places)
-            for cell, places in inside.items()
-            if frozenset().union(*(parts[place] for place in places)) == self.cells[cell][1]
-        }
+        parts, rows = self._counts(self.measured[detail]), {}
+        for cell, (_, whole) in sorted(self.cells.items()):
+            places = [place for place, part in enumerate(parts) if part <= whole]
+            if frozenset().union(*(parts[place] for place in places)) == whole:
+                rows[cell] = np.array(places)
+        return rows
 
     def sums(self, detail: int) -> NDArray[np.int64]:
         """Return which measured cells each row of a table sums: measured cells x rows, 0 or 1."""
-        return np.array(
-            [np.isin(np.arange(self.widths[detail]), places) for places in self.rows(detail).values()], int
-        ).T
+        return _inside(self._counts(self.measured[detail]), self._counts(self.rows(detail)))
 
     def onto(self, fine: int, coarse: int) -> NDArray[np.int64]:
         """Return which cells measured at a detail make up those of a coarser one: cells x cells, 0 or 1."""
-        return np.array(
-            [
-                [self.cells[cell][1] <= self.cells[whole][1] for whole in self.measured[coarse]]
-                for cell in self.measured[fine]
-            ],
-            int,
-        )
+        return _inside(self._counts(self.measured[fine]), self._counts(self.measured[coarse]))
+
+    def _counts(self, cells: Iterable[int]) -> list[frozenset[int]]:
+        """Return the categories that each of these published cells counts."""
+        return [self.cells[cell][1] for cell in cells]
+
+
+def _inside(parts: Sequence[frozenset[int]], wholes: Sequence[frozenset[int]]) -> NDArray[np.int64]:
+    """Return which parts each whole has: parts x wholes, 0 or 1."""
+    return np.array([[part <= whole for whole in wholes] for part in parts], np.int64)
 
 
 T3 = CountTable(
@@ -120,20 +115,26 @@ T4 = CountTable(
 TABLES = {table.name: table for table in (T3, T4)}
 
 
+class HouseholdTables(GroupTables):
+    """A table of the groups of a level: TABLE, or estimates of it."""
+
+    TABLE: ClassVar[CountTable]
+
+
 @dataclass(frozen=True)
-class HouseholdTypes(GroupTables):
+class HouseholdTypes(HouseholdTables):
     """T3 of the groups of a level: households by type."""
 
-    CELLS, BUDGET = T3.widths, T3.key
+    TABLE, CELLS, BUDGET = T3, T3.widths, T3.key
     MADE, FINAL = "t3", "final_t3"
 
 
 @dataclass(frozen=True)
-class Tenures(GroupTables):
+class Tenures(HouseholdTables):
     """T4 of the groups of a level: households by tenure."""
 
-    CELLS, BUDGET = T4.widths, T4.key
+    TABLE, CELLS, BUDGET = T4, T4.widths, T4.key
     MADE, FINAL = "t4", "final_t4"
 
 
-KINDS: dict[str, type[GroupTables]] = {"t3": HouseholdTypes, "t4": Tenures}
+KINDS: dict[str, type[HouseholdTables]] = {"t3": HouseholdTypes, "t4": Tenures}

@@ -33,7 +33,7 @@ from tasks.inputs.tables import LINE, Column, check_header, check_mask, empty, r
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST, read_manifest
 from tasks.lifecycle.received import path_in
-from tasks.population_groups.coterminous_sets import ALL_TYPES
+from tasks.population_groups.coterminous import ALL_TYPES
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.levels import ITERATION_LEVELS, Level
 from tasks.population_groups.run import PublicInput
@@ -69,15 +69,13 @@ def _declared(data: str) -> str:
     return columns if exists(columns) and not exists(text) else text
 
 
-def _read_declared(run: HouseholdRun, _parameters: Any, geography: RegionMap, *, data: str, path: str) -> list[Finding]:
+def _read_declared(run: HouseholdRun, geography: RegionMap, *, data: str, path: str) -> list[Finding]:
     if not exists(path):
         return [Finding(TOTALS_FILE, "the file does not exist, and --totals names no release")]
     return _read(_Domains(run, geography, data), {TOTALS_FILE: path}, None, [])
 
 
-def _read_release(
-    run: HouseholdRun, _parameters: Any, geography: RegionMap, *, data: str, release: Path
-) -> list[Finding]:
+def _read_release(run: HouseholdRun, geography: RegionMap, *, data: str, release: Path) -> list[Finding]:
     """Read the totals of a release.
 
     Raises Refused where it is none, is of exact counts, or holds other files than it names; where a file changes.
@@ -243,8 +241,8 @@ class _Domains:
             rows = np.flatnonzero(kind.where(region_type.__eq__) & (number >= 0))
             tabulated = np.zeros(len(rows), bool)
             for level in (Level(region_type, iteration_level) for iteration_level in ITERATION_LEVELS):
-                codes = {each: place for place, each in enumerate(load_domain(self.run, level).iteration_codes)}
-                place = code.where(lambda one, codes=codes: codes.get(one, -1), np.int64)[rows]  # type: ignore[misc]
+                codes = pd.Index(load_domain(self.run, level).iteration_codes)
+                place = codes.get_indexer(pd.Index(code.values))[code.numbers[rows]]  # -1 for none
                 mine = place >= 0
                 tabulated |= mine
                 if level in levels:

@@ -14,6 +14,8 @@ from privacy.noise.sampler import check_law
 from tasks.lifecycle.check import Check
 from tasks.lifecycle.manifest import noise_law
 
+KEYS = "REGION_TYPE, REGION_ID, ITERATION_CODE"
+
 
 def check_laws(name: str, level: Mapping[str, Any], definition: Any, *faults: str) -> Check:
     """Recompute each query's law from its budget and the stability; `faults` were found before."""

@@ -88,48 +88,6 @@ def add_weights(
 
 
 @compiled
-def map_combinations(
-    combinations: NDArray[np.uint16],
-    alone: NDArray[np.int32],
-    combination: NDArray[np.int32],
-    ethnicity: NDArray[np.int32],
-    pointers: NDArray[np.int32],
-    iterations: NDArray[np.int32],
-) -> int:
-    """Map combinations to iterations as `Granularity.flatmap` does, and return how many pairs there are.
-
-    The maps, levels x codes, have -1 for none. The iterations of combination c are written to pointers[c] to
-    pointers[c + 1] - 1; `iterations` has room for all codes of a combination at each level, and one more.
-    """
-    races, pairs = combinations.shape[1] - 1, 0
-    pointers[0] = 0
-    for row in range(len(combinations)):
-        begin = pairs
-        for level in range(len(alone)):
-            common, given = np.int32(-1), 0
-            for place in range(races):
-                code = combinations[row, place]
-                if code > 0:
-                    mine = alone[level, code]
-                    common = mine if given == 0 or common == mine else np.int32(-1)
-                    given += 1
-                    mine = combination[level, code]
-                    new = mine >= 0
-                    for other in range(begin, pairs):
-                        new &= iterations[other] != mine  # two codes of one iteration count once
-                    if new:
-                        iterations[pairs] = mine
-                        pairs += 1
-            spanish = ethnicity[level, combinations[row, races]]
-            for mine in (common, spanish):
-                if mine >= 0:
-                    iterations[pairs] = mine
-                    pairs += 1
-        pointers[row + 1] = pairs
-    return pairs
-
-
-@compiled
 def _write_out(
     table: NDArray[np.int32],
     touched: NDArray[np.int32],
@@ -232,27 +190,6 @@ def add_units(
 
 
 @compiled
-def add_totals(
-    ends: NDArray[np.int64],
-    columns: NDArray[np.uint16],
-    counts: NDArray[np.int32],
-    position: NDArray[np.int64],
-    totals: NDArray[np.int64],
-) -> None:
-    """Add entries to the totals of their groups, regions x positions.
-
-    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0]. `position` is the position
-    of each iteration in the level, -1 for one of another level.
-    """
-    cells = (len(ends) - 1) // len(totals)
-    for row in range(len(ends) - 1):
-        of_region = totals[row // cells]
-        for entry in range(ends[row] - ends[0], ends[row + 1] - ends[0]):
-            place = position[columns[entry]]
-            of_region[max(place, 0)] += counts[entry] * (place >= 0)  # a branch would be guessed wrong half the time
-
-
-@compiled
 def add_cells(
     ends: NDArray[np.int64],
     columns: NDArray[np.uint16],
@@ -261,9 +198,11 @@ def add_cells(
     slots: NDArray[np.int32],
     cells: NDArray[np.int64],
 ) -> None:
-    """Add entries, as those of `add_totals`, to the cells of their groups, slots x cells.
+    """Add entries to the cells of their groups, slots x cells.
 
-    `slots`, regions x positions: the row of `cells` of each group, -1 for none.
+    Row (region, cell) has the entries ends[row] to ends[row + 1] - 1, counted from ends[0]. `position` is the position
+    of each iteration in the level, -1 for one of another level. `slots`, regions x positions: the row of `cells` of
+    each group, -1 for none.
     """
     width = cells.shape[1]
     for row in range(len(ends) - 1):

@@ -1,21 +1,28 @@
-"""What the tables of every SafeTab's release have in common: their columns, the tables of what is tabulated, laws."""
+"""What the tables of every SafeTab's release have in common: columns, laws, and the tables of what is tabulated.
+
+The regions, with their names, and the iterations that a run tabulates tell a reader why a group has no row: a group of
+theirs without a row was suppressed. All of them come from public files alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from privacy.noise.exact import parse_exact
 from privacy.noise.laws import law
 from privacy.noise.margins import margin_of_error
-from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE, REGION
+from spine.settings import Jurisdiction
+from tasks.inputs.public_regions import NAMES_TABLE, POINTS_TABLE, REGION, write_regions
 from tasks.inputs.region_files import KEY
+from tasks.inputs.regions import REGION_TYPES, Region
 from tasks.lifecycle.description import Column, Description, Noise, Reference, Table
 from tasks.lifecycle.manifest import noise_law
-from tasks.population_groups.iterations import ITERATION_KINDS
-from tasks.population_groups.levels import ALL_LEVELS, Level
-from tasks.population_groups.tabulated import HIERARCHY_FILE, ITERATIONS_FILE, REGIONS_FILE
+from tasks.population_groups.iterations import ITERATION_KINDS, Iterations
+from tasks.population_groups.levels import ALL_LEVELS, ITERATION_LEVELS, Level
+from tasks.population_groups.run import SafeTabRun
 
 Sums = Sequence[tuple[str, int]]  # the queries of counts, and how many of their cells a count sums
 FLAGS = {"True": "yes", "False": "no"}
@@ -33,7 +40,7 @@ OF_GROUP = (
     Reference(KEY, "tabulated-regions", KEY),
     Reference((ITERATION.name,), "tabulated-iterations", (ITERATION.name,)),
 )
-REGIONS = Table("Regions of the run", REGION, text=REGIONS_FILE, key=KEY)
+REGIONS = Table("Regions of the run", REGION, text="tabulated/regions.csv", key=KEY)
 ITERATIONS = Table(
     "Iterations of the run, and where they are tabulated",
     (
@@ -44,26 +51,70 @@ ITERATIONS = Table(
         Column("SUB_STATE", "yes or no", "whether the levels below the state tabulate it", FLAGS, type="boolean"),
         Column("TOTAL_ONLY", "yes or no", "whether nation and state give only its total", FLAGS, type="boolean"),
     ),
-    text=ITERATIONS_FILE,
+    text="tabulated/iterations.csv",
     key=(ITERATION.name,),
 )
-REGIONAL_CODE = Column(
-    "REGIONAL_CODE", "code", "the Regional iteration of its kind that has all of its codes, if one has"
+HIERARCHY = Table(
+    "Kinds of iterations, and the Regional ones above Detailed ones",
+    (
+        replace(ITERATION, overlap=False),
+        Column("KIND", "code", "whom it counts"),
+        Column("REGIONAL_CODE", "code", "the Regional iteration of its kind that has all of its codes, if one has"),
+    ),
+    text="tabulated/hierarchy.csv",
+    key=(ITERATION.name,),
+    references=OF_GROUP[1:],
 )
 
 
 def public_tables(counted: str) -> tuple[Table, ...]:
     """Return the tables of what is tabulated, of releases that count persons or householders."""
     kinds = {kind: f"{counted} {whom}" for kind, whom in zip(ITERATION_KINDS, WHOM, strict=True)}
-    hierarchy = Table(
-        "Kinds of iterations, and the Regional ones above Detailed ones",
-        (replace(ITERATION, overlap=False), Column("KIND", "code", "whom it counts", kinds), REGIONAL_CODE),
-        text=HIERARCHY_FILE,
-        key=(ITERATION.name,),
-        references=OF_GROUP[1:],
-    )
+    code, kind, above = HIERARCHY.columns
+    hierarchy = replace(HIERARCHY, columns=(code, replace(kind, codes=kinds), above))
     located = (replace(table, references=OF_GROUP[:1]) for table in (NAMES_TABLE, POINTS_TABLE))
     return REGIONS, ITERATIONS, hierarchy, *located
+
+
+def write_tabulated(run: SafeTabRun, jurisdiction: Jurisdiction, out: Path) -> None:
+    """Write the regions, their names and the iterations of a run into OUT, pipe-delimited and sorted."""
+    ids = run.geography.region_ids
+    regions = {Region(name, region_id): None for name in REGION_TYPES[jurisdiction] for region_id in ids[name]}
+    write_regions(run, out, regions.__contains__)
+    iterations = run.parameters.iterations
+    above = ((code, *kind_and_regional) for code, kind_and_regional in sorted(hierarchy(iterations).items()))
+    of_regions = ((region.type, region.id) for region in regions)
+    (out / "tabulated").mkdir(parents=True, exist_ok=True)
+    for table, rows in ((REGIONS, of_regions), (ITERATIONS, _iterations(iterations)), (HIERARCHY, above)):
+        header = [column.name for column in table.columns]
+        (out / table.text).write_text("".join("|".join(map(str, row)) + "\n" for row in (header, *rows)))
+
+
+def _iterations(iterations: Iterations) -> Iterable[Sequence[object]]:
+    nation, below = iterations.nation_state, iterations.sub_state
+    total_only = {code for code, only in zip(nation.codes, nation.total_only, strict=True) if only}
+    level = {
+        granularity.codes[number]: level
+        for granularity in (nation, below)
+        for level in ITERATION_LEVELS
+        for number in granularity.of_level(level)
+    }
+    for code in sorted(level):
+        yield code, iterations.names[code], level[code], code in nation.codes, code in below.codes, code in total_only
+
+
+def hierarchy(iterations: Iterations) -> dict[str, tuple[str, str]]:
+    """Return by iteration its kind and the Regional one that has all codes of a Detailed one, or ""."""
+    found: dict[str, tuple[str, str]] = {}
+    for granularity in (iterations.nation_state, iterations.sub_state):
+        for kind in ITERATION_KINDS:
+            regional, detailed = (granularity.maps[kind, level] for level in ITERATION_LEVELS)
+            found |= {granularity.codes[number]: (kind, "") for number in set(regional[regional >= 0].tolist())}
+            for number in set(detailed[detailed >= 0].tolist()):
+                above = set(regional[detailed == number].tolist())
+                whole = granularity.codes[above.pop()] if len(above) == 1 and min(above) >= 0 else ""
+                found[granularity.codes[number]] = kind, whole
+    return found
 
 
 def count_table(title: str, unit: str, stem: str, cells: Sequence[Column] = ()) -> Table:

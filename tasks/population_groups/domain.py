@@ -6,6 +6,7 @@ iterations are sorted and come from public files alone, so every group has its n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from privacy.estimation.equality import find_equalities
 from tasks.lifecycle.files import stamp
+from tasks.lifecycle.workers import Workers
 from tasks.population_groups.levels import Level
 from tasks.population_groups.run import SafeTabRun
 
@@ -64,6 +66,14 @@ def _domain(run: SafeTabRun, level: Level, _stamp: tuple[int, int]) -> Domain:
         iteration_codes=tuple(granularity.codes[number] for number in iterations),
         total_only=granularity.total_only[iterations],
     )
+
+
+def map_pieces(
+    stage: str, run: SafeTabRun, workers: Workers, level: Level, work: Callable[..., None], *options: object
+) -> None:
+    """Have workers do a stage of a level: `work(run, level, first, last, *options)` for the regions of each piece."""
+    calls = [(level, first, last, *options) for first, last in load_domain(run, level).pieces()]
+    workers.map(f"{stage} ({level.name})", run, work, calls)
 
 
 def equalities(run: SafeTabRun, level: Level) -> dict[int, tuple[int, ...]]:

@@ -19,10 +19,9 @@ from scipy import sparse
 
 from tasks.inputs.grf_c import NOWHERE
 from tasks.lifecycle.process import kernels_loaded
-from tasks.population_groups.iterations import ITERATION_KINDS, Granularity
-from tasks.population_groups.levels import ITERATION_LEVELS
+from tasks.population_groups.iterations import Granularity
 
-FEWEST_RECORDS = 1 << 16  # for a kernel where none is loaded; for fewer, numba would take longer than it saves
+FEWEST = 1 << 16  # records or entries for a kernel where none is loaded: for fewer, numba takes longer than it saves
 Counts: TypeAlias = dict[str, NDArray[Any]]  # a CSR matrix (region, cell) x iteration: indptr, indices, data
 
 
@@ -54,9 +53,13 @@ def count_groups(
     records: Records, granularity: Granularity, regions: Mapping[str, Regions], cells: int
 ) -> Iterator[tuple[str, Counts]]:
     """Yield the exact counts of each region type of a granularity, with row = cells x region + cell."""
-    compiled = kernels_loaded() or len(records.block) >= FEWEST_RECORDS
-    count = count_compiled if compiled else count_plainly
+    count = count_compiled if worth_a_kernel(len(records.block)) else count_plainly
     return count(records, granularity, regions, cells)
+
+
+def worth_a_kernel(number: int) -> bool:
+    """Return whether a kernel is loaded, or there are enough records or entries to load one."""
+    return kernels_loaded() or number >= FEWEST
 
 
 def count_plainly(
@@ -86,12 +89,12 @@ def count_compiled(
     unit = _units(regions)
     _, block_of_unit = np.unique(unit, return_index=True)
     starts = np.searchsorted(records.block, np.arange(len(unit) + 1, dtype=np.int32))  # of one type, so no copy
-    pointers, iterations = map_compiled(granularity, records.combinations)
+    flatmap = granularity.flatmap(records.combinations)
     shape = cells, len(granularity.codes)
     scratch = np.zeros(shape, np.int32), np.empty(shape, np.int32)  # table, touched
     order = np.argsort(unit, kind="stable")
-    counted = starts, records.cell, records.combination, order, unit[order], pointers, iterations
-    entries = int(np.diff(pointers)[records.combination].sum())
+    counted = starts, records.cell, records.combination, order, unit[order], flatmap.indptr, flatmap.indices
+    entries = int(np.diff(flatmap.indptr)[records.combination].sum())
     of_units = _filled(partial(count_units, *counted, *scratch), len(block_of_unit) * cells, entries)
     for region_type, of_type in regions.items():
         region = of_type.of_block[block_of_unit]
@@ -115,22 +118,6 @@ def _filled(count: Callable[..., int], rows: int, most: int) -> Counts:
     indices, data = np.empty(most, np.uint16), np.empty(most, np.int32)
     entries = count(indptr[1:], indices, data)
     return {"indptr": indptr, "indices": indices[:entries], "data": data[:entries]}
-
-
-def map_compiled(
-    granularity: Granularity, combinations: NDArray[np.uint16]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return `Granularity.flatmap`: where the iterations of each combination start, and the iterations."""
-    from tasks.population_groups.compiled_counts import map_combinations
-
-    alone, combination, ethnicity = (
-        np.stack([granularity.maps[kind, level] for level in ITERATION_LEVELS]) for kind in ITERATION_KINDS
-    )
-    pointers = np.empty(len(combinations) + 1, np.int32)
-    most = len(ITERATION_LEVELS) * (int(np.count_nonzero(combinations)) + len(combinations))
-    iterations = np.empty(most, np.int32)
-    pairs = map_combinations(combinations, alone, combination, ethnicity, pointers, iterations)
-    return pointers, iterations[:pairs]
 
 
 def _count_pairs(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -13,10 +12,12 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from tasks.lifecycle.authorization import is_truth
 from tasks.lifecycle.files import open_array
 from tasks.lifecycle.staging import write_tables
 from tasks.population_groups.domain import Domain, load_domain
 from tasks.population_groups.levels import Level
+from tasks.population_groups.noise import load_queries
 from tasks.population_groups.run import SafeTabRun
 
 TYPES = {"detail": np.uint8, "noise_of": np.uint8, "dropped": np.bool_}  # of arrays; of all others int64
@@ -129,9 +130,29 @@ def batches(pieces: Iterable[Tables], kind: type[Tables]) -> Iterator[Tables]:
         yield held
 
 
-def write_table(out: Path, table: str, level: Level, parts: Iterator[pa.Table]) -> None:
+def write_table(out: Path, kind: type[GroupTables], table: str, level: Level, parts: Iterator[pa.Table]) -> None:
     """Write a table of a level into OUT as text and as Parquet; text has no margins, except those of estimates."""
-    first = next(parts)
-    left_out = {"MOE"} & {*first.column_names} if "ESTIMATE" not in first.column_names else ()
-    name = f"{table}/{level.slug}"
-    write_tables(out, chain([first], parts), f"parquet/{name}.parquet", f"{name}.csv", left_out=left_out)
+    name = f"{kind.FOLDER}{table}/{level.slug}"
+    write_tables(out, parts, f"parquet/{name}.parquet", f"{name}.csv", left_out=[] if kind.FOLDER else ["MOE"])
+
+
+def groups_by_detail(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> list[int]:
+    """Return the number of groups of a level that have a final table of each detail, a function of the release."""
+    groups = np.zeros(len(kind.CELLS), np.int64)
+    for piece in load_final(run, level, kind):
+        groups += np.bincount(piece.detail, minlength=len(groups))
+    return groups.tolist()
+
+
+def margins_by_level(run: SafeTabRun, level: Level, sums: Sequence[tuple[str, int]]) -> NDArray[np.int64]:
+    """Return the margins of sums in a level's tables by the level whose noise they have: its own, or a donor's.
+
+    sums: the query that measured the cells of a sum, and how many these are; each is a column. Zero without noise.
+    """
+    levels = run.parameters.configuration.levels(level.jurisdiction)
+    margins = np.zeros((len(levels), len(sums)), np.int64)
+    for place, donor in enumerate(levels if not is_truth(run) else ()):
+        if donor.iteration_level == level.iteration_level:
+            queries = load_queries(run, donor)
+            margins[place] = [queries.margin(*each) if each[0] in queries.budgets else 0 for each in sums]
+    return margins

@@ -5,7 +5,7 @@ docs/spec/files.md#iteration-files has the files, docs/spec/safetab-p.md#person-
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,26 +52,26 @@ class Granularity:
         """Return the numbers of the iterations of one level, in the order of their codes."""
         return np.flatnonzero(self.level == iteration_level)
 
-    def iterations_of(self, codes: Sequence[int]) -> set[int]:
-        """Return the iterations of a record, of both levels: the map g_i of the paper's Table 5.
+    def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
+        """Return the iterations of combinations of codes, of both levels: the map g_i of the paper's Table 5.
 
-        codes: the numbers of QRACE1..QRACE8 (0 for Null) and QSPAN.
+        combinations: n x 9; the numbers of QRACE1..QRACE8 (0 for Null) and QSPAN. Returns a 0/1 matrix, n x iterations.
         """
-        races, found = {code for code in codes[:RACE_CODES] if code}, set()
+        races, spanish = combinations[:, :RACE_CODES], combinations[:, RACE_CODES:]
+        found: list[NDArray[np.int32]] = []  # n x any number each; -1 for none
         for iteration_level in ITERATION_LEVELS:
             alone, combination, ethnicity = (self.maps[kind, iteration_level] for kind in ITERATION_KINDS)
-            found |= {int(combination[race]) for race in races} | {int(ethnicity[codes[RACE_CODES]])}
             # Alone is the intersection over the codes: with one iteration a code, all codes must have the same.
-            common = {int(alone[race]) for race in races}
-            found |= common if len(common) == 1 else set()
-        return found - {-1}
-
-    def flatmap(self, combinations: NDArray[np.uint16]) -> sparse.csr_array:
-        """Return `iterations_of` combinations of codes as a 0/1 matrix: combinations x iterations."""
-        found = [sorted(self.iterations_of(codes)) for codes in combinations.tolist()]
-        indices = np.array([number for numbers in found for number in numbers], np.int32)
-        starts = np.cumsum([0, *map(len, found)], dtype=np.int32)
-        return sparse.csr_array((np.ones_like(indices), indices, starts), shape=(len(found), len(self.codes)))
+            first = alone[races[:, :1]]
+            agree = ((alone[races] == first) | (races == 0)).all(axis=1, keepdims=True)
+            found += [combination[races], np.where(agree, first, np.int32(-1)), ethnicity[spanish]]
+        iterations = np.concatenate(found, axis=1)
+        inside = iterations >= 0
+        rows = np.repeat(np.arange(len(combinations), dtype=np.int32), inside.sum(axis=1))
+        ones, shape = np.ones(len(rows), np.int32), (len(combinations), len(self.codes))
+        matrix = sparse.coo_array((ones, (rows, iterations[inside])), shape).tocsr()
+        matrix.data[:] = 1  # two codes of one iteration count once
+        return matrix
 
     def counts(self, iteration_level: int) -> IterationCounts:
         """Return the counts of one level from which its stability follows."""

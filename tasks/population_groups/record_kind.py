@@ -43,11 +43,9 @@ class RecordKind:
 
     def missing_data(self, data: str) -> bool:
         """Return whether the records, or files that they need, do not exist."""
-        try:
-            self.find(data)
-        except FileNotFoundError:
-            return True
-        return not all(exists(f"{data.rstrip('/')}/{file}") for file in self.files.needs)
+        folder = data.rstrip("/")
+        there = any(exists(f"{folder}/{file}") for file in self.files.records)
+        return not (there and all(exists(f"{folder}/{file}") for file in self.files.needs))
 
     def open(self, data: str) -> tuple[RecordFile | None, list[Finding]]:
         """Open the records of a data directory; None where there are findings."""

@@ -111,13 +111,13 @@ class PublicInput:
     """A public input besides parameters and GRF-C, such as published totals of groups.
 
     name: in findings and digests. files: their paths, the same ones at every call.
-    read: check the files against the parameters and geography, save in the run's directory what its stages need, and
+    read: check the files against the run's parameters and a geography, save in its directory what its stages need, and
     return findings; it is called again where a try was interrupted.
     """
 
     name: str
     files: tuple[str, ...]
-    read: Callable[[SafeTabRun, Parameters[Any], RegionMap], list[Finding]]
+    read: Callable[[SafeTabRun, RegionMap], list[Finding]]
 
     @property
     def digest(self) -> str:

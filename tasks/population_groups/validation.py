@@ -198,7 +198,7 @@ def _read(
         first, *others = (each.part.run for each in to_encode)
         chunks = first.records.chunks
         with ThreadPoolExecutor(1) as beside:  # the workers read the records meanwhile
-            public = beside.submit(_read_others, to_encode, parameters)
+            public = beside.submit(_read_others, to_encode)
             workers.map("validate", first, encode_chunk, [(number, *others) for number in range(chunks)])
         public.result()
     return {each.part.jurisdiction: partial(_conclude, each, workers, data, digest) for each in opened}
@@ -229,12 +229,12 @@ def _open(
     return replace(opened, records=records)
 
 
-def _read_others(opened: Sequence[_Opened], parameters: Parameters[Any]) -> None:
+def _read_others(opened: Sequence[_Opened]) -> None:
     """Read the public inputs of parts besides parameters and GRF-C; their findings join the part's."""
     for each in opened:
         if each.geography is not None:
             for other in each.part.others:
-                each.findings.extend(other.read(each.part.run, parameters, each.geography))
+                each.findings.extend(other.read(each.part.run, each.geography))
 
 
 def _conclude(opened: _Opened, workers: Workers, data: str, geography_digest: str | None) -> Validated | None:

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from privacy.noise.margins import margin_of_error
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import Authorization, Drawing
-from tasks.lifecycle.files import open_array
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.s_dhc.averages import average_columns, levels_of
-from tasks.s_dhc.estimates import estimate_all
+from tasks.s_dhc.averages import average_columns, estimate_all, levels_of
 from tasks.s_dhc.measure import Answers, noisy_answers
 from tasks.s_dhc.released_rows import places_of
-from tasks.s_dhc.run import EXACT, plan_of
-from tasks.s_dhc.tabulate import exact_answer
+from tasks.s_dhc.run import plan_of
+from tasks.s_dhc.tabulate import exact_answers
 
 Errors = list[tuple[NDArray[np.float64], NDArray[np.bool_], float]]  # sizes, which are held, margin
 
@@ -28,9 +26,7 @@ def measure_errors(run: RunDirectory, runs: int, *, averages: bool) -> dict[tupl
 
     what: `count` against margins at 95%, `estimate` against those of least squares, `average` against intervals.
     """
-    plan = plan_of(run)
-    counts = np.asarray(open_array(run / EXACT, "counts"))
-    exact = {each.query.name: exact_answer(counts, each) for each in plan.configuration.queries()}
+    plan, exact = plan_of(run), exact_answers(run)
     errors: dict[tuple[str, str, str], Errors] = defaultdict(list)
     for number in range(runs):
         given = Authorization(f"accuracy {number}", plan.digest(), "")

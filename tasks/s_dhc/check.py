@@ -15,7 +15,7 @@ from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.s_dhc.budgets import law_of, queries_of
 from tasks.s_dhc.released_rows import variance_of
-from tasks.s_dhc.tables import AVERAGES, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
+from tasks.s_dhc.tables import AVERAGES, LEVELS, PUBLISHED, REGION_KEYS, TABLES, WITH_SUMS, PublishedTable
 
 ROUNDING = 1e-12  # of a variance
 KEYS = ["REGION_TYPE", "REGION_ID", "ITERATION_CODE"]
@@ -59,11 +59,11 @@ def _check_posterior(name: str, rows: pd.DataFrame) -> Check:
     if not ((rows[f"{kind}_LO"] >= 0) & (rows[f"{kind}_LO"] <= rows[f"{kind}_HI"])).all():
         faults.append("an interval is below 0 or has its ends in the wrong order")
     if name in WITH_SUMS:
-        cells = {code: at for at, code in enumerate(WITH_SUMS[name])}
+        cells = {code: at for at, code in enumerate(WITH_SUMS[name].cells)}
         for column in ("COUNT_NOISY", "PRED"):
             values = rows[column].to_numpy().reshape(-1, len(cells))
             own = [cells[cell.code] for cell in TABLES[name].cells]
-            for code, places in WITH_SUMS[name].items():
+            for code, places in WITH_SUMS[name].cells.items():
                 if (values[:, [own[place] for place in places]].sum(axis=1) != values[:, cells[code]]).any():
                     faults.append(f"{column} of cell {code} is not the sum of its cells")
     return Check(f"posterior of {name}", f"{len(rows):,} rows", tuple(faults))
@@ -81,7 +81,7 @@ def _check_rows(table: PublishedTable, rows: pd.DataFrame, queries: Mapping[str,
     """Check the keys, the margins and the variances of a published table's rows, by the laws of its queries."""
     faults = []
     seen = 0
-    for level, codes in (("A-G", "ABCDEFG"), ("H,I", "HI"), ("*", "*")):
+    for level, codes in LEVELS.items():
         for region, kind in REGION_KEYS.items():
             of = rows[rows["REGION_TYPE"] == kind]
             if "ITERATION_CODE" in rows:

@@ -18,7 +18,6 @@ from tasks.s_dhc.tables import (
     WITH_SUMS,
     Average,
     PublishedTable,
-    words_of_sums,
 )
 from tasks.s_dhc.tables import TABLES as TABLES_MEASURED
 
@@ -153,7 +152,7 @@ TABLES = (
         _table(f"averages/{each.name}", f"{each.name}: {each.title}", each.words, averages_columns(each), cell="row")
         for each in AVERAGES
     ),
-    *(_posterior(name, COUNT_POSTERIOR, words_of_sums(name), coded=_coded(name)) for name in WITH_SUMS),
+    *(_posterior(name, COUNT_POSTERIOR, table.words, coded=_coded(name)) for name, table in WITH_SUMS.items()),
     *(_posterior(each.name, RATIO_POSTERIOR, each.words, coded=True) for each in AVERAGES),
 )  # fmt: skip
 

@@ -75,7 +75,8 @@ def _encode(run: RunDirectory, workers: Workers, sources: Sources, data: str) ->
     findings: list[Finding] = []
     digests = {}
     for name, file in sources.files.items():
-        reports = [_report(run, name, number) for number in range(sources.chunks[name])]
+        paths = [run / f"rows/{name}/{number:05d}.report" for number in range(sources.chunks[name])]
+        reports = [read_object(path, ChunkReport) for path in paths]
         joined = join_reports(file, reports)
         findings += joined.findings or ([] if joined.rows else [empty(file.name)])
         digests[name] = digest_records(run, workers, file, reports)
@@ -106,10 +107,6 @@ def encode_chunk(run: RunDirectory, name: str, number: int) -> None:
 def bucket_of(identity: NDArray[np.uint64], buckets: int) -> NDArray[np.uint8]:
     """Return the bucket of each housing unit."""
     return ((identity * SCATTER) >> np.uint64(56)).astype(np.uint8) & np.uint8(buckets - 1)
-
-
-def _report(run: RunDirectory, name: str, number: int) -> ChunkReport:
-    return read_object(run / f"rows/{name}/{number:05d}.report", ChunkReport)
 
 
 def rows_of(run: RunDirectory, kind: FileKind, bucket: int) -> NDArray[np.uint64]:

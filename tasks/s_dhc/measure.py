@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from tasks.lifecycle.authorization import Drawing, read_drawing
 from tasks.lifecycle.errors import Refused
-from tasks.lifecycle.files import load_object, open_array, save_object, unless_done
+from tasks.lifecycle.files import load_object, save_object, unless_done
 from tasks.lifecycle.reservation import Charging, Input, authorize
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
-from tasks.s_dhc.run import ANSWERS, EXACT, TABULATED, Plan, plan_of
-from tasks.s_dhc.tabulate import exact_answer
+from tasks.s_dhc.run import ANSWERS, TABULATED, Plan, plan_of
+from tasks.s_dhc.tabulate import exact_answers
 
 Answers = dict[str, NDArray[np.int64]]
 
@@ -41,10 +41,8 @@ def add_noise(run: RunDirectory) -> None:
 
 
 def _measured(run: RunDirectory) -> Answers:
-    plan, drawing = plan_of(run), read_drawing(run)
-    counts = np.asarray(open_array(run / EXACT, "counts"))
-    exact = {each.query.name: exact_answer(counts, each) for each in plan.configuration.queries()}
-    return noisy_answers(plan, exact, drawing) if drawing else exact
+    drawing, exact = read_drawing(run), exact_answers(run)
+    return noisy_answers(plan_of(run), exact, drawing) if drawing else exact
 
 
 def noisy_answers(plan: Plan, exact: Answers, drawing: Drawing) -> Answers:

@@ -27,6 +27,7 @@ from tasks.lifecycle.workers import Workers
 from tasks.pages import decimal
 from tasks.pages.release_report import IN_WORDS, InShort, write_report
 from tasks.pages.text_table import TextTable
+from tasks.s_dhc.budgets import TITLE
 from tasks.s_dhc.configuration import TableQuery
 from tasks.s_dhc.description import description
 from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
@@ -111,18 +112,12 @@ def _rows(plan: Plan, table: PublishedTable, query: TableQuery, answer: NDArray[
 
 
 def _noise(manifest: dict[str, Any]) -> TextTable:
-    rows = [
-        [
-            name,
-            rounded_up(Fraction(query["budget"])),
-            str(query["tau"] or "–"),
-            decimal(query["variance"] ** 0.5),
-            f"± {query['margin']:,}",
-            f"± {query['margin_90']:,}",
-        ]
-        for name, query in manifest["queries"].items()
-    ]
     columns = ["query", "budget", "tau", "standard deviation", "margin, 95%", "margin, 90%"]
+    rows = []
+    for name, query in manifest["queries"].items():
+        budget, deviation = rounded_up(Fraction(query["budget"])), decimal(query["variance"] ** 0.5)
+        margins = [f"± {query[level]:,}" for level in ("margin", "margin_90")]
+        rows.append([name, budget, str(query["tau"] or "–"), deviation, *margins])
     by = STABILITIES[manifest["stability"]]
     notes = [
         "A query is a table for one type of region and one iteration level; its noise is added to each of its cells. "
@@ -177,7 +172,7 @@ def _manifest(run: RunDirectory, plan: Plan, *, truth: bool) -> dict[str, Any]:
     if states != configuration.all_states:
         said["states"] = "USA means the states of this run: " + ", ".join(name_of_state(state) for state in states)
     return {
-        "release": "Supplemental DHC by PHSafe",
+        "release": TITLE,
         "run": run.id,
         **marked(tabulated.mark, exact=truth),
         "spent": {} if truth else configuration.spend().as_json(),

@@ -7,7 +7,7 @@ are published from nine measured ones: PH5_num is PH4, and PH8_num is made of PH
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Literal
 
@@ -80,7 +80,12 @@ class Table:
 
 HOUSEHOLDS: Condition = {"HHT": range(1, 8)}  # occupied housing units
 AGES = (Cell("2", "under 18 years", {"QAGE": MINORS}), Cell("3", "18 years and over", {"QAGE": ADULTS}))
-PARENTS = (("married couple", 1, "3"), ("cohabiting couple", 3, "8"), ("male householder", 10, "13"))
+PARENTS = (  # in words, by HHT2; the first of their cells in PH6
+    ("married couple", 1, 3),
+    ("cohabiting couple", 3, 8),
+    ("male householder", 10, 13),
+    ("female householder", 6, 18),
+)
 CHILD_AGES = {
     "under 4 years": range(4),
     "4 and 5 years": range(4, 6),
@@ -136,8 +141,8 @@ MEASURED = (
         "Own children under 18 years by type of family and age",
         "persons",
         tuple(
-            Cell(str(int(first) + at), f"{words}, {age}", {"HHT2": (kind,), "QAGE": years})
-            for words, kind, first in (*PARENTS, ("female householder", 6, "18"))
+            Cell(str(first + at), f"{words}, {age}", {"HHT2": (kind,), "QAGE": years})
+            for words, kind, first in PARENTS
             for at, (age, years) in enumerate(CHILD_AGES.items())
         ),
         rows={"RELSHIP": OWN_CHILD, "QAGE": MINORS},
@@ -185,22 +190,14 @@ class PublishedTable:
 
 
 def _published() -> dict[str, PublishedTable]:
-    found = {
-        table.name: PublishedTable(
-            table.name,
-            table.title,
-            table,
-            {cell.code: (at,) for at, cell in enumerate(table.cells)},
-            {cell.code: cell.words for cell in table.cells},
-        )
-        for table in MEASURED
-    }
-    families, tenure = found["PH4"], found["PH7"]
-    found["PH5_num"] = PublishedTable("PH5_num", "Persons in families", families.of, families.cells, families.words)
+    found = {}
+    for table in MEASURED:
+        cells = {cell.code: (at,) for at, cell in enumerate(table.cells)}
+        words = {cell.code: cell.words for cell in table.cells}
+        found[table.name] = PublishedTable(table.name, table.title, table, cells, words)
+    found["PH5_num"] = replace(found["PH4"], name="PH5_num")
     words = {"2": "owner occupied", "3": "renter occupied"}
-    found["PH8_num"] = PublishedTable(
-        "PH8_num", "Persons in households by tenure", tenure.of, {"2": (0, 1), "3": (2,)}, words
-    )
+    found["PH8_num"] = replace(found["PH7"], name="PH8_num", cells={"2": (0, 1), "3": (2,)}, words=words)
     return {name: found[name] for name in sorted(found, key=lambda name: (name[:3], "denom" in name))}
 
 
@@ -277,31 +274,20 @@ SUMS: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {  # cells that are su
     "PH3": {"1": ("all", tuple(range(7))), "3": ("own child", (1, 2, 3, 4)), "8": ("other relatives", (5, 6))},
     "PH4": {"1": ("all", (0, 1))},
     "PH6": {"1": ("all", tuple(range(16)))}
-    | {
-        str(int(first) - 1): (words, tuple(range(4 * at, 4 * at + 4)))
-        for at, (words, _, first) in enumerate((*PARENTS, ("female householder", 6, "18")))
-    },
+    | {str(first - 1): (words, tuple(range(4 * at, 4 * at + 4))) for at, (words, _, first) in enumerate(PARENTS)},
     "PH7": {"1": ("all", (0, 1, 2))},
 }
-WITH_SUMS: dict[str, dict[str, tuple[int, ...]]] = {  # all cells of these tables in order, with the places they sum
-    name: dict(
-        sorted(
-            [
-                *((cell.code, (at,)) for at, cell in enumerate(TABLES[name].cells)),
-                *((code, places) for code, (_, places) in of_table.items()),
-            ],
-            key=lambda pair: int(pair[0]),
-        )
-    )
-    for name, of_table in SUMS.items()
-}
 
 
-def words_of_sums(name: str) -> dict[str, str]:
-    """Return all cells of a table with sums in words, by code."""
-    return {
-        code: SUMS[name][code][0] if code in SUMS[name] else PUBLISHED[name].words[code] for code in WITH_SUMS[name]
-    }
+def _with_sums(name: str) -> PublishedTable:
+    table, sums = PUBLISHED[name], SUMS[name]
+    cells = {**table.cells, **{code: places for code, (_, places) in sums.items()}}
+    words = {**table.words, **{code: words for code, (words, _) in sums.items()}}
+    codes = sorted(cells, key=int)
+    return replace(table, cells={code: cells[code] for code in codes}, words={code: words[code] for code in codes})
+
+
+WITH_SUMS = {name: _with_sums(name) for name in SUMS}  # these tables with the cells that are sums, all in order
 
 
 # What a row counts as, for every person and unit there can be.

@@ -143,12 +143,12 @@ def test_pieces_of_any_size(
 
 def deadly() -> None:
     """Make this process die when it first draws noise of a table; the process that takes its place is as before."""
-    from tasks.detailed_dhca import sex_by_age
+    from tasks.detailed_dhca import measure
 
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    sex_by_age._measure = die  # type: ignore[assignment]
+    measure._measure_tables = die  # type: ignore[assignment]
 
 
 def test_one_worker_that_is_killed_while_it_draws(

@@ -31,9 +31,18 @@ from tasks.bottom_up.check import checks
 from tasks.bottom_up.description import description
 from tasks.bottom_up.domain import Domain, check_marginals, read_domain, read_totals
 from tasks.bottom_up.example import make_example
-from tasks.bottom_up.measure import CASES, CHOICES, FINAL, QUERY, Design, calibrate_counts, exact_counts, measure
+from tasks.bottom_up.measure import (
+    CASES,
+    CHOICES,
+    FINAL,
+    QUERY,
+    Design,
+    calibrate_counts,
+    exact_counts,
+    measure,
+    reserve_budget,
+)
 from tasks.bottom_up.release import stage_release
-from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.findings import load_findings
 from tasks.inputs.marks import MARK_FILE, Mark

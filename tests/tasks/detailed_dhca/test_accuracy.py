@@ -32,7 +32,7 @@ from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET, mark_repetition
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import Level
-from tasks.population_groups.trials import open_trial, trial_directory
+from tasks.population_groups.reserve_budget import open_trial, trial_directory
 from tasks.population_groups.validation import validate
 
 RUNS = 2
@@ -236,7 +236,9 @@ def test_fresh_secrets(example: Path, tmp_path: Path) -> None:
 
 
 def test_the_truth_has_no_error(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.population_groups.trials.reserve_budget", lambda *_, **__: None)  # nothing to draw
+    monkeypatch.setattr(
+        "tasks.population_groups.reserve_budget.reserve_budget", lambda *_, **__: None
+    )  # nothing to draw
     run = new_run(tmp_path)
     trial = trial_directory(run, 0)
     trial.create()

@@ -700,8 +700,8 @@ def test_a_further_public_input_is_checked_and_may_not_change(tmp_path: Path) ->
     totals = tmp_path / "totals.txt"
     totals.write_text("bad")
 
-    def read(run: SafeTabRun, parameters: Any, geography: RegionMap) -> list[Finding]:
-        assert (len(geography.blocks), parameters.configuration.run_us) == (6, True)
+    def read(run: SafeTabRun, geography: RegionMap) -> list[Finding]:
+        assert (len(geography.blocks), run.parameters.configuration.run_us) == (6, True)
         return [Finding("totals", "the file is bad")] if totals.read_text() == "bad" else []
 
     run = new_run(tmp_path)

@@ -34,8 +34,7 @@ from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import save_arrays, save_object
 from tasks.lifecycle.manifest import read_manifest
-from tasks.population_groups.coterminous import equate, equate_coterminous
-from tasks.population_groups.coterminous_sets import find_sets, is_water, save_sets
+from tasks.population_groups.coterminous import equate, equate_coterminous, find_sets, is_water, save_sets
 from tasks.population_groups.domain import load_domain
 from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level

@@ -32,11 +32,16 @@ from scipy import sparse
 from privacy.accounting.stability import record_reach
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
 from tasks.detailed_dhca.run import Configuration, DetailedRun
-from tasks.population_groups import exact_counts, flatmap
-from tasks.population_groups.count import count_population_groups, load_partitions
+from tasks.population_groups import flatmap
+from tasks.population_groups.count import (
+    Entries,
+    ExactCounts,
+    count_population_groups,
+    load_partitions,
+    read_exact_counts,
+)
 from tasks.population_groups.domain import load_domain
-from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
-from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly, map_compiled
+from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly
 from tasks.population_groups.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.population_groups.levels import ITERATION_LEVELS, Level
 from tasks.population_groups.parameters import read_parameters
@@ -295,11 +300,25 @@ combinations = st.lists(
 
 @given(granularities(), combinations)
 @PROPERTY
-def test_the_kernel_maps_as_the_matrix_does(granularity: Granularity, combinations: np.ndarray) -> None:
-    pointers, found = map_compiled(granularity, combinations)
+def test_the_matrix_maps_each_combination_by_itself(granularity: Granularity, combinations: np.ndarray) -> None:
     dense = np.zeros((len(combinations), len(granularity.codes)), np.int64)
-    np.add.at(dense, (np.repeat(np.arange(len(combinations)), np.diff(pointers)), found), 1)
-    np.testing.assert_array_equal(dense, granularity.flatmap(combinations).toarray())
+    for row, codes in enumerate(combinations.tolist()):
+        dense[row, list(iterations_of(granularity, codes))] = 1
+    flatmap = granularity.flatmap(combinations)
+    np.testing.assert_array_equal(dense, flatmap.toarray())
+    assert flatmap.nnz == dense.sum()
+    assert flatmap.indptr.dtype == flatmap.indices.dtype == np.int32  # as the kernels take them
+
+
+def iterations_of(granularity: Granularity, codes: list[int]) -> set[int]:
+    """The iterations of a record, of both levels (paper, Table 5), code by code."""
+    races, found = {code for code in codes[:8] if code}, set()
+    for level in ITERATION_LEVELS:
+        alone, combination, ethnicity = (granularity.maps[kind, level] for kind in ITERATION_KINDS)
+        found |= {int(combination[race]) for race in races} | {int(ethnicity[codes[8]])}
+        common = {int(alone[race]) for race in races}
+        found |= common if len(common) == 1 else set()
+    return found - {-1}
 
 
 @given(granularities(), combinations, st.data())
@@ -346,9 +365,7 @@ def test_a_run_counts_the_same_either_way(tmp_path: Path, monkeypatch: pytest.Mo
     found = []
     for fewest in (0, 1 << 30):
         monkeypatch.setattr(flatmap, "kernels_loaded", bool)  # none
-        monkeypatch.setattr(exact_counts, "kernels_loaded", bool)
-        monkeypatch.setattr(flatmap, "FEWEST_RECORDS", fewest)
-        monkeypatch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
+        monkeypatch.setattr(flatmap, "FEWEST", fewest)
         run = new_run(tmp_path, f"fewest-{fewest}")
         assert validate_here(run, params, data)[0] is not None
         count_population_groups(run, HERE, "us", blocks_each=3)
@@ -389,9 +406,9 @@ def test_kernels_add_entries_up_as_numpy_does(
                 dense[first + row // 46, position[column], row % 46] += persons
     exact = ExactCounts(4, 3, 46, np.array(position), parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_counts, "kernels_loaded", bool)  # none
+        patch.setattr(flatmap, "kernels_loaded", bool)  # none
         for fewest in (0, 1 << 30):
-            patch.setattr(exact_counts, "FEWEST_ENTRIES", fewest)
+            patch.setattr(flatmap, "FEWEST", fewest)
             np.testing.assert_array_equal(exact.totals(), dense.sum(axis=2).reshape(-1))
             cells = exact.cells(np.array(chosen, np.int64))
             np.testing.assert_array_equal(cells, dense.reshape(12, 46)[np.array(chosen, np.int64)])

@@ -26,10 +26,14 @@ from tasks.inputs.tables import parse_rows
 from tasks.lifecycle.files import open_array
 from tasks.population_groups import compiled_counts, encode
 from tasks.population_groups.compiled_counts import SCATTER
-from tasks.population_groups.encode import encoded_chunks
-from tasks.population_groups.fast_reader import distinct_combinations, encode_parsed, parse_records
+from tasks.population_groups.encode import (
+    check_and_encode,
+    distinct_combinations,
+    encode_parsed,
+    encoded_chunks,
+    parse_records,
+)
 from tasks.population_groups.record_kind import GroupRecords
-from tasks.population_groups.validating_reader import check_and_encode
 
 BLOCKS = np.sort(np.array([10010001001000, 10010001001001, 10010002001000, 20010001001000], np.int64))
 Encoded = tuple[list[tuple[int, ...]], int]
