@@ -17,15 +17,14 @@ CONVENTIONAL = ("US", "State", "County", "Tract", "Block_Group", "Block")
 
 def conventional(geography: Geography, settings: SpineSettings) -> Spine:
     """Return the spine of US (or PR), state, county, tract, tabulation block group, block."""
-    levels = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
-    return _tabulation(geography, levels, np.zeros(len(geography), bool), settings)
+    return _tabulation(geography, np.zeros(len(geography), bool), settings)
 
 
 def aian(geography: Geography, settings: SpineSettings) -> Spine:
     """Return the conventional spine with every geounit from the state down cut into its AIAN part and the rest."""
     if not settings.aian_split:
         return conventional(geography, settings)
-    return _tabulation(geography, CONVENTIONAL, in_aian(geography, settings), settings)
+    return _tabulation(geography, in_aian(geography, settings), settings)
 
 
 def optimized(geography: Geography, settings: SpineSettings) -> Spine:
@@ -87,7 +86,8 @@ def _block_groups(begins: BoolArray, classes: tuple[IntArray, ...], settings: Sp
     return group_starts(tract, classes, cap, settings.division)
 
 
-def _tabulation(geography: Geography, levels: tuple[str, ...], part: BoolArray, settings: SpineSettings) -> Spine:
+def _tabulation(geography: Geography, part: BoolArray, settings: SpineSettings) -> Spine:
+    levels = CONVENTIONAL if settings.jurisdiction == "us" else CONVENTIONAL[1:]
     county = county_codes(geography, part, settings)
     order = np.lexsort((geography.geocode, county, part, geography.state))
     upper = _upper(geography.state[order], part[order], county[order], levels)

@@ -65,6 +65,8 @@ def check(
 
 
 def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    from tasks.inputs.names import NAMES
+    from tasks.inputs.points import POINTS
     from tasks.lifecycle.check_tables import check_tables
     from tasks.pages.release_report import REPORT, check_report
 
@@ -80,6 +82,9 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if kind is None:
             raise KeyError(manifest["release"])
         whole = yield from check_tables(release, manifest, kind.part("description")(manifest))
+        if whole:
+            yield from NAMES.check(release, manifest["files"])
+            yield from POINTS.check(release, manifest["files"])
         if whole and kind.release_checks:
             yield from kind.part("release_checks")(release, manifest)
 

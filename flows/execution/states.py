@@ -58,9 +58,8 @@ def best_effort(call: Callable[P, T]) -> Callable[P, T | None]:
 
 def run_name() -> str:
     """Return the name of the flow run: what it releases, and when it was to start, UTC."""
-    settings = runtime.flow_run.parameters["settings"]
-    folder = settings["folder"] if isinstance(settings, dict) else settings.folder
-    return f"{folder.upper()} {runtime.flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}"
+    settings: RunSettings = runtime.flow_run.parameters["settings"]
+    return f"{settings.folder.upper()} {runtime.flow_run.scheduled_start_time:%Y-%m-%d %H:%M:%S}"
 
 
 def without_traceback(record: logging.LogRecord) -> bool:

@@ -203,4 +203,4 @@ class ParentProblem:
         """Return the most by which x, (n, K), misses a constraint or a band of the totals."""
         p, total = self.parent, x.sum(axis=0)
         band = np.maximum(p.low - total, total - p.high) if len(p.low) else total * 0
-        return float(max(0.0, band.max(), *self.missed(x).values()))
+        return float(np.max([0.0, band.max(), *self.missed(x).values()]))  # NaN where x has any: no solution

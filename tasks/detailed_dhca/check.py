@@ -13,8 +13,6 @@ from privacy.accounting.composition import spend
 from privacy.noise.exact import parse_exact
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhca.details import CELLS_OF, TABLE_NAMES
-from tasks.inputs.names import NAMES
-from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
@@ -36,8 +34,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             if not exact:
                 yield _check_laws(name, level, manifest["spent"]["definition"])
             yield from _check_tables(database, release, manifest, name)
-    yield from NAMES.check(release, manifest["files"])
-    yield from POINTS.check(release, manifest["files"])
 
 
 def _check_laws(name: str, level: Mapping[str, Any], definition: Any) -> Check:

@@ -13,8 +13,6 @@ from privacy.accounting.composition import spend
 from privacy.noise.exact import parse_exact
 from privacy.noise.margins import margin_of_error
 from tasks.detailed_dhcb.tables import TABLES, CountTable
-from tasks.inputs.names import NAMES
-from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_same, check_spend
 from tasks.lifecycle.received import path_in
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet, quoted
@@ -43,8 +41,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
                         yield _check_table(database, release, manifest, name, TABLES[table], detail, groups)
             if manifest["options"].get("estimates"):
                 yield _check_estimates(database, release, manifest, name)
-    yield from NAMES.check(release, manifest["files"])
-    yield from POINTS.check(release, manifest["files"])
 
 
 def _check_table(

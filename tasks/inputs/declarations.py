@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import spine.declaration
-from tasks.inputs.files import open_file, read_text, why
+from tasks.inputs.files import file_name, open_file, read_text, why
 from tasks.inputs.findings import Finding
 from tasks.inputs.tables import LINE, read_table
 from tasks.lifecycle.errors import Refused
@@ -55,12 +55,12 @@ def beside(path: str, file: str) -> str:
 
 
 def read_columns(
-    path: str, names: Sequence[str], delimiter: str, *, more: bool = True
+    path: str, names: Sequence[str], delimiter: str
 ) -> tuple[dict[str, tuple[str, ...]] | None, list[Finding]]:
     """Return columns of a public table, text or Parquet, as text."""
-    file = path.rsplit("/", 1)[-1]
+    file = file_name(path)
     if not path.endswith(".parquet"):
-        table, findings = read_table(path, file, list(names), more=more, own=True, delimiter=delimiter)
+        table, findings = read_table(path, file, list(names), more=True, own=True, delimiter=delimiter)
         if table is None or findings:
             return None, findings
         return {name: tuple(table[name].to_pylist()) for name in table.column_names if name != LINE}, []

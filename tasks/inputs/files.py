@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,11 @@ FILE_TYPES = {
 WINDOW = 1 << 16  # bytes that are read to find the end of a line
 LONGEST_LINE = 1 << 20  # bytes; a longer one is no line of a table, and would take a worker's memory
 STORES = ("s3", "gs", "gcs", "az", "abfs")  # by the protocols of their URLs
+
+
+def file_name(path: str) -> str:
+    """Return the name of a file or folder by path or URL, without what a URL says besides: it may be a signature."""
+    return (re.split("[?#]", path)[0] if "://" in path else path).rstrip("/").rpartition("/")[2]
 
 
 def locate(path: str) -> tuple[Any, str]:

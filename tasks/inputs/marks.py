@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from privacy.accounting.journal import MarkName
-from tasks.inputs.files import read_bytes, why
+from tasks.inputs.files import file_name, read_bytes, why
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import atomic_path
@@ -106,7 +106,7 @@ def read_mark(data: str | Path) -> Mark | None:
     found = []
     for path in mark_files(data):
         try:
-            found.append(parse_mark(read_bytes(path).decode("utf-8", "replace"), path.rsplit("/", 1)[-1]))
+            found.append(parse_mark(read_bytes(path).decode("utf-8", "replace"), file_name(path)))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:

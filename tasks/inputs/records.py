@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.inputs.block_codes import has_digits
-from tasks.inputs.files import LONGEST_LINE, identity, open_file, read_bytes, read_lines, size_of, why
+from tasks.inputs.files import LONGEST_LINE, file_name, identity, open_file, read_bytes, read_lines, size_of, why
 from tasks.inputs.findings import KEPT_LINES, MISSING, Finding, kept
 from tasks.inputs.parquet import NOT_PARQUET, read_row_group
 from tasks.inputs.record_digests import Sums
@@ -51,7 +51,7 @@ class RecordFile:
     @property
     def name(self) -> str:
         """The file's name, as findings give it."""
-        return self.path.rsplit("/", 1)[-1]
+        return file_name(self.path)
 
     @property
     def parquet(self) -> bool:
@@ -80,7 +80,7 @@ def open_records(
 
     `more` says whether the table may have other columns as well. own: as in `check_header`. plain: as in RecordFile.
     """
-    name = path.rsplit("/", 1)[-1]
+    name = file_name(path)
     try:
         header = read_header(path, delimiter)
     except FileNotFoundError:

@@ -15,7 +15,7 @@ from sys import intern
 from typing import IO, Generic, TypeVar
 
 from tasks.inputs.blocks.files import list_files
-from tasks.inputs.files import open_file, why
+from tasks.inputs.files import file_name, open_file, why
 from tasks.inputs.marks import GRF_FILE
 from tasks.inputs.regions import PUERTO_RICO, Region
 from tasks.lifecycle.check import Check
@@ -84,7 +84,7 @@ class RegionFile(Generic[Fact]):
             listed = []
         facts: dict[Region, Fact] = {}
         for path in sorted([geography] if listed is None else listed):
-            name = path.partition("::")[0].rsplit("/", 1)[-1].lower().removesuffix(".gz")
+            name = file_name(path.partition("::")[0]).lower().removesuffix(".gz")
             if reader := self._reader(name):
                 facts |= self._read(path, reader)
         return facts

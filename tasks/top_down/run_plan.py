@@ -22,7 +22,7 @@ from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.inputs.blocks.files import input_digests
-from tasks.inputs.files import digest_file
+from tasks.inputs.files import digest_file, file_name
 from tasks.inputs.marks import GRF_FILE, DataFiles
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.choices import ESTIMATORS as ESTIMATORS
@@ -193,11 +193,6 @@ class Tables:
     quarters: str
     totals: str
     marks: str
-
-
-def file_name(path: str) -> str:
-    """Return the name of a file or folder, of its path or URL."""
-    return path.rstrip("/").rsplit("/", 1)[-1]
 
 
 def public_digests(tables: Tables) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,12 @@ def test_settings_say_where_their_values_come_from() -> None:
     assert all(SpineSettings.sources().values())
     with pytest.raises(ValueError, match="no settings pl95"):
         settings_for("pl95")
+
+
+@pytest.mark.parametrize("variant", ["production", "paper"])
+def test_where_no_land_is_aian_its_split_changes_nothing(folder: Path, variant: str) -> None:
+    settings = settings_for("persons", "pr", variant)
+    blocks = geography(folder, settings, states=("72",))
+    split, plain = aian(blocks, replace(settings, aian_split=True)), conventional(blocks, settings)
+    assert split.levels == plain.levels
+    assert (split.order == plain.order).all()

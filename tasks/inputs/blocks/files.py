@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment
-from tasks.inputs.files import digest_file, locate, members
+from tasks.inputs.files import digest_file, file_name, locate, members
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
 ARCHIVE = re.compile(r"([a-z]{2}2020\.n?pl|BlockAssign_[^/]*|\d{4}_Gaz_[^/]*)\.zip$", re.IGNORECASE)
 FORMATS = (
-    lambda path: path.partition("::")[0].rsplit("/", 1)[-1] == GRF_FILE,
+    lambda path: file_name(path.partition("::")[0]) == GRF_FILE,
     is_geographic_header,
     lambda path: is_layer(path) and PLACES in path,
 )
@@ -52,7 +52,7 @@ def list_files(source: str) -> list[str] | None:
 def input_digests(source: str, *further: str | None) -> dict[str, str]:
     """Return the digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
     paths = dict.fromkeys([*_read_from(source), *filter(None, further)])
-    return {path.rsplit("/", 1)[-1]: digest_file(path) for path in paths}
+    return {file_name(path): digest_file(path) for path in paths}
 
 
 def _read_from(source: str) -> Iterator[str]:

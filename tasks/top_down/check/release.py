@@ -24,8 +24,6 @@ from privacy.noise.laws import DiscreteGaussian, Law, TwoSidedGeometric
 from privacy.noise.sampler import check_law
 from spine.settings import Jurisdiction
 from spine.top_down.queries import DETAILED
-from tasks.inputs.names import NAMES
-from tasks.inputs.points import POINTS
 from tasks.lifecycle.check import Check, check_spend
 from tasks.lifecycle.manifest import noise_law
 from tasks.lifecycle.release_database import ReleaseDatabase, parquet
@@ -68,8 +66,6 @@ def checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
             yield from check_measurements(release, manifest, product)
         if "margins" in entry:
             yield from check_margins(release, manifest, product)
-    yield from NAMES.check(release, manifest["files"])
-    yield from POINTS.check(release, manifest["files"])
 
 
 def check_laws(product: str, entry: Mapping[str, Any]) -> Check:

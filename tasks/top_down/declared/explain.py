@@ -18,8 +18,9 @@ from spine.declaration.product import NEGATED
 from spine.geography import FloatArray
 from spine.gls.grid import grid, hindrance
 from spine.top_down.queries import TOTAL
+from tasks.inputs.files import file_name
 from tasks.top_down.choices import Estimator
-from tasks.top_down.declared.public_tables import Declared, file_name, published_names
+from tasks.top_down.declared.public_tables import Declared, published_names
 from tasks.top_down.run_plan import law
 from tasks.top_down.spend import declared_spend
 

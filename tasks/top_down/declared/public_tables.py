@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from spine.top_down import Plan
 from spine.top_down.bounds import Bounds
 from spine.top_down.queries import query_group
 from tasks.inputs.declarations import beside, find_declaration, read_columns, read_raw
-from tasks.inputs.files import digest_file, exists, unchanged
+from tasks.inputs.files import digest_file, exists, file_name, unchanged
 from tasks.inputs.findings import Finding
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object
@@ -98,11 +97,6 @@ class Declared:
         }
 
 
-def file_name(file: str) -> str:
-    """Return the name of a file by its path or URL, without its folders and what a URL says besides."""
-    return re.split("[?#]", file)[0].rstrip("/").rpartition("/")[2]
-
-
 def published_names(raw: Mapping[str, Any]) -> dict[str, str]:
     """Return the name of each file and release of a declaration in a release: a second `declared` is `declared-2`."""
     names = {part["file"]: file_name(part["file"]) for part in (raw["leaves"], *raw.get("totals", ()))}
@@ -136,7 +130,7 @@ class Faulty(Refused):
 
 def faulty(path: str, faults: Iterable[Fault]) -> Faulty:
     """Return the faults in a declaration's file as findings to raise."""
-    return Faulty(*(Finding(path.rsplit("/", 1)[-1], fault.text, fault.key) for fault in faults))
+    return Faulty(*(Finding(file_name(path), fault.text, fault.key) for fault in faults))
 
 
 def read_public(path: str) -> PublicTables:

@@ -24,7 +24,7 @@ from spine.declaration.product import cell_values
 from spine.geography import IntArray
 from spine.top_down.histogram import TrueHistograms, from_entries, summed
 from spine.top_down.queries import group_sums, query_group
-from tasks.inputs.files import exists, unchanged
+from tasks.inputs.files import exists, file_name, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, kept, refuse
 from tasks.inputs.marks import mark_files, name_if_covered, read_mark
 from tasks.inputs.records import RecordFile, RowChecks, digest_by_workers, digest_records, open_records
@@ -33,7 +33,7 @@ from tasks.lifecycle.files import load_object, remove, save_object
 from tasks.lifecycle.reservation import Charging, precheck
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.declared.measure import ALL, DeclaredRun
-from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables, file_name
+from tasks.top_down.declared.public_tables import PUBLIC, Declared, PublicTables
 from tasks.top_down.input.counting import count_records, load_counted, records_name, save_chunk
 from tasks.top_down.source import VALIDATED, Validated, save_histograms
 from tasks.top_down.spend import declared_spend

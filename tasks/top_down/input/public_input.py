@@ -23,10 +23,11 @@ from spine.redistricting import TYPES
 from tasks.inputs.arrow import text
 from tasks.inputs.block_codes import short_codes
 from tasks.inputs.blocks.geography import read_geography
+from tasks.inputs.files import file_name
 from tasks.inputs.findings import Finding, has_errors
 from tasks.inputs.tables import Column, check_mask, read_table
 from tasks.lifecycle.errors import Refused
-from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables, file_name
+from tasks.top_down.run_plan import QUARTERS_FILE, TOTALS_FILE, Design, Tables
 from tasks.top_down.source import Blocks
 
 QUARTERS = ("hu", *(f"gq{kind}" for kind in range(1, TYPES)))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 
-from tasks.inputs.files import exists, unchanged
+from tasks.inputs.files import exists, file_name, unchanged
 from tasks.inputs.findings import MISSING, Finding, has_errors, keep_findings, refuse
 from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
 from tasks.inputs.public_regions import keep_regions
@@ -24,7 +24,7 @@ from tasks.top_down.input.counting import count_records, records_name
 from tasks.top_down.input.histograms import findings_path, validate_state
 from tasks.top_down.input.public_input import read_public
 from tasks.top_down.input.records import COLUMNS, count_chunk, save_codes
-from tasks.top_down.run_plan import Design, ProductName, Tables, file_name, public_digests
+from tasks.top_down.run_plan import Design, ProductName, Tables, public_digests
 from tasks.top_down.source import VALIDATED, Blocks, TopDownRun, Validated, save_blocks
 from tasks.top_down.spend import planned_spend
 

@@ -76,6 +76,7 @@ def test_every_sum_and_zero_is_met(problems: list[ParentProblem]) -> None:
         assert missed <= 1e-6
         assert problem.violation(x) < 1e-6
         assert (x[~problem.allowed_cells] == 0).all()
+        assert not problem.violation(np.full_like(x, np.nan)) <= 1e-6  # what a solver that failed may give
 
 
 def test_by_brute_force_over_active_sets(problems: list[ParentProblem]) -> None:

@@ -36,7 +36,7 @@ from spine.redistricting import PERSONS, UNITS, redistricting_declaration
 from spine.settings import Jurisdiction
 from spine.top_down import Passes, query_group
 from tasks.inputs.declarations import SHIPPED, read_raw
-from tasks.inputs.files import digest_file
+from tasks.inputs.files import digest_file, file_name
 from tasks.inputs.findings import Finding, load_findings
 from tasks.lifecycle.check_tables import check_tables
 from tasks.lifecycle.digests import file_digest
@@ -52,7 +52,7 @@ from tasks.top_down.declared.description import description
 from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
-from tasks.top_down.declared.public_tables import Faulty, file_name, read_declared
+from tasks.top_down.declared.public_tables import Faulty, read_declared
 from tasks.top_down.declared.release import stage_release, write_estimate
 from tasks.top_down.declared.synth import synthesize_records
 from tasks.top_down.declared.tabulate import open_data, tabulate

@@ -699,6 +699,7 @@ BAD: dict[str, Break] = {
     "declares 9,999 persons in state 56; measured are 1,227": lambda nmf: (nmf / "states.csv").write_text(
         "state,pop\n56,9999\n"
     ),
+    "persons: no geounit was measured": lambda nmf: edit(nmf / PERSONS, lambda *_: [], "DPQuery"),
     "a block that the other product lacks": lambda nmf: [
         shutil.rmtree(path) for path in (nmf / UNITS).glob("*/*/State=156")
     ],

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from spine.geography import BoolArray, IntArray
 from spine.redistricting import PERSONS, TYPES
 from tasks.inputs.block_codes import find_blocks, long_codes
+from tasks.inputs.files import file_name
 from tasks.inputs.marks import GRF_FILE, Mark, save_mark
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -34,7 +35,6 @@ from tasks.top_down.published.microdata.read_microdata import (
     Microdata,
     read_microdata,
 )
-from tasks.top_down.run_plan import file_name
 
 NO_TYPES = "the units have no type of group quarters: a facility of each type that has residents was taken"
 NO_GEOGRAPHY = "no codes of places, county subdivisions and AIAN areas: give --geography to das tda run"

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from spine.geography import IntArray
 from spine.redistricting import PERSONS, TYPES
 from tasks.inputs.block_codes import STATE_UNIT
-from tasks.inputs.files import members, open_file, refuse_unreadable
+from tasks.inputs.files import file_name, members, open_file, refuse_unreadable
 from tasks.inputs.tables import Column
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.published.microdata.layout import (
@@ -33,7 +33,7 @@ from tasks.top_down.published.microdata.layout import (
     MicrodataLayout,
     recognize,
 )
-from tasks.top_down.run_plan import ProductName, file_name
+from tasks.top_down.run_plan import ProductName
 
 UNIT_CELLS = 3 + TYPES  # occupied, vacant, group quarters of no known type, and of types 1 to 7 (number 2 + type)
 OCCUPIED, VACANT, UNTYPED = 0, 1, 2

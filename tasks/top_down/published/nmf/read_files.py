@@ -18,7 +18,7 @@ from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.files import digest_file
+from tasks.inputs.files import digest_file, file_name
 from tasks.inputs.findings import Finding, gather, has_errors, keep_findings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
@@ -44,7 +44,7 @@ from tasks.top_down.published.nmf.source import (
 from tasks.top_down.published.nmf.totals import SOURCE, totals_of_2020
 from tasks.top_down.published.source import ORIGIN, read_level
 from tasks.top_down.release.nmf_layout import LEVELS, as_codes
-from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName, file_name
+from tasks.top_down.run_plan import SCHEMAS, US, Design, ProductName
 from tasks.top_down.source import VALIDATED, Origin, Validated
 
 PRIVACY = "as published by the Census Bureau; das-flows measured nothing and spent nothing"

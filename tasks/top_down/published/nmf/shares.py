@@ -43,7 +43,10 @@ class Shares:
 def find_shares(
     product: ProductName, jurisdiction: Jurisdiction, nation: bool, kinds: list[SameVariances], faults: Faults
 ) -> Shares | None:
-    """Return the shares; None where variances are those of no share. nation: whether the US level is used."""
+    """Return the shares; None where there are no variances, or some of no share. nation: whether it is measured."""
+    if not kinds:
+        faults.add(product, "no geounit was measured")
+        return None
     levels = (US, *LEVELS) if nation else LEVELS
     design = allocation(SCHEMAS[product].name, jurisdiction)
     expected = {level: _expected(design, level) for level in levels}
