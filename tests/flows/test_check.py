@@ -372,6 +372,7 @@ def test_every_value_of_a_manifest_may_be_hostile(release: Path) -> None:
 
 
 @pytest.mark.ci
+@of_releases("release", ["released"])
 def test_the_last_line_is_the_verdict_and_the_checks_are_listed_where_asked_for(das: Das, release: Path) -> None:
     agrees = f"{release} agrees with its manifest: none of "
     code, out, err = das("check", release)
