@@ -32,9 +32,10 @@ class Office:
     """A ledger, its releases in out/NAME/us, and the words of `das ledger`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        Inputs(config=configuration(**TWO_LEVELS)).write(folder)
-        self.ledger = open_account(folder, TOTAL)
+        self.folder, self.ledger = folder, Ledger(folder / "ledger.sqlite")
+        if not folder.exists():
+            Inputs(config=configuration(**TWO_LEVELS)).write(folder)
+            open_account(folder, TOTAL)
 
     def settings(self, name: str, **changes: object) -> DetailedDhcaSettings:
         return settings_for(self.folder, f"{name}-us", out=self.folder / "out" / name, **changes)
@@ -51,6 +52,14 @@ class Office:
 @pytest.fixture
 def office(tmp_path: Path) -> Office:
     return Office(tmp_path / "office")
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an office that has a release, `one`. Copy before you change it."""
+    folder = tmp_path_factory.mktemp("released") / "office"
+    Office(folder).release("one")
+    return folder
 
 
 def test_a_release_names_its_code_and_its_reservation(office: Office, capfd: pytest.CaptureFixture[str]) -> None:
@@ -126,8 +135,11 @@ FORGED: dict[str, tuple[Callable[[Office], object], str]] = {
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_das_ledger_check_finds_what_was_changed(office: Office, capfd: pytest.CaptureFixture[str], what: str) -> None:
-    place = office.release("one")
+def test_das_ledger_check_finds_what_was_changed(
+    released: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], what: str
+) -> None:
+    office = Office(Path(shutil.copytree(released, tmp_path / "office")))
+    place = office.folder / "out/one/us"
     assert office.das("check", place) == 0
     change, says = FORGED[what]
     change(office)

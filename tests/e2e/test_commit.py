@@ -73,6 +73,16 @@ class Home:
         shutil.rmtree(self.folder)
         shutil.copytree(self.kept, self.folder)
 
+    def come_to(self, stage: str) -> None:
+        """Go as far as before a stage from the beginning: the first time in earnest, then by a copy of all that was."""
+        been = self.folder.parent / stage
+        if been.exists():
+            shutil.rmtree(self.folder)
+            shutil.copytree(been, self.folder)
+        else:
+            self.go(before=stage)
+            shutil.copytree(self.folder, been)
+
     def go(self, before: str | None = None, settings: DetailedDhcaSettings | None = None) -> Path | None:
         """Run or go on."""
         return go(settings or self.settings, HERE, before)
@@ -102,12 +112,21 @@ class Home:
         return int(spent / COSTS)
 
 
+@pytest.fixture(scope="module")
+def same_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each test has its home, one after the other, so that copies of one serve the others."""
+    return tmp_path_factory.mktemp("same") / "home"
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(same_place: Path) -> Iterator[Home]:
     """A run over real data of two levels, with an account and nothing done yet."""
-    Inputs(config=configuration(**TWO_LEVELS)).write(tmp_path / "home")
-    open_account(tmp_path / "home")
-    return Home(tmp_path / "home")
+    Inputs(config=configuration(**TWO_LEVELS)).write(same_place)
+    open_account(same_place)
+    made = Home(same_place)
+    yield made
+    shutil.rmtree(same_place)
+    shutil.rmtree(made.kept, ignore_errors=True)
 
 
 def test_a_link_planted_once_the_release_is_in_place_keeps_no_secret(
@@ -153,7 +172,7 @@ def test_killed_at_any_step_of_the_reservation_a_run_is_charged_once_and_keeps_i
 
 @pytest.mark.slow
 def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home) -> None:
-    home.go(before="commit")
+    home.come_to("commit")
     home.keep()
     points = points_of(home.folder.parent, bring_in, home.settings)
     expected = digest(home.place)
@@ -184,6 +203,7 @@ def test_killed_at_any_step_of_the_commit_a_run_gives_its_one_release(home: Home
 
 def test_a_sealed_release_is_not_written_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A retry under another version of some library would write other bytes; what was sealed is released."""
+    home.come_to("commit")
     expected = home.seal()
     monkeypatch.setattr(manifest, "version", lambda library: "another")
     assert home.go() == home.place
@@ -191,6 +211,7 @@ def test_a_sealed_release_is_not_written_again(home: Home, monkeypatch: pytest.M
 
 
 def test_a_sealed_release_that_was_damaged_is_written_again(home: Home) -> None:
+    home.come_to("commit")
     expected = home.seal()
     edit(home.staged / "t1/usa-1.csv", lambda text: text[: len(text) // 2])
     assert home.go() == home.place
@@ -204,7 +225,7 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
     def damage(path: Path) -> None:
         path.unlink() if missing else edit(path, lambda text: text[: len(text) // 2])
 
-    home.go(before="commit")
+    home.come_to("commit")
     expected = digest(home.staged)
     damage(home.staged / "t1/usa-1.csv")
     with pytest.raises(Failed, match="staged release is incomplete"):
@@ -228,7 +249,7 @@ def test_a_release_that_is_not_whole_is_never_committed(home: Home, missing: boo
 def test_a_charged_run_whose_row_is_lost_gives_no_release(
     home: Home, monkeypatch: pytest.MonkeyPatch, moved: bool
 ) -> None:
-    home.go(before="commit")
+    home.come_to("commit")
     if moved:
         os.rename(home.staged, home.place)
     kept = {path: path.read_bytes() for path in (home.ledger.path, home.ledger.journal)}
@@ -378,7 +399,7 @@ def abandoned(home: Home, patch: pytest.MonkeyPatch) -> None:
 def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None], says: str
 ) -> None:
-    home.go(before="totals")
+    home.come_to("totals")
     change(home, monkeypatch)
     secret, rows = read_secret_digest(home.run), home.ledger.rows(ACCOUNT)
     with pytest.raises(Refused, match=says):
@@ -390,7 +411,7 @@ def test_a_run_that_is_not_the_one_that_was_reserved_draws_nothing(
 
 @pytest.mark.parametrize("name", ["account", "coterminous", "out", "params"])
 def test_a_run_with_a_secret_keeps_its_settings(home: Home, name: str) -> None:
-    home.go(before="totals")
+    home.come_to("totals")
     other = False if name == "coterminous" else str(home.folder / "other")
     with pytest.raises(Refused, match=f"began with another {name}"):
         home.go(settings=home.settings.model_copy(update={name: other}))
@@ -488,6 +509,7 @@ def test_no_release_is_made_where_its_run_directory_will_be_removed(home: Home, 
 
 
 def test_a_released_run_gives_back_its_release(home: Home) -> None:
+    home.come_to("commit")
     home.go()
     before = digest(home.place)
     assert home.go() == home.place
@@ -504,6 +526,7 @@ def test_a_released_run_gives_back_its_release(home: Home) -> None:
 def test_a_released_run_is_not_given_back_for_another_request(
     home: Home, monkeypatch: pytest.MonkeyPatch, change: Callable[[Home, pytest.MonkeyPatch], None], ended: bool
 ) -> None:
+    home.come_to("commit")
     home.go() if ended else home.seal()
     before = (home.folder / "params/config.json").read_text()
     change(home, monkeypatch)
@@ -519,7 +542,7 @@ def test_a_released_run_is_not_given_back_for_another_request(
 
 def test_what_has_reached_its_place_is_ended_whoever_asks(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """No secret is left behind for parameters that have changed since."""
-    home.go(before="commit")
+    home.come_to("commit")
     os.rename(home.staged, home.place)
     other_parameters(home, monkeypatch)
     with pytest.raises(Refused, match="another configuration"):
@@ -560,7 +583,7 @@ def worked_on(home: Home) -> Iterator[None]:
 
 @pytest.mark.parametrize("gone", [("params",), ("data",), ("params", "data")], ids=" and ".join)
 def test_a_run_goes_on_from_its_own_copy_when_its_inputs_are_gone(home: Home, gone: tuple[str, ...]) -> None:
-    home.go(before="totals")
+    home.come_to("totals")
     for name in gone:
         shutil.rmtree(home.folder / name)
     assert detailed_check(home.settings), "what is checked before a cluster is started"
@@ -597,7 +620,7 @@ def test_runs_at_once_into_one_place_give_one_release_and_none_is_lost(home: Hom
 
 
 def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
-    home.go(before="totals")
+    home.come_to("totals")
     with worked_on(home):
         with pytest.raises(Refused, match="in use by another process"):
             home.go()
@@ -607,7 +630,7 @@ def test_two_processes_never_work_on_one_run(home: Home, capfd: pytest.CaptureFi
 
 
 def test_a_discarded_run_stays_charged(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
-    home.go(before="commit")
+    home.come_to("commit")
     assert das("runs", "list", "--state", home.settings.state) == 0
     assert "detailed-dhca" in capfd.readouterr().out
     assert das("runs", "discard", home.run.id, "--state", home.settings.state) == 0

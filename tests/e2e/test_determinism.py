@@ -128,17 +128,19 @@ def test_threads_and_processes(
         assert digest(released(prepare("threads", blocks_each=7, **smaller), Workers(client))) == expected_smaller
 
 
-@pytest.mark.parametrize("blocks_each", [1, pytest.param(17, marks=pytest.mark.slow), 10_000])
-def test_partitions_of_any_size(prepare: Callable[..., DetailedDhcaSettings], expected: str, blocks_each: int) -> None:
-    assert digest(released(prepare("parts", blocks_each=blocks_each), HERE)) == expected
-
-
-@pytest.mark.parametrize("groups_each", [1, 100])
-def test_pieces_of_any_size(
-    prepare: Callable[..., DetailedDhcaSettings], expected: str, monkeypatch: pytest.MonkeyPatch, groups_each: int
+@pytest.mark.parametrize(
+    ("blocks_each", "groups_each"), [(1, 100), pytest.param(17, 1, marks=pytest.mark.slow), (10_000, 1)]
+)
+def test_partitions_and_pieces_of_any_size(
+    prepare: Callable[..., DetailedDhcaSettings],
+    smaller: dict[str, str],
+    expected_smaller: str,
+    monkeypatch: pytest.MonkeyPatch,
+    blocks_each: int,
+    groups_each: int,
 ) -> None:
     monkeypatch.setattr(domain, "GROUPS_EACH", groups_each)
-    assert digest(released(prepare("pieces"), HERE)) == expected
+    assert digest(released(prepare("parts", blocks_each=blocks_each, **smaller), HERE)) == expected_smaller
 
 
 def deadly() -> None:
@@ -186,8 +188,8 @@ def test_a_task_that_fails_and_is_tried_again(
     assert digest(Path(place)) == expected_smaller
 
 
-def test_a_fresh_secret_gives_other_noise(country: Path, tmp_path: Path) -> None:
-    first, second = (released(settings_in(tmp_path / name, country), HERE) for name in ("first", "second"))
+def test_a_fresh_secret_gives_other_noise(country: Path, smaller: dict[str, str], tmp_path: Path) -> None:
+    first, second = (released(settings_in(tmp_path / name, country, **smaller), HERE) for name in ("first", "second"))
     assert (first / "manifest.json").read_text() != (second / "manifest.json").read_text()
     one, other = (
         {row[:3]: int(row[3]) for row in read_release(place, "t1") if row[1] in ("USA", "STATE")}

@@ -24,10 +24,10 @@ def made() -> Country:
 
 @pytest.fixture
 def inputs(tmp_path: Path, made: Country, das: Das) -> tuple[Path, Path]:
-    """A config.json and a folder of data that is marked synthetic."""
+    """A config.json, of budgets by which averages are made fast, and a folder of data that is marked synthetic."""
     data = made.write(tmp_path / "data")
     assert das("synth", "--mark", data, "--yes")[0] == 0
-    return write_configuration(tmp_path / "config.json", configuration(["09", "44"])), data
+    return write_configuration(tmp_path / "config.json", configuration(["09", "44"], budget="1")), data
 
 
 @pytest.mark.e2e

@@ -68,11 +68,6 @@ def less(act: Act) -> None:
         act |= {"amount": "1/2", "spend": spend("zcdp", [Fraction(1, 2)]).as_json()}
 
 
-def less_by_a_stranger(act: Act) -> None:
-    strip_charges(act)
-    less(act)
-
-
 EDITS: dict[str, Callable[[Act], object]] = {
     "all signatures": strip,
     "the signatures of charges": strip_charges,

@@ -61,8 +61,8 @@ def best_cost(problem: ParentProblem, x: np.ndarray, total_first: bool) -> tuple
 
 
 def test_the_flow_is_as_cheap_as_the_linear_program(parents: Parents) -> None:
-    chosen = [p for p in parents if len(p[1].parent.counts) and p[2].size < 3000]
-    assert len(chosen) > 60
+    chosen = [p for p in parents if len(p[1].parent.counts) and p[2].size < 3000][::2]
+    assert len(chosen) > 30
     for total_first, problem, x in chosen:
         whole, by = to_integers(problem, x, total_first)
         best, off = best_cost(problem, x, total_first)

@@ -114,8 +114,13 @@ def listed(folder: Path, rows: Iterable[tuple[str, str, str]]) -> Path:
     return path
 
 
-def test_a_list_adds_sets_and_joins_those_there_are(tmp_path: Path) -> None:
-    run = valid_run(tmp_path, Inputs())[0]
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> DetailedRun:
+    """A run that has validated the small country; only to be read."""
+    return valid_run(tmp_path_factory.mktemp("valid"), Inputs())[0]
+
+
+def test_a_list_adds_sets_and_joins_those_there_are(tmp_path: Path, run: DetailedRun) -> None:
     assert frozenset({("COUNTY", "01003"), ("TRACT", "01003000100")}) in found_sets(run)
     rows = [
         ("a", "COUNTY", "01003"),
@@ -140,8 +145,9 @@ def test_a_list_adds_sets_and_joins_those_there_are(tmp_path: Path) -> None:
         ([("a", "TRACT", "01001000100"), ("a", "TRACT", "01001000200")], "puts two TRACT regions into one set"),
     ],
 )
-def test_a_list_with_a_fault_is_refused(tmp_path: Path, rows: list[tuple[str, str, str]], message: str) -> None:
-    run = valid_run(tmp_path, Inputs())[0]
+def test_a_list_with_a_fault_is_refused(
+    tmp_path: Path, run: DetailedRun, rows: list[tuple[str, str, str]], message: str
+) -> None:
     with pytest.raises(Refused, match=message):
         found_sets(run, listed=listed(tmp_path, rows))
 
@@ -153,8 +159,10 @@ LIST = "SET|REGION_TYPE|REGION_ID\n"
     ("text", "message"),
     [(None, "does not exist"), ("SET|REGION_ID\na|1\n", "Missing columns"), ("", "is empty"), (LIST, "is empty")],
 )
-def test_a_list_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
-    run, path = valid_run(tmp_path, Inputs())[0], tmp_path / "sets.txt"
+def test_a_list_that_cannot_be_read_is_refused(
+    tmp_path: Path, run: DetailedRun, text: str | None, message: str
+) -> None:
+    path = tmp_path / "sets.txt"
     if text is not None:
         path.write_text(text)
     with pytest.raises(Refused, match=message):

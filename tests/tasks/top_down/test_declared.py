@@ -9,7 +9,7 @@ import random
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,25 @@ def persons(seed: int = 1) -> list[Row]:
     return rows
 
 
-@pytest.fixture(autouse=True)
-def fixed_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def fixed_secret() -> Iterator[None]:
     """The same noise in every test run: none here is about chance."""
-    monkeypatch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunSecret, "generate", classmethod(lambda cls: cls(bytes(range(32)))))
+        yield
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The staged release of the small country. Copy before you change it."""
+    folder = tmp_path_factory.mktemp("small")
+    return run_at(folder, *write(folder))[1]
+
+
+@pytest.fixture
+def copied(staged: Path, tmp_path: Path) -> Path:
+    """A copy of the release of the small country."""
+    return Path(shutil.copytree(staged, tmp_path / "release"))
 
 
 def find_faults(declaration: str) -> tuple[Finding, ...]:
@@ -161,8 +176,7 @@ def test_a_key_of_several_columns_places_every_record_whatever_its_codes_joined_
     assert das_flows.top_down(records, path).levels["zone"].groupby(key)["COUNT"].sum().sum() == len(records)
 
 
-def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_checks(tmp_path: Path) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path))
+def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_checks(staged: Path) -> None:
     manifest = read_manifest(staged)
     found = [*check_tables(staged, manifest, description(manifest)), *checks(staged, manifest)]
     assert [each for each in found if each.faults] == []
@@ -179,13 +193,12 @@ def test_a_release_keeps_every_declared_figure_and_its_sums_and_passes_its_check
     assert released(staged, "zone") != truth_of(persons(), COLUMNS["zone"])  # there is noise
 
 
-def test_a_changed_count_is_found_by_the_checks(tmp_path: Path) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path))
-    path = staged / "parquet/region.parquet"
+def test_a_changed_count_is_found_by_the_checks(copied: Path) -> None:
+    path = copied / "parquet/region.parquet"
     table = pd.read_parquet(path)
     table.loc[0, "COUNT"] += 1
     table.to_parquet(path)
-    faults = {each.what for each in checks(staged, read_manifest(staged)) if each.faults}
+    faults = {each.what for each in checks(copied, read_manifest(copied)) if each.faults}
     assert faults == {"sums of region", "sums of nation"}
 
 
@@ -322,18 +335,12 @@ def test_the_shares_of_every_path_are_summed(tmp_path: Path) -> None:
 
 
 def test_geounits_are_measured_fewer_at_a_time_where_answers_are_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, staged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folders = [tmp_path / name for name in "ab"]
-    for folder, at_once in zip(folders, (1 << 26, 50), strict=True):
-        folder.mkdir(mode=0o700)
-        monkeypatch.setattr(public_tables, "AT_ONCE", at_once)
-        run_at(folder, *write(folder))
-    assert read_declared(str(folders[1] / "small.json"))[1].plan.rows == 1
-    first, second = (
-        released(staging(DeclaredRun(folder / "runs/r1"), folder, "declared"), "zone") for folder in folders
-    )
-    assert first == second
+    monkeypatch.setattr(public_tables, "AT_ONCE", 50)
+    declaration, data = write(tmp_path)
+    assert read_declared(declaration)[1].plan.rows == 1
+    assert released(run_at(tmp_path, declaration, data)[1], "zone") == released(staged, "zone")
 
 
 @pytest.mark.ci
@@ -531,8 +538,7 @@ def estimate_again(
     return folder / "again"
 
 
-def test_an_estimate_from_the_measurements_is_the_release_and_passes_its_checks(tmp_path: Path) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path))
+def test_an_estimate_from_the_measurements_is_the_release_and_passes_its_checks(tmp_path: Path, staged: Path) -> None:
     again = estimate_again(tmp_path / "estimate", staged)
     for level in COLUMNS:
         assert (again / f"parquet/{level}.parquet").read_bytes() == (staged / f"parquet/{level}.parquet").read_bytes()
@@ -542,8 +548,7 @@ def test_an_estimate_from_the_measurements_is_the_release_and_passes_its_checks(
     assert [each for each in checks(again, manifest) if each.faults] == []
 
 
-def test_an_estimate_may_have_other_passes_and_nothing_else(tmp_path: Path) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path))
+def test_an_estimate_may_have_other_passes_and_nothing_else(tmp_path: Path, staged: Path) -> None:
     other, _ = write(tmp_path / "other", changed(lambda raw: raw.update(histograms=["zone"])))
     again = estimate_again(tmp_path / "estimate", staged, other)
     assert [path.name for path in (again / "parquet").iterdir()] == ["zone.parquet"]
@@ -699,12 +704,11 @@ def with_a_strange_geounit(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("damage", [without_an_answer, with_another_law, with_a_strange_geounit])
-def test_damaged_measurements_are_refused(tmp_path: Path, damage: Callable[[pa.Table], pa.Table]) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path))
-    path = staged / "measurements/region.parquet"
+def test_damaged_measurements_are_refused(tmp_path: Path, copied: Path, damage: Callable[[pa.Table], pa.Table]) -> None:
+    path = copied / "measurements/region.parquet"
     pq.write_table(damage(pq.read_table(path)), path)
     with pytest.raises(Refused, match=r"region\.parquet"):
-        estimate_again(tmp_path / "estimate", staged)
+        estimate_again(tmp_path / "estimate", copied)
 
 
 def with_an_answer_twice(table: pa.Table) -> pa.Table:
@@ -718,12 +722,11 @@ def with_another_variance(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize("level", ["nation", "region"])
 @pytest.mark.parametrize("damage", [without_an_answer, with_an_answer_twice, with_another_law, with_another_variance])
 def test_the_check_finds_answers_that_are_not_those_of_the_declaration(
-    tmp_path: Path, level: str, damage: Callable[[pa.Table], pa.Table]
+    copied: Path, level: str, damage: Callable[[pa.Table], pa.Table]
 ) -> None:
-    _, staged = run_at(tmp_path, *write(tmp_path))
-    path = staged / f"measurements/{level}.parquet"
+    path = copied / f"measurements/{level}.parquet"
     pq.write_table(damage(pq.read_table(path)), path)
-    assert [each.what for each in checks(staged, read_manifest(staged)) if each.faults] == [f"answers of {level}"]
+    assert [each.what for each in checks(copied, read_manifest(copied)) if each.faults] == [f"answers of {level}"]
 
 
 # Random declarations.
@@ -920,18 +923,19 @@ def test_housing_units_with_a_declared_number_have_the_closed_form(tmp_path: Pat
     assert relations["replaced_within"].startswith("a housing unit replaced by another of its zone")
 
 
+def write_second(folder: Path, releases: dict[str, str], **more: Any) -> tuple[str, str]:
+    """Write a declaration whose estimates have counts of releases, by partition."""
+    equal = [{"partition": name, "release": release} for name, release in releases.items()]
+    return write(folder, changed(lambda raw: raw.update({"counts": [], "totals": [], "equal": equal, **more})))
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_truth(
-    tmp_path: Path, estimator: Estimator
+    tmp_path: Path, staged: Path, estimator: Estimator
 ) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir(mode=0o700)
-    _, staged = run_at(tmp_path / "a", *write(tmp_path / "a"))
-    first = tmp_path / "b" / "first"
-    shutil.copytree(staged, first)
-    raw = changed(lambda raw: raw.update(counts=[], totals=[], equal=[{"partition": "dwelling", "release": "first"}]))
-    declaration, data = write(tmp_path / "b", raw | {"name": "second"})
-    _, again = run_at(tmp_path / "b", declaration, data, estimator)
+    first = Path(shutil.copytree(staged, tmp_path / "first"))
+    declaration, data = write_second(tmp_path, {"dwelling": "first"}, name="second")
+    _, again = run_at(tmp_path, declaration, data, estimator)
     names = ["region", "district", "zcode", "dwelling"]
     counts = [pd.read_parquet(each / "parquet/zone.parquet").groupby(names)["COUNT"].sum() for each in (staged, again)]
     assert counts[0].equals(counts[1])
@@ -946,19 +950,10 @@ def test_estimates_have_the_counts_of_a_published_release_and_never_those_of_a_t
     assert "not whole" in find_faults(declaration)[0].rule
 
 
-def write_second(folder: Path, releases: dict[str, str], **more: Any) -> tuple[str, str]:
-    """Write a declaration whose estimates have counts of releases, by partition."""
-    equal = [{"partition": name, "release": release} for name, release in releases.items()]
-    return write(folder, changed(lambda raw: raw.update({"counts": [], "totals": [], "equal": equal, **more})))
-
-
 @pytest.fixture
-def first(tmp_path: Path) -> Path:
+def first(tmp_path: Path, staged: Path) -> Path:
     """A release, in a folder of the second declaration."""
-    (tmp_path / "a").mkdir(mode=0o700)
-    _, staged = run_at(tmp_path / "a", *write(tmp_path / "a"))
-    (tmp_path / "b").mkdir(mode=0o700)
-    return Path(shutil.copytree(staged, tmp_path / "b/x/declared"))
+    return Path(shutil.copytree(staged, tmp_path / "x/declared"))
 
 
 @pytest.mark.parametrize("wrong", [-1, None, 1.5, 1 << 31])

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 
@@ -19,7 +20,7 @@ import pytest
 from block_files import from_csv, geographic_header
 from e2e_runs import das
 from scipy.stats import chi2
-from top_down_cases import plan_of, small_state
+from top_down_cases import State, plan_of, small_state
 from top_down_inputs import HERE
 
 from flows.commands.tda.areas import limit_of
@@ -29,7 +30,7 @@ from spine.gls.grid import SiblingSums
 from spine.gls.information import Information
 from spine.hierarchy import Spine
 from spine.redistricting import PERSON_COUNTS, PERSONS, redistricting_bounds
-from spine.top_down import NoisyAnswers, exact_answers, query_group, summed
+from spine.top_down import NoisyAnswers, Plan, exact_answers, query_group, summed
 from spine.top_down.queries import weights
 from tasks.inputs.blocks.area_file import UNASSIGNED, AreaFile, read_areas
 from tasks.inputs.blocks.pl94 import SEGMENTS
@@ -199,17 +200,22 @@ def test_ends_are_rounded_inwards(numbers: tuple[float, float], expected: tuple[
 # -- on drawn measurements --------------------------------------------------------------------------------------------
 
 
+@cache
+def drawn_state() -> tuple[State, Plan]:
+    """The state whose measurements are drawn, made where it is used: every process collects this file."""
+    state = small_state(7)
+    return state, plan_of(state)
+
+
 class Drawn:
     """A state of 25,816 persons whose measurements are drawn, in place of a kept one; without a seed they are exact.
 
     Noise is normal, so intervals have an exact law; a draw takes a tenth of a second.
     """
 
-    state = small_state(7)
-    plan = plan_of(state)
-    about = About("44", {"persons": plan.spine.levels}, state.total())
-
     def __init__(self, seed: int | None) -> None:
+        self.state, self.plan = drawn_state()
+        self.about = About("44", {"persons": self.plan.spine.levels}, self.state.total())
         plan, rng = self.plan, np.random.default_rng(seed)
         lowest, numbers = len(plan.spine.levels) - 1, list(map(len, plan.spine.starts))
         by_level, noisy = summed(self.state.persons, plan.spine), []
@@ -265,7 +271,7 @@ def test_intervals_of_random_areas_hold_the_truth() -> None:
     alarms, were the draws not fixed: 1 in 10,000 for each of nine counts. A variance a third too large is seen.
     """
     columns, areas, draws = columns_of("persons"), 40, 12
-    truth, rng = Drawn.state.persons.dense(2016) @ PERSONS.matrix(PERSONS.estimated), np.random.default_rng(2)
+    truth, rng = drawn_state()[0].persons.dense(2016) @ PERSONS.matrix(PERSONS.estimated), np.random.default_rng(2)
     held: list[np.ndarray] = []
     races = [name for name in columns.names if name.startswith("race: ") and "two" not in name]
     squares: dict[str, list[float]] = {}
@@ -299,14 +305,14 @@ def test_intervals_of_random_areas_hold_the_truth() -> None:
 def test_the_us_level_would_change_little() -> None:
     """In a nation of 51 such states: no standard error of a count of the state, a county or a part is 1 % smaller."""
     drawn, states = Drawn(None), 51
-    plan, top = Drawn.plan, drawn.told[0]
+    plan, top = drawn.plan, drawn.told[0]
     spine, numbers = plan.spine, np.arange(states)
     us = np.array([int(plan.allocation.levels[US] * spine.denominator)])
     shares = (us, np.repeat(spine.shares[0], states))
     nation = Spine((US, "State"), numbers, (numbers[:1], numbers), shares, spine.denominator)
     quarters = np.repeat(plan.bounds.counts[0], states, axis=0)
     declared = redistricting_bounds(
-        plan.product, nation, quarters, dict.fromkeys(numbers.tolist(), Drawn.state.total()), numbers
+        plan.product, nation, quarters, dict.fromkeys(numbers.tolist(), drawn.state.total()), numbers
     )
     above_states = replace(plan, spine=nation, bounds=declared)
     of_states = Information(1, 0, *(np.repeat(array, states, axis=0) for array in (top.linear, top.precision)))
