@@ -9,8 +9,9 @@ from pathlib import Path
 
 from flows.execution.bottom_up_settings import BottomUpSettings
 from flows.execution.runner import Runner
-from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure, precheck_budget, reserve_budget
+from tasks.bottom_up.measure import CHOICES, calibrate_counts, measure
 from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.reserve_budget import precheck_budget, reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.names import NAMES
 from tasks.inputs.public_regions import are_kept, keep_regions

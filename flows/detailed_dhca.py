@@ -15,9 +15,10 @@ from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from tasks.detailed_dhca.estimates import estimate, make_estimators
-from tasks.detailed_dhca.measure import measure_sex_by_age, measure_totals
 from tasks.detailed_dhca.release import stage_release
+from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups, suppress
+from tasks.detailed_dhca.totals import measure_totals
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.population_groups.coterminous import equate_coterminous
 from tasks.spine.optimize import build_spine

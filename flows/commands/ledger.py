@@ -248,7 +248,6 @@ def _runs(book: Ledger, books: Books, rows: Sequence[Row]) -> Iterator[dict[str,
 
 def _show_together(names: Sequence[str], size: int, options: LedgerOptions, *, as_json: bool) -> None:
     """Show what accounts of persons and of households lose together: states with equal charges share a table."""
-
     with refusing():
         by_state = charged_together(Ledger(options.ledger_file), names)
     facts, tables = [], list[RenderableType]()
@@ -301,7 +300,6 @@ def _tables(facts: list[dict[str, Any]]) -> RenderableType:
 
 def _left(account: dict[str, Any], unit: str) -> RenderableType:
     """Return the table of what each state has left; states with equal sums share a row."""
-
     total = rounded_up(account["total"])
     signed = ", signed runs alone" if account["publisher"] else ""
     title = f"Account {account['account']}: {account['definition']}, {unit} {total} for every state, {account['unit']}s"

@@ -140,7 +140,7 @@ class SafeTabSettings(RunSettings):
         from tasks.inputs.files import refuse_unreadable
         from tasks.population_groups.parameters import configuration_digest, digest_parameters
 
-        with refuse_unreadable(self.params):
+        with refuse_unreadable(f"a file of {self.params}"):
             files = digest_parameters(self.params, self.run_class().CONFIGURATION)
         return configuration_digest(files, self.shaping_options)
 
@@ -193,6 +193,6 @@ class DetailedDhcbSettings(SafeTabSettings):
         from tasks.inputs.files import exists, refuse_unreadable
 
         (totals,) = self.public_inputs
-        with refuse_unreadable(totals.files[0]):  # of a file that is not there, validation reports it
+        with refuse_unreadable(totals.files[0]):  # validation reports a file that is not there
             digest = totals.digest if exists(totals.files[0]) else None
         return super().shaping_options | {"totals": digest, **({"estimates": True} if self.estimates else {})}

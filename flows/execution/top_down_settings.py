@@ -143,7 +143,7 @@ class TopDownSettings(RunSettings):
         from tasks.inputs.files import refuse_unreadable
         from tasks.top_down.run_plan import public_digests, request_digest
 
-        with refuse_unreadable(self.data):
+        with refuse_unreadable(f"a public file of the run on {self.data}"):
             return request_digest(self.design(), public_digests(self.tables))
 
 

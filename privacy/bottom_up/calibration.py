@@ -63,7 +63,7 @@ def agree(
     with probability FALSE_ALARM / (published totals), by its exact law. So if every total were that of the data, any
     would disagree with probability FALSE_ALARM at most. The further off a wrong total is, the more surely it is found.
 
-    noisy, group: (cells,) noisy counts, and the group of each cell; a negative group is none. published: by group. law:
+    noisy, group: of each cell its noisy count and its group; a negative group is none. published: {group: total}. law:
     the noise of a cell. tolerance: how far from the data a total may be besides, in the unit of the counts.
     """
     numbers, place, sizes = np.unique(group, return_inverse=True, return_counts=True)
@@ -97,7 +97,7 @@ def calibrate(
 ) -> Calibrated:
     """Calibrate each group of cells whose total is published and agrees with the data.
 
-    noisy, group: (cells,) noisy counts, and the group of each cell; a negative group is none (a structural zero), left
+    noisy, group: of each cell its noisy count and its group; a negative group is none (a structural zero), left
     alone. published: {group: total}; groups that are not in it are unpublished and left as they are. consistent: of the
     published groups whether the total agrees with the data (`agree`). Groups for which it does not are not reported.
     """

@@ -50,10 +50,10 @@ class Edge:
 class Estimator:
     """How the groups of one detail are estimated. The detail is the event low <= T < high.
 
-    answers: the laws of both. low, high: the thresholds of the detail, None for none. weight: w; 0 where the estimate
-    is the count. margin, variance: the 95% margin and the variance of the error, away from thresholds. pooling: in
-    units of own_scale(answers). edge: one for both thresholds alike, or for the whole window where it is narrow; None
-    where there is no threshold.
+    answers: the laws of both answers. low, high: the thresholds of the detail, None for none. weight: w; 0 where the
+    estimate is the count. margin, variance: the 95% margin and the variance of the error, away from thresholds.
+    pooling: in units of own_scale(answers). edge: one for both thresholds alike, or for the whole window where it is
+    narrow; None where there is no threshold.
     """
 
     answers: Answers

@@ -29,7 +29,7 @@ class SymmetricLaw(ABC):
     """A law on the integers with P(X = -k) = P(X = k) > 0, falling in |k|.
 
     Balls are computed with `precision` bits; by methods without one, private ones too, at the working precision that
-    their callers have set. Other results are exact. No law with a `parameter` outside of (narrowest, widest) can be
+    their callers have set. Quantiles are exact. No law with a `parameter` outside of (narrowest, widest) can be
     drawn from: see `privacy.noise.sampler.check_law`.
     """
 

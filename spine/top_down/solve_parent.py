@@ -42,7 +42,8 @@ def solve(problem: ParentProblem) -> tuple[FloatArray, int, Solver, float]:
         if x is not None and problem.violation(x) <= MISSED:
             return x, iterations, solver, problem.violation(x)
     violation = problem.violation(solution.x)
-    if violation * problem.children >= SOUND and not problem.general:  # HiGHS needs no point within the bounds
+    # HiGHS needs no point within the bounds, but it needs numbers.
+    if np.isnan(violation) or (violation * problem.children >= SOUND and not problem.general):
         raise EstimationError("least squares: no solver met the bands and bounds of a parent to half a person")
     return solution.x, iterations, "best iterate", violation
 

@@ -1,4 +1,4 @@
-"""The reservation of a bottom-up run's epsilon, noise in every cell, and calibration to published totals."""
+"""Noise in every cell of a bottom-up run, and calibration to published totals."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from privacy.bottom_up.calibration import Method, agree, calibrate
 from privacy.bottom_up.mechanism import BottomUp
 from tasks.bottom_up.domain import Domain, Totals
-from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
+from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.lifecycle.authorization import read_secret
 from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, unless_done
-from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -122,27 +121,3 @@ def _calibrate(run: RunDirectory) -> None:
         cases = [{**grouping.label(number), "case": case} for number, case in done.cases.items()]
     save_object(run / CASES, cases)
     save_arrays(run / FINAL, {"count": noisy, "reported": reported})
-
-
-def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Charging) -> None:
-    """Refuse, before the table is read, one without the declared columns and an account that cannot be charged.
-
-    Charges nothing. Marked data needs no account. A run that has tabulated is past this.
-
-    Raises Refused, Failed as `reserve_budget` and `tabulate` do.
-    """
-    if (run / TABULATED).exists():
-        return
-    open_source(table, design.domain)
-    if read_table_mark(table) is None:
-        precheck(run, charging, design.domain.charged, design.mechanism.spend)
-
-
-def reserve_budget(run: RunDirectory, charging: Charging) -> None:
-    """Reserve the run's epsilon and make its secret.
-
-    Raises Refused, Failed as `authorize` does.
-    """
-    design = load_object(run / CHOICES, Design)
-    tabulated = load_object(run / TABULATED, Tabulated)
-    authorize(run, charging, design.domain.charged, design.mechanism.spend, design.digest(), tabulated)

@@ -15,12 +15,12 @@ from spine.settings import Jurisdiction
 from tasks.detailed_dhca.details import BY_AGE
 from tasks.detailed_dhca.run import PERSONS, Configuration
 from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.received import NotOfRelease, read_json
 from tasks.population_groups.levels import Level, named_level, one_jurisdiction
 from tasks.population_groups.parameters import read_parameter_files, stability_parts
 
 TITLE = "Detailed DHC-A by SafeTab-P"
-MANIFEST = "manifest.json"  # as in `manifest`, whose import takes half a second
 
 
 @dataclass(frozen=True)

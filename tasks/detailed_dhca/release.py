@@ -8,7 +8,7 @@ are tables of the same kind in folders of their own, with ESTIMATE and MOE in pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,13 +110,12 @@ class CountMargins:
 
 def load_margins(run: DetailedRun, level: Level) -> CountMargins:
     """Return the margins that counts of a level can have: its own, or a coterminous donor's. Zero without noise."""
-    parts = ([cells, max(cells // 2, 1), 1] for cells in WIDTHS.tolist())  # of a table: all cells, a sex's, one
-    return CountMargins(
-        *(
-            margins_by_level(run, level, [(query_of(detail), cells) for detail, cells in enumerate(of_details)])
-            for of_details in zip(*parts, strict=True)
-        )
-    )
+
+    def of(summed: Callable[[int], int]) -> NDArray[np.int64]:
+        sums = [(query_of(detail), summed(cells)) for detail, cells in enumerate(WIDTHS.tolist())]
+        return margins_by_level(run, level, PublishedGroups, sums)
+
+    return CountMargins(total=of(lambda cells: cells), sex=of(lambda cells: max(cells // 2, 1)), cell=of(lambda _: 1))
 
 
 def t1_tables(

@@ -104,7 +104,8 @@ def published_rows(
 
 def margins_of(run: HouseholdRun, level: Level, table: CountTable, detail: int) -> NDArray[np.int64]:
     """Return the margins of a table's rows, by the level whose noise it has: its own, or a coterminous donor's."""
-    return margins_by_level(run, level, [(table.name, len(summed)) for summed in table.rows(detail).values()])
+    sums = [(table.name, len(summed)) for summed in table.rows(detail).values()]
+    return margins_by_level(run, level, KINDS[table.name], sums)
 
 
 # -- manifest and report ----------------------------------------------------------------------------------------------

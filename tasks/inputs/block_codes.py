@@ -55,7 +55,7 @@ def find_blocks(blocks: NDArray[np.int64], numbers: NDArray[np.int64]) -> tuple[
     """
     if not len(blocks):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), bool)
-    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
     row = np.minimum(np.searchsorted(blocks, numbers[begins]), len(blocks) - 1)
     row = np.repeat(row, np.diff(begins, append=len(numbers)))
     return row, blocks[row] == numbers

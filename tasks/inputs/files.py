@@ -144,6 +144,15 @@ def digest_file(path: str) -> str:
         return stream_digest(stream)
 
 
+def digests_by_name(paths: Iterable[str]) -> dict[str, str]:
+    """Return the digests of inputs by the names of their files. Raises OSError; Refused where two have one name."""
+    named: dict[str, str] = {}
+    for path in paths:
+        if named.setdefault(file_name(path), path) != path:
+            raise Refused(f"two inputs are named {file_name(path)}: give one of them another name")
+    return {name: digest_file(path) for name, path in named.items()}
+
+
 def identity(path: str) -> dict[str, Any] | None:
     """Return what distinguishes a file from another that replaces it; None where there is no file.
 

@@ -199,7 +199,7 @@ def check_and_encode(
 ) -> tuple[dict[str, NDArray[Any]], int, list[Finding]]:
     """Apply the state filter, check every remaining row, encode those without a fault.
 
-    Returns the arrays of `encode.encode_chunk`, the number of records outside the state filter, and the findings,
+    Returns the arrays of `encode_chunk`, the number of records outside the state filter, and the findings,
     whose `first` is the number of the row.
     """
     checks = RowChecks(file, table, file.states)

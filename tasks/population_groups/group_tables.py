@@ -144,15 +144,21 @@ def groups_by_detail(run: SafeTabRun, level: Level, kind: type[GroupTables]) -> 
     return groups.tolist()
 
 
-def margins_by_level(run: SafeTabRun, level: Level, sums: Sequence[tuple[str, int]]) -> NDArray[np.int64]:
+def margins_by_level(
+    run: SafeTabRun, level: Level, kind: type[GroupTables], sums: Sequence[tuple[str, int]]
+) -> NDArray[np.int64]:
     """Return the margins of sums in a level's tables by the level whose noise they have: its own, or a donor's.
 
-    sums: the query that measured the cells of a sum, and how many these are; each is a column. Zero without noise.
+    sums: the query that measured the cells of a sum, and how many these are; each is a column. Zero without noise, and
+    of levels without these tables.
     """
-    levels = run.parameters.configuration.levels(level.jurisdiction)
+    configuration = run.parameters.configuration
+    levels = configuration.levels(level.jurisdiction)
     margins = np.zeros((len(levels), len(sums)), np.int64)
-    for place, donor in enumerate(levels if not is_truth(run) else ()):
-        if donor.iteration_level == level.iteration_level:
+    if is_truth(run):
+        return margins
+    for place, donor in enumerate(levels):
+        if donor.iteration_level == level.iteration_level and configuration.budgets[kind.BUDGET][donor] != 0:
             queries = load_queries(run, donor)
-            margins[place] = [queries.margin(*each) if each[0] in queries.budgets else 0 for each in sums]
+            margins[place] = [queries.margin(query, cells) for query, cells in sums]
     return margins

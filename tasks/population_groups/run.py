@@ -1,7 +1,7 @@
 """The confidential directory of a SafeTab run, as far as both SafeTabs have it.
 
 ```
-prepared/                    parameters, records, validated, geography/, names, points, coterminous, partitions
+prepared/                    parameters, records, validated, geography/, regions, coterminous, partitions
 records/NUMBER               encoded records of a chunk                         confidential
 counts/REGION_TYPE/NUMBER    exact counts of a partition of the blocks          confidential
 noisy/LEVEL/STAGE/FIRST      what a stage makes of a piece of a level, by the piece's first region

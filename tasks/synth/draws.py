@@ -7,7 +7,7 @@ R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC '11.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, auto
 from functools import cache
 from statistics import NormalDist
 from typing import Any
@@ -27,11 +27,33 @@ _WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 _BELL_PARTS = 1024
 
 
-Purpose = IntEnum(  # what a stream of draws is for
-    "Purpose",
-    """QUARTERS MINORS_IN_QUARTERS MINORS SIZE VACANCY TYPE ORDER MEMBER ROOMMATES ROLE AGE TYPICAL_AGE AGE_SWAP
-    SAME_SEX SEX SETTLEMENT ORIGIN NEIGHBOUR MIXED BODY CODES SHARED_CODES TENURE POPULATION""",
-)
+class Purpose(IntEnum):
+    """What a stream of draws is for."""
+
+    QUARTERS = 1
+    MINORS_IN_QUARTERS = auto()
+    MINORS = auto()
+    SIZE = auto()
+    VACANCY = auto()
+    TYPE = auto()
+    ORDER = auto()
+    MEMBER = auto()
+    ROOMMATES = auto()
+    ROLE = auto()
+    AGE = auto()
+    TYPICAL_AGE = auto()
+    AGE_SWAP = auto()
+    SAME_SEX = auto()
+    SEX = auto()
+    SETTLEMENT = auto()
+    ORIGIN = auto()
+    NEIGHBOUR = auto()
+    MIXED = auto()
+    BODY = auto()
+    CODES = auto()
+    SHARED_CODES = auto()
+    TENURE = auto()
+    POPULATION = auto()
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,8 @@ class _ParquetFile:
     """The file of a table as Parquet, in row groups of several stretches."""
 
     def __init__(self, path: Path, table: Table) -> None:
-        self.path, self._table, self._held = path, table, list[pa.Table]()
+        self.path, self._table, self._file = path, table, path.open("xb")
+        self._held = list[pa.Table]()
         self._writer: pq.ParquetWriter | None = None
 
     def lay_out(self, stretch: Stretch, header: bool) -> Any:
@@ -174,7 +175,7 @@ class _ParquetFile:
         rows = pa.concat_tables(self._held).unify_dictionaries()
         self._held.clear()
         if self._writer is None:  # without Arrow's schema it is read back as plain text; zstd takes longer to read
-            self._writer = pq.ParquetWriter(self.path, rows.schema, compression="snappy", store_schema=False)
+            self._writer = pq.ParquetWriter(self._file, rows.schema, compression="snappy", store_schema=False)
         self._writer.write_table(rows, row_group_size=len(rows))
 
     def close(self) -> None:
@@ -182,6 +183,7 @@ class _ParquetFile:
             self._flush()
         if self._writer is not None:
             self._writer.close()
+        self._file.close()
 
 
 def _open(stack: ExitStack, place: Path, table: Table, form: Format) -> _TextFile | _ParquetFile:

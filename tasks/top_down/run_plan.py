@@ -22,7 +22,6 @@ from spine.settings import Jurisdiction, SpineSettings
 from spine.top_down.histogram import Product
 from spine.top_down.queries import DETAILED, TOTAL, query_group
 from tasks.inputs.blocks.files import input_digests
-from tasks.inputs.files import digest_file, file_name
 from tasks.inputs.marks import GRF_FILE, DataFiles
 from tasks.lifecycle.errors import Refused
 from tasks.top_down.choices import ESTIMATORS as ESTIMATORS
@@ -197,5 +196,4 @@ class Tables:
 
 def public_digests(tables: Tables) -> dict[str, str]:
     """Return the digests of the public files by name."""
-    digests = input_digests(tables.geography)
-    return digests | {file_name(path): digest_file(path) for path in (tables.quarters, tables.totals)}
+    return input_digests(tables.geography, tables.quarters, tables.totals)

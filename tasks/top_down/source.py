@@ -4,7 +4,7 @@ A run is its own source (measure.py); measurements that were published are anoth
 Estimates, margins of error and areas are made of either, from what lies in its directory:
 
 ```
-prepared/   design, names, points, validated
+prepared/   design, regions, validated
 prepared/blocks/SS           the state's blocks of the universe with their declared invariants
 prepared/spine/PRODUCT/SS    the spine of a state, with its shares
 noisy/PRODUCT/SS/LEVEL/FIRST estimates of a batch of geounits, and solves/, how they were found
@@ -181,7 +181,7 @@ class Source(RunDirectory):
     def state(self, name: str) -> Blocks:
         """Load the blocks of one state."""
         path = self / f"prepared/blocks/{name}"
-        blocks: Blocks = _read(path, Blocks, stamp(path))
+        blocks: Blocks = _read_blocks(path, Blocks, stamp(path))
         return blocks
 
     def spine_path(self, product: str, state: str) -> Path:
@@ -191,7 +191,7 @@ class Source(RunDirectory):
     def spine(self, product: str, state: str) -> Spine:
         """Load the spine of a state."""
         path = self.spine_path(product, state)
-        spine: Spine = _read(path, Spine, stamp(path))
+        spine: Spine = _read_spine(path, Spine, stamp(path))
         return spine
 
     def estimates_folder(self, product: str, state: str, level: str) -> Path:
@@ -273,10 +273,12 @@ def save_blocks(source: Source, blocks: Blocks) -> None:
             save_object(folder / state, blocks.only(state))
 
 
-@lru_cache(maxsize=8)
 def _read(path: Path, kind: Any, _stamp: tuple[int, int]) -> Any:
     """Read blocks or a spine, whose derived arrays are cached with it."""
     return read_object(path, kind)
+
+
+_read_blocks, _read_spine = lru_cache(maxsize=2)(_read), lru_cache(maxsize=8)(_read)
 
 
 def save_histograms(folder: Path, histograms: Histograms) -> None:

@@ -129,28 +129,33 @@ def test_threads_and_processes(
 
 
 @pytest.mark.parametrize(
-    ("blocks_each", "groups_each"), [(1, 100), pytest.param(17, 1, marks=pytest.mark.slow), (10_000, 1)]
+    ("blocks_each", "groups_each", "every"),
+    [(1, 100, True), pytest.param(17, 1, False, marks=pytest.mark.slow), (10_000, 1, False)],
 )
 def test_partitions_and_pieces_of_any_size(
     prepare: Callable[..., DetailedDhcaSettings],
+    expected: str,
     smaller: dict[str, str],
     expected_smaller: str,
     monkeypatch: pytest.MonkeyPatch,
     blocks_each: int,
     groups_each: int,
+    every: bool,
 ) -> None:
+    """Of every level, or of a few."""
     monkeypatch.setattr(domain, "GROUPS_EACH", groups_each)
-    assert digest(released(prepare("parts", blocks_each=blocks_each, **smaller), HERE)) == expected_smaller
+    made = released(prepare("parts", blocks_each=blocks_each, **({} if every else smaller)), HERE)
+    assert digest(made) == (expected if every else expected_smaller)
 
 
 def deadly() -> None:
     """Make this process die when it first draws noise of a table; the process that takes its place is as before."""
-    from tasks.detailed_dhca import measure
+    from tasks.detailed_dhca import sex_by_age
 
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    measure._measure_tables = die  # type: ignore[assignment]
+    sex_by_age._measure = die  # type: ignore[assignment]
 
 
 def test_one_worker_that_is_killed_while_it_draws(

@@ -133,8 +133,9 @@ def top_down_released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bottom_up(folder: Path, *, clip: bool) -> Path:
     """Make a bottom-up release of few records."""
     from tasks.bottom_up.domain import read_domain
-    from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure, reserve_budget
+    from tasks.bottom_up.measure import CHOICES, Design, calibrate_counts, measure
     from tasks.bottom_up.release import stage_release
+    from tasks.bottom_up.reserve_budget import reserve_budget
     from tasks.bottom_up.tabulate import tabulate
     from tasks.inputs.public_regions import keep_regions
     from tasks.lifecycle.files import save_object

@@ -26,9 +26,9 @@ from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import SMALL
 from flows.reports.show.tables.table import Selection
 from flows.reports.show.tables.views import TableView
-from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.errors import Failed, Refused
 from tasks.lifecycle.files import atomic_path
-from tasks.lifecycle.new_folder import new_folder
+from tasks.lifecycle.new_folder import check_empty, new_folder
 from tasks.pages import style
 from tasks.pages.text_table import as_csv
 
@@ -42,16 +42,20 @@ Address = Mapping[str, str]
 def export(pages: ReleasePages, out: Path, about: Mapping[str, Any]) -> dict[str, int]:
     """Write the pages of a release's scope into a new folder; return bytes by file.
 
-    Raises Refused or Failed as `new_folder`, and Refused where the scope has more than MOST_PAGES pages.
+    Raises Refused where `new_folder` does or fails, and where the scope has more than MOST_PAGES pages.
     """
+    check_empty(out)
     addresses = list(islice(pages.addresses(), MOST_PAGES + 1))
     if len(addresses) > MOST_PAGES:
         raise Refused(f"the release has more than {MOST_PAGES:,} pages; copy a state or a level of it with --scope")
     about = {**about, "served": False, "report": False, "nameless": pages.nameless, "finds": pages.finds}
     mode = 0o700 if "NOT_PRIVATE" in pages.manifest else 0o777  # exact counts are their owner's alone
-    with new_folder(out, mode) as draft:
-        (draft / "static").mkdir()
-        _write(pages, addresses, draft, about)
+    try:
+        with new_folder(out, mode) as draft:
+            (draft / "static").mkdir()
+            _write(pages, addresses, draft, about)
+    except Failed as error:  # there is no run that could go on
+        raise Refused(str(error)) from None
     return {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""Population groups of a Detailed DHC-A: one, and two side by side: their differences, with margins, and a verdict."""
+"""A population group of a Detailed DHC-A, and two side by side: differences with their margins, and a verdict."""
 
 from __future__ import annotations
 

@@ -94,7 +94,11 @@ class ReleasePages(TableViews):
 
     @cached_property
     def regions(self) -> set[Region]:
-        """The regions of its tables of counts: of each, or of the table that lists them."""
+        """The regions of its tables."""
+        return self.find_regions()
+
+    def find_regions(self) -> set[Region]:
+        """Return the regions of its tables of counts: of each, or of the table that lists them."""
         found: set[Region] = set()
         listed: dict[str, ReleaseTable] = {}
         for table in self.tables.values():

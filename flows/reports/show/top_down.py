@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -229,11 +229,10 @@ class TopDownPages(ReleasePages):
             yield "estimated from published measurements", self.manifest["ESTIMATE"]
         yield from super().facts()
 
-    @cached_property
-    def regions(self) -> set[Region]:
-        """The geounits of its tables that have a type of region, and the nation."""
+    def find_regions(self) -> set[Region]:
+        """Return the geounits of its tables that have a type of region, and the nation."""
         nation = {Region("USA", NATION)} if self.nation and self.scope.state is None else set()
-        return super().regions | nation | {Region.named("STATE", state) for state in self.states}
+        return super().find_regions() | nation | {Region.named("STATE", state) for state in self.states}
 
     def found_by_code(self, text: str) -> Sequence[Region]:
         """Return the block group or the block of a code."""

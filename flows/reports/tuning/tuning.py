@@ -60,6 +60,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
     """Return all answers as plain data: budgets and sums as exact text, None for a size that does not exist."""
     with refusing():
         on = [level for level in plan.levels if level not in plan.off]
+        of_release = spend(plan.definition, [plan.levels[level] for level in on]).as_json(plan.delta)
         levels = []
         for level, budget in plan.levels.items():
             others = [plan.levels[other] for other in on if other != level]
@@ -94,7 +95,7 @@ def answers(plan: BudgetPlan) -> dict[str, Any]:
         "target": {"relative" if plan.relative else "margin": str(plan.target)},
         "zero_suppression_chance": str(plan.chance),
         "delta": float(plan.delta),
-        "spent": spend(plan.definition, [plan.levels[level] for level in on]).as_json(plan.delta),
+        "spent": of_release,
         "levels": levels,
         "trade_off": curves,
     }

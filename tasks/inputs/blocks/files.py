@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tasks.inputs.blocks.assignment import PLACES, is_layer, layers
 from tasks.inputs.blocks.pl94 import is_geographic_header, segment
-from tasks.inputs.files import digest_file, file_name, locate, members
+from tasks.inputs.files import digests_by_name, file_name, locate, members
 from tasks.inputs.marks import GRF_FILE
 from tasks.lifecycle.errors import Refused
 
@@ -51,8 +51,7 @@ def list_files(source: str) -> list[str] | None:
 
 def input_digests(source: str, *further: str | None) -> dict[str, str]:
     """Return the digests (`tasks.lifecycle.digests`) of the files that a geography is read from, by file name."""
-    paths = dict.fromkeys([*_read_from(source), *filter(None, further)])
-    return {file_name(path): digest_file(path) for path in paths}
+    return digests_by_name([*_read_from(source), *filter(None, further)])
 
 
 def _read_from(source: str) -> Iterator[str]:

@@ -61,7 +61,7 @@ def estimate_batch(
     lowest: str,
     answers: Answers,
 ) -> None:
-    """Save the levels below the geounits first ... last - 1 of a level, down to the lowest; of the top level also it.
+    """Estimate and save the levels below the geounits first ... last - 1 of a level; of the top level, itself as well.
 
     How the parents were solved is saved last of all. The parts of a state are read where the nation is measured.
     """

@@ -74,7 +74,10 @@ def count_chunk(run: TopDownRun, product: ProductName, number: int) -> None:
 
 
 def encode(product: ProductName, geography: Path | None, checks: RowChecks) -> IntArray:
-    """Validate the records, and return the keys of those without a fault; geography: what `save_codes` saved."""
+    """Validate the records, and return the keys of those without a fault.
+
+    geography: what `save_codes` saved; None where the geography has faults, and no block is looked up.
+    """
     columns = checks.columns
     for name, width in zip(BLOCK_COLUMNS, BLOCK_WIDTHS, strict=True):
         rule = f"Invalid values found in {name}; valid are {width} digits"

@@ -23,8 +23,8 @@ from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import Source
 
 OF_STATES = ("total", "voting age", "Hispanic", "race", "occupied")  # the counts of each state, by quantity
-# Mean absolute errors of `topdown`, population / voting age by seven races: benchmarks/results/top-down.md
 AREAS = ("County", "Tract", "Place", "County subdivision (MCD)", "Block")
+# Mean absolute errors of `topdown`, population / voting age by seven races: benchmarks/results/top-down.md
 MEASURED = {
     kind: dict(zip(AREAS, errors, strict=True))
     for kind, errors in {

@@ -40,9 +40,9 @@ from tasks.bottom_up.measure import (
     calibrate_counts,
     exact_counts,
     measure,
-    reserve_budget,
 )
 from tasks.bottom_up.release import stage_release
+from tasks.bottom_up.reserve_budget import reserve_budget
 from tasks.bottom_up.tabulate import tabulate
 from tasks.inputs.findings import load_findings
 from tasks.inputs.marks import MARK_FILE, Mark

@@ -47,6 +47,11 @@ class MapView(View):
     asked: Mapping[str, str]
     view: str = "map"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all regions with a count are on this page."""
+        return self.page.pages == 1
+
     def table(self) -> Table:
         """Return the regions."""
         columns = ["REGION_TYPE", "REGION_ID", "REGION_NAME", "COUNT", "MOE", "SHARE", "SHARE_MOE", "WHY"]

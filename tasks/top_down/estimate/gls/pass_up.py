@@ -50,10 +50,10 @@ def up_to_tracts(
     tract = source.descents[-1].level
     if (information_folder(source, product, state, tract) / f"{first:07d}").exists():
         return
-    from spine.gls import upward  # imports numba
-
-    answers = source.answers(product, state)
+    answers = source.answers(product, state)  # before what imports numba
     plan = answers.plan
+    from spine.gls import upward
+
     keep = {"seen": _keeper(source, product, state, plan)} if areas else {}
     passed = upward.pass_up(plan, answers, plan.spine.levels.index(tract), first, last, **keep)
     for information in reversed(passed[: 1 + groups]):
@@ -65,11 +65,12 @@ def up_to_roots(source: Source, product: ProductName, state: str, areas: bool) -
 
     US: that of the nation, from all states' parts.
     """
-    answers = source.answers(product, state)
-    plan = answers.plan
-    if (information_folder(source, product, state, plan.spine.levels[0]) / FIRST).exists():
+    top = US if state == US else source.spine(product, state).levels[0]
+    if (information_folder(source, product, state, top) / FIRST).exists():
         return
-    from spine.gls import upward  # imports numba
+    answers = source.answers(product, state)  # before what imports numba
+    plan = answers.plan
+    from spine.gls import upward
 
     name = "State" if state == US else source.descents[-1].level
     number = plan.spine.levels.index(name)

@@ -1,0 +1,33 @@
+"""Reserve the epsilon of a bottom-up run, and with it make the run's secret. It gates all noise."""
+
+from __future__ import annotations
+
+from tasks.bottom_up.measure import CHOICES, Design
+from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
+from tasks.lifecycle.files import load_object
+from tasks.lifecycle.reservation import Charging, authorize, precheck
+from tasks.lifecycle.run_directory import RunDirectory
+
+
+def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Charging) -> None:
+    """Refuse, before the table is read, one without the declared columns and an account that cannot be charged.
+
+    Charges nothing. Marked data needs no account. A run that has tabulated is past this.
+
+    Raises Refused, Failed as `reserve_budget` and `tabulate` do.
+    """
+    if (run / TABULATED).exists():
+        return
+    open_source(table, design.domain)
+    if read_table_mark(table) is None:
+        precheck(run, charging, design.domain.charged, design.mechanism.spend)
+
+
+def reserve_budget(run: RunDirectory, charging: Charging) -> None:
+    """Reserve the run's epsilon and make its secret.
+
+    Raises Refused, Failed as `authorize` does.
+    """
+    design = load_object(run / CHOICES, Design)
+    tabulated = load_object(run / TABULATED, Tabulated)
+    authorize(run, charging, design.domain.charged, design.mechanism.spend, design.digest(), tabulated)
