@@ -18,7 +18,7 @@ from spine.production import allocation_for
 from spine.settings import Jurisdiction, settings_for
 from tasks.inputs.blocks.files import input_digests
 from tasks.inputs.blocks.geography import read_geography
-from tasks.inputs.files import file_name
+from tasks.inputs.files import digest_file, file_name
 from tasks.inputs.findings import Finding, gather, has_errors, keep_findings
 from tasks.lifecycle.digests import file_digest
 from tasks.lifecycle.errors import Refused
