@@ -158,7 +158,7 @@ def test_shares_that_do_not_fit_are_refused_and_gaps_are_warned_of(example: Path
     """A table next to the blocks is not taken: groups have made-up shares unless --shares names one."""
     params, csv, blocks = example / "params", tmp_path / "ddhca_published_national.csv.gz", tmp_path / "blocks.csv"
     blocks.write_text(BLOCKS)
-    _, race, spans = _groups(params)
+    _, race, spans, _ = _groups(params)
     race_names, span_names = sorted(set(race.values())), sorted(set(spans.values()))
     whole = dict.fromkeys(race_names, 400_000_000 // len(race_names)) | dict.fromkeys(span_names, 1_000_000)
 
