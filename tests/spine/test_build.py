@@ -220,7 +220,7 @@ def test_settings_say_where_their_values_come_from() -> None:
 @pytest.mark.parametrize("variant", ["production", "paper"])
 def test_where_no_land_is_aian_its_split_changes_nothing(folder: Path, variant: str) -> None:
     settings = settings_for("pl94-persons", "pr", variant)
-    blocks = geography(folder, settings, states=("72",))
+    blocks = geography(folder, settings, states=(72,))
     split, plain = aian(blocks, replace(settings, aian_split=True)), conventional(blocks, settings)
     assert split.levels == plain.levels
     assert (split.order == plain.order).all()
