@@ -13,7 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from spine_cases import blocks_table, write_grfc
 
-from spine.build import aian, conventional, optimized
+from spine.build import CONVENTIONAL, aian, conventional, optimized
 from spine.entities import block_group_key, entities, in_aian
 from spine.geography import Geography
 from spine.groups import group_starts, size_cap
@@ -217,10 +217,8 @@ def test_settings_say_where_their_values_come_from() -> None:
         settings_for("pl95")
 
 
-@pytest.mark.parametrize("variant", ["production", "paper"])
-def test_where_no_land_is_aian_its_split_changes_nothing(folder: Path, variant: str) -> None:
-    settings = settings_for("pl94-persons", "pr", variant)
-    blocks = geography(folder, settings, states=(72,))
-    split, plain = aian(blocks, replace(settings, aian_split=True)), conventional(blocks, settings)
-    assert split.levels == plain.levels
-    assert (split.order == plain.order).all()
+def test_a_split_spine_of_puerto_rico_has_no_level_of_the_us(folder: Path) -> None:
+    settings = replace(settings_for("pl94-persons", "pr"), aian_split=True)
+    spine = aian(geography(folder, settings, states=(72,)), settings)
+    assert spine.levels == CONVENTIONAL[1:]
+    check_partitions(spine)
