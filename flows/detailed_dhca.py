@@ -14,7 +14,8 @@ from typing import Any
 from flows.execution.runner import Runner
 from flows.execution.safetab import authorized
 from flows.execution.safetab_settings import DetailedDhcaSettings
-from tasks.detailed_dhca.estimates import estimate, make_estimators
+from tasks.detailed_dhca.estimate_tables import make_estimators
+from tasks.detailed_dhca.estimates import estimate
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.sex_by_age import measure_sex_by_age
 from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups, suppress

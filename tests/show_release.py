@@ -20,9 +20,10 @@ from dhca_inputs import Inputs, configuration, people
 
 from flows.commands.show import open_release
 from flows.execution.systems import kind_of_release
-from flows.reports.show.application import Check, about, address_of, application, cookie_of
+from flows.reports.show.application import Check, about, application
 from flows.reports.show.export import export, file_name
-from flows.reports.show.geography import Scope
+from flows.reports.show.gate import address_of, cookie_of
+from flows.reports.show.scope import Scope
 from tasks.lifecycle.datapackage import write_descriptions
 from tasks.lifecycle.manifest import read_manifest
 

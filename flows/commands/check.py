@@ -85,8 +85,8 @@ def _checks(release: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
         if whole:
             yield from NAMES.check(release, manifest["files"])
             yield from POINTS.check(release, manifest["files"])
-        if whole and kind.release_checks:
-            yield from kind.part("release_checks")(release, manifest)
+            if kind.release_checks:
+                yield from kind.part("release_checks")(release, manifest)
 
 
 def _rendered(facts: Mapping[str, Any], shown: Sequence[Check], verdict: str) -> RenderableType:

@@ -23,8 +23,8 @@ from tasks.pages.text_table import TextTable
 
 if TYPE_CHECKING:
     from flows.reports.show.application import Check
-    from flows.reports.show.geography import Scope
     from flows.reports.show.release_pages import ReleasePages
+    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
 PORT = 8418
@@ -69,8 +69,8 @@ def show(
     **Example:** `das show release/us --region "Rhode Island" --iteration Mexican`
     """
     from flows.reports.show.application import Check
-    from flows.reports.show.geography import Scope
     from flows.reports.show.margins import at_confidence
+    from flows.reports.show.scope import Scope
     from flows.reports.show.search import Several
 
     shown = open_release(release, Scope.named(scope) if scope else None, boundaries or ())
@@ -100,8 +100,8 @@ def _commands(release: Path, given: Mapping[str, str | None], error: Several) ->
 
 def open_release(folder: Path, scope: Scope | None = None, boundaries: Sequence[Path] = ()) -> ReleasePages:
     """Return the pages of a release. Raises Refused where the folder is none, or no system here makes its like."""
-    from flows.reports.show.geography import Scope
     from flows.reports.show.maps.boundaries import places_of
+    from flows.reports.show.scope import Scope
 
     manifest = read_manifest(folder)
     kind = kind_of_release(manifest["release"])
@@ -175,7 +175,8 @@ def _check(check: Check) -> None:
 def _serve(shown: ReleasePages, check: Check, port: int, *, browser: bool) -> None:
     import uvicorn
 
-    from flows.reports.show.application import address_of, application, new_token, warm
+    from flows.reports.show.application import application, warm
+    from flows.reports.show.gate import address_of, new_token
 
     try:
         listening = socket.create_server(("127.0.0.1", port))

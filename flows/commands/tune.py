@@ -107,19 +107,19 @@ def tune(
 
     plan = changed(first_plan(source, level, definition, jurisdiction))
     if against is not None:
-        from flows.reports.tuning.tuning import differences
+        from flows.reports.tuning.against import differences
 
         refuse(context, given(context).keys() & {"solve", "html", "xlsx"}, "--against compares two sets of parameters")
         table = differences(answers(plan), answers(changed(first_plan(against, None, None, jurisdiction))))
         data = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         return report(data, [table], form, as_json=as_json)
     if html is not None:
-        from flows.reports.tuning.exports import page
+        from flows.reports.tuning.page import page
 
         _write(html, page(plan).encode())
     answered = answers(plan)
     if xlsx is not None:
-        from flows.reports.tuning.exports import workbook
+        from flows.reports.tuning.workbook import workbook
 
         _write(xlsx, workbook(plan, answered, tables(answered)))
     if solve is not None:

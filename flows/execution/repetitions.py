@@ -17,7 +17,8 @@ from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.workers import Workers
 from tasks.population_groups.noise import load_queries
 from tasks.population_groups.parameters import read_parameters
-from tasks.population_groups.reserve_budget import open_trial, planned_spend, trial_directory
+from tasks.population_groups.reserve_budget import planned_spend
+from tasks.population_groups.trials import open_trial, trial_directory
 
 R = TypeVar("R")
 

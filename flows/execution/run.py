@@ -25,7 +25,8 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.execution import states
-from flows.execution.charge_pages import await_approval, publish_released, publish_reserved
+from flows.execution.approval import await_approval
+from flows.execution.artifacts import publish_released, publish_reserved
 from flows.execution.cluster import open_cluster
 from flows.execution.policy import under_policy
 from flows.execution.progress import report

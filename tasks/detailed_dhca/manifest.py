@@ -20,7 +20,7 @@ from privacy.estimation.allocation import sex_margin
 from spine.settings import Jurisdiction
 from tasks.detailed_dhca.description import description
 from tasks.detailed_dhca.details import AGES, AGES_NAMES, BY_AGE, CELLS_OF, DETAILS, FINEST, SHAPES, query_of
-from tasks.detailed_dhca.estimates import ancestors, critical_values, load_estimators
+from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, load_estimators
 from tasks.detailed_dhca.level_budgets import TITLE
 from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.detailed_dhca.suppression import suppression_threshold

@@ -10,8 +10,8 @@ from tasks.detailed_dhca.details import DETAILS, TOTAL, TOTAL_ONLY
 from tasks.detailed_dhca.run import PERSONS, DetailedRun
 from tasks.lifecycle.files import narrowest, save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.count import read_exact_counts
 from tasks.population_groups.domain import load_domain, map_pieces
+from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import open_noise
 

@@ -12,8 +12,8 @@ from tasks.detailed_dhcb.estimates import ESTIMATED, has_both
 from tasks.detailed_dhcb.release import margins_of, published_rows
 from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import KINDS, CountTable
-from tasks.population_groups.count import read_exact_counts
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
 
 KEYS = ["LEVEL", "TABLE", "DETAIL", "CELL", "OF"]

@@ -14,8 +14,8 @@ from tasks.detailed_dhcb.run import HouseholdRun
 from tasks.detailed_dhcb.tables import KINDS, CountTable
 from tasks.lifecycle.files import save_arrays, unless_done
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.count import read_exact_counts
 from tasks.population_groups.domain import load_domain, map_pieces
+from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.group_tables import GroupTables
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import LevelNoise, open_noise

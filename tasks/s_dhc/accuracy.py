@@ -12,7 +12,8 @@ from privacy.noise.margins import margin_of_error
 from privacy.noise.randomness import RunSecret
 from tasks.lifecycle.authorization import Authorization, Drawing
 from tasks.lifecycle.run_directory import RunDirectory
-from tasks.s_dhc.averages import average_columns, estimate_all, levels_of
+from tasks.s_dhc.averages import average_columns, levels_of
+from tasks.s_dhc.estimates import estimate_all
 from tasks.s_dhc.measure import Answers, noisy_answers
 from tasks.s_dhc.released_rows import places_of
 from tasks.s_dhc.run import plan_of

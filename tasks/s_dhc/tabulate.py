@@ -2,19 +2,13 @@
 
 Every exact count of the run is one small array: states x (race, Hispanic or not) x cells of all tables. Regions and
 iterations are sums of it. All of it is confidential, and so is how many rows broke a rule.
-
-Of a large household the truncation keeps the persons with the smallest hashes of their content, so it depends on the
-household's own rows alone, not on their order. The hash is that of the program of 2020, byte by byte: SHA-256 of each
-value (text, or a number in binary), of these joined by commas, and of the result once more.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, lru_cache
-from hashlib import sha256
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -31,18 +25,18 @@ from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 from tasks.s_dhc.configuration import HouseholdRules, TableQuery
 from tasks.s_dhc.encode import ENCODED, rows_of
-from tasks.s_dhc.records import FIRST_MAFID, GEO, PERSONS, UNITS
+from tasks.s_dhc.records import GEO, PERSONS, UNITS
 from tasks.s_dhc.run import EXACT, SOURCES, TABULATED, Plan, Sources, plan_of
 from tasks.s_dhc.tables import (
     ALL_CELLS,
     FIRST_CELL,
     GROUPS,
-    HOUSEHOLDER,
     OF_PERSONS,
     RACES,
     cells_of_persons,
     cells_of_units,
 )
+from tasks.s_dhc.truncation import order_by_hash
 
 Severity = Literal["error", "household", "warning"]
 RULES: tuple[tuple[str, str, Severity], ...] = (  # in the order of compiled_join: file, rule, severity
@@ -192,75 +186,3 @@ def exact_answer(counts: NDArray[np.int64], query: TableQuery) -> NDArray[np.int
     if query.level == "H,I":
         return np.stack([by_race[:, :, 1].sum(axis=1), by_race[:, 0, 0]], axis=1)
     return np.asarray(cells.sum(axis=1, keepdims=True))
-
-
-# -- truncation -------------------------------------------------------------------------------------------------------
-
-
-QUARTERS_BIT = 19
-AGE_BITS, KIND_BITS = 7, 12  # QAGE, then RELSHIP
-Content = tuple[str, int, int, int, str, str]  # RTYPE, MAFID, QAGE, CENHISP, CENRACE, RELSHIP
-
-
-def hash_of_row(content: Content, copy: int) -> str:
-    """Return the hash of a person's row; copy: its number, from 1, among identical rows."""
-    return _hash(_hash(",".join(map(_hash_of_value, (*content, copy)))))
-
-
-@lru_cache(maxsize=1 << 12)  # of all values but MAFIDs, and of the last of these
-def _hash_of_value(value: str | int) -> str:
-    return _hash(value if isinstance(value, str) else f"{value:b}")
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
-
-
-def content_of_row(row: int) -> Content:
-    """Return the values of an encoded person."""
-    identity, values = divmod(row, 1 << PERSONS.bits)
-    return (
-        "5" if values >> QUARTERS_BIT else "3",
-        identity + FIRST_MAFID,
-        values & 127,
-        (values >> 18 & 1) + 1,
-        f"{values >> KIND_BITS & 63:02d}",
-        f"{(values >> AGE_BITS & 31) + HOUSEHOLDER}",
-    )
-
-
-@cache
-def _counted() -> NDArray[np.int32]:
-    """Return which persons each table of persons would count, 1 or 0: values of QAGE and RELSHIP x tables."""
-    values = np.arange(1 << KIND_BITS)
-    columns = {"QAGE": values & 127, "RELSHIP": (values >> AGE_BITS) + HOUSEHOLDER}
-    rows = [
-        np.all([values >= 0, *(np.isin(columns[name], list(of)) for name, of in table.rows.items())], axis=0)
-        for table in OF_PERSONS
-    ]
-    return np.stack(rows, axis=1).astype(np.int32)
-
-
-def order_by_hash(persons: NDArray[np.uint64], tau: Sequence[int]) -> None:
-    """Put the persons of each housing unit of which a table keeps some alone into the order of their hashes, in place.
-
-    persons: sorted rows. tau: by table of persons. The first tau that a table would count are then those that it keeps;
-    of other units all are kept in any order, and hashing is what takes time here.
-    """
-    identity = persons >> np.uint64(PERSONS.bits)
-    starts = np.flatnonzero(np.concatenate([[True], identity[1:] != identity[:-1]]) if len(persons) else [])
-    sizes = np.diff(starts, append=len(persons))
-    large = (sizes > min(tau)) & (persons[starts] >> np.uint64(QUARTERS_BIT) & np.uint64(1) == 0)  # no quarters count
-    if not large.any():
-        return
-    starts, kinds = starts[large], persons[np.repeat(large, sizes)] & np.uint64((1 << KIND_BITS) - 1)
-    sizes = sizes[large]
-    competing = (np.add.reduceat(_counted()[kinds], np.cumsum(sizes) - sizes) > np.array(tau)).any(axis=1)
-    for start, size in zip(starts[competing].tolist(), sizes[competing].tolist(), strict=True):
-        copies: Counter[int] = Counter()
-        hashed = []
-        for row in persons[start : start + size].tolist():
-            copies[row] += 1
-            content = content_of_row(row)
-            hashed.append((hash_of_row(content, copies[row]), content, row))
-        persons[start : start + size] = [row for _, _, row in sorted(hashed)]

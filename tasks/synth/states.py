@@ -6,31 +6,26 @@ A state's persons depend on the seed, its own blocks, the code list and public t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from spine.redistricting import PERSON_TABLES, UNIT_TABLES
-from tasks.inputs.block_codes import BLOCK_COLUMNS, BLOCK_FACTORS
-from tasks.inputs.blocks.files import block_files
-from tasks.inputs.blocks.pl94 import GQ_TYPES, has_all_segments, read_block_counts
 from tasks.lifecycle.errors import Refused
 from tasks.synth.blocks import Blocks
 from tasks.synth.draws import Purpose, apportion
 from tasks.synth.nation import PUERTO_RICO, state_blocks, tallies
 from tasks.synth.population import populate
-from tasks.synth.population.codes import CENRACE, Origins
+from tasks.synth.population.codes import Origins
 from tasks.synth.population.households import MINORS, UNDER_18, StateLaw
 from tasks.synth.population.model import IntArray, Tracts
 from tasks.synth.population.quarters import Quarters, draw_populations, draw_quarters, repair_quarters
 from tasks.synth.population.sizes import fit_law
+from tasks.synth.published import cells_in, read_published
 from tasks.synth.writers.columns import Stretch
 
 FIRST_MAFID, MAFIDS_A_PERSON = 100_000_001, 2  # numbers that a state has, by its persons of 2020
-RACES_AT_ONCE = 16  # a large state's 252 counts a block would take more memory than all else
-_UNITS = tuple(cell.name for cell in UNIT_TABLES["H1"][:2])  # all, and occupied
 STRETCH_PERSONS, STRETCH_TRACTS = 150_000, 60  # of a stretch, unless a tract has more; tracts have 6 bits
 
 
@@ -108,7 +103,7 @@ class OpenState:
         new = np.concatenate([[True], (codes[1:] != codes[:-1]).any(axis=1)])
         cells, quarters = self.cells, self.quarters
         if cells is not None:
-            cells = _cells_in(cells, rows)
+            cells = cells_in(cells, rows)
             cells = np.repeat(cells[:, :2], cells[:, 2], axis=0)
         return Tracts(
             codes[new],
@@ -199,89 +194,3 @@ def _mafid(state: str, quarters: Quarters) -> int:
 
 def _unknown_state(code: str) -> Refused:
     return Refused(f"{code} is not a state code: 01 to 56 as the Census Bureau numbers them, or 72")
-
-
-# -- what is published of blocks ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Published:
-    """The published counts of blocks. cells: (rows, 3), block, cell as in `Tracts`, persons, ascending by block.
-
-    residents: (b, 7), of group quarters by type. units, occupied: (b,).
-    """
-
-    cells: IntArray
-    residents: IntArray
-    units: IntArray
-    occupied: IntArray
-
-    def take(self, rows: slice) -> Published:
-        """Return the counts of these blocks."""
-        return Published(_cells_in(self.cells, rows), self.residents[rows], self.units[rows], self.occupied[rows])
-
-
-def _cells_in(cells: IntArray, rows: slice) -> IntArray:
-    """Return the cells of some blocks, by their places among these."""
-    inside = slice(*np.searchsorted(cells[:, 0], (rows.start, rows.stop)).tolist())
-    return np.asarray(cells[inside] - np.array([rows.start, 0, 0]))
-
-
-def read_published(source: Path, blocks: Blocks) -> Published | None:
-    """Return the counts of these blocks, None where their files are not all there.
-
-    Raises Refused where the tables contradict each other in a block's persons.
-    """
-    paths = block_files(str(source))
-    if not all(map(has_all_segments, paths)):
-        return None
-    code = sum(blocks.columns[name].astype(np.int64) * BLOCK_FACTORS[name] for name in BLOCK_COLUMNS)
-    parts = [_read_published(path, np.asarray(code)) for path in paths]
-    cells = np.concatenate([part[0] for part in parts])
-    counts = np.sum([part[1] for part in parts], axis=0)
-    cells = cells[np.argsort(cells[:, 0], kind="stable")]
-    persons = np.bincount(cells[:, 0], cells[:, 2], len(blocks)).astype(np.int64)
-    negative = np.bincount(cells[cells[:, 2] < 0, 0], minlength=len(blocks)) > 0
-    if len(bad := np.flatnonzero((persons != blocks.population) | negative)):
-        raise Refused(f"{source}: tables P1 to P4 of block {code[bad[0]]:015d} contradict each other or its population")
-    return Published(cells[cells[:, 2] > 0], counts[:, 2:], counts[:, 0], counts[:, 1])
-
-
-def _read_published(path: str, code: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the cells of one state's blocks, and their units, occupied units and residents; 0 for other blocks."""
-    own, numbers = read_block_counts(path, (*_UNITS, *GQ_TYPES))
-    row = np.searchsorted(code, own)
-    counts = np.zeros((len(code), numbers.shape[1]), np.int64)
-    counts[row] = numbers
-    every = np.concatenate([*_cells(path)])
-    every[:, 0] = row[every[:, 0]]
-    return every, counts
-
-
-def _one_race(where: Mapping[str, Collection[int]]) -> Collection[int]:
-    """Return the set of races that a cell counts, as its only one; nothing for sums."""
-    races = where.get("cenrace", ())
-    return races if len(races) == 1 else ()
-
-
-def _cells(path: str) -> Iterator[IntArray]:
-    """Yield the blocks' cells of some races at a time, as in `Published`."""
-    of_race = np.zeros(64, np.int64)
-    of_race[CENRACE] = np.arange(64)
-    tables = [
-        [*{race: cell.name for cell in PERSON_TABLES[table] for race in _one_race(cell.where)}.values()]
-        for table in ("P1", "P2", "P3", "P4")
-    ]
-    for first in range(0, 63, RACES_AT_ONCE):
-        names = [name for table in tables for name in table[first : first + RACES_AT_ONCE]]
-        numbers = read_block_counts(path, names)[1].reshape(-1, 4, len(names) // 4)
-        everybody, others, adults, adult_others = numbers.transpose(1, 0, 2)  # others: not Hispanic
-        of_cell = {
-            0: others - adult_others,
-            64: everybody - others - adults + adult_others,
-            128: adult_others,
-            192: adults - adult_others,
-        }
-        for cell, persons in of_cell.items():
-            block, race = np.nonzero(persons)
-            yield np.column_stack([block, cell + of_race[first + race + 1], persons[block, race]])

@@ -28,8 +28,8 @@ from tasks.lifecycle.authorization import AUTHORIZATION, SECRET
 from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.lifecycle.workers import Workers
-from tasks.population_groups.count import read_exact_counts
 from tasks.population_groups.domain import Domain, load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.levels import Level
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -16,7 +16,8 @@ from rich.console import Console
 from toy_system import ToySettings
 
 from flows.commands.show import open_release
-from flows.execution.charge_pages import page, question
+from flows.execution.approval import question
+from flows.execution.artifacts import page
 from flows.reports.curator import spend_table
 from flows.reports.show.application import Check, _answer
 from privacy.accounting.composition import Spend, spend

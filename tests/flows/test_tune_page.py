@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from flows.reports.tuning.exports import page
+from flows.reports.tuning.page import page
 from flows.reports.tuning.plan import BudgetPlan, first_plan
 from flows.reports.tuning.solve import read_question, solve
 from flows.reports.tuning.tuning import answers

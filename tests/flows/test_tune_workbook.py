@@ -12,9 +12,9 @@ import openpyxl
 import pytest
 from conftest import lacking
 
-from flows.reports.tuning.exports import workbook
 from flows.reports.tuning.plan import first_plan
 from flows.reports.tuning.tuning import answers, tables
+from flows.reports.tuning.workbook import workbook
 from privacy.noise.laws import law
 from tasks.population_groups.levels import named_level
 

@@ -1,25 +1,16 @@
 """The web server of `das show`, on loopback: one address, a style sheet, and the release's own report.
 
 No request names a path of the file system: the routes below are complete. DNS rebinding is refused: a page of another
-site whose name points to this machine sends a Host header that is not ours.
-
-Nothing is answered without the token, for every user of the machine reaches the port. It is in the address that
-`das show` prints, as with Jupyter. The first request with it is answered with a cookie and sent on without it, so that
-it stays in no page's address. Browsers send a cookie to every port of a host, but only below its path: the pages are
-below one that nobody else knows either.
+site whose name points to this machine sends a Host header that is not ours. Nothing is answered without the token.
 """
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from hashlib import sha256
-from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -28,14 +19,15 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flows.reports.show import rendering
+from flows.reports.show.gate import HEADERS, Gate, folder_of
 from flows.reports.show.geography import STATES, capitalized
 from flows.reports.show.margins import as_data, at_confidence, confidence, table_of
 from flows.reports.show.release_pages import ReleasePages
 from flows.reports.show.search import Several
 from flows.reports.show.view import NotThere, anybodys
+from flows.reports.show.workbook import workbook
 from tasks.lifecycle.check import file_fault
 from tasks.lifecycle.datapackage import PACKAGE_FILE
 from tasks.lifecycle.errors import Refused
@@ -53,17 +45,6 @@ FILES = {"csv": "text/csv", "xlsx": "application/vnd.openxmlformats-officedocume
 CONFIDENCES = ("90", "95", "99")  # offered on every page; the Census Bureau gives 90 in its tables
 LONGEST = 200  # characters of one parameter
 NAMED_BY = ("type", "in", "table", "by", "confidence")  # parameters in the name of a file to take away
-
-TOKEN = "token"
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-CLOSED = "Open the address that das show printed: it ends in a token.\n"
 
 
 class Check:
@@ -174,7 +155,7 @@ def _respond(shown: ReleasePages, check: Check, asked: dict[str, str]) -> Respon
         parts = [asked.get("view", "overview"), *(asked.get(one) for one in NAMED_BY)]
         name = "-".join(filter(None, parts)).replace("/", "-")
         safe = "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in "-_")) or "view"
-        content = rendering.workbook(view, about(shown, check)) if form == "xlsx" else as_csv(*table_of(view))
+        content = workbook(view, about(shown, check)) if form == "xlsx" else as_csv(*table_of(view))
         saved = {"Content-Disposition": f'attachment; filename="{safe}.{form}"'}
         return Response(content, media_type=FILES[form], headers={**HEADERS, **saved})
     if form == "json":
@@ -204,63 +185,3 @@ def _message(shown: ReleasePages, check: Check, error: Exception, asked: Mapping
         view |= {"title": title, "choices": links}
     about_it = {**about(shown, check), "csv": False}
     return Response(rendering.html(view, about_it, "?view=overview", ""), 404, HEADERS, "text/html")
-
-
-# -- the gate ---------------------------------------------------------------------------------------------------------
-
-
-def new_token() -> str:
-    """Return a token of 256 random bits."""
-    return secrets.token_urlsafe(32)
-
-
-def folder_of(token: str) -> str:
-    """Return the path below which the pages are served, `/.../`; the token cannot be derived from it."""
-    return f"/{sha256(token.encode()).hexdigest()[:16]}/"
-
-
-def address_of(port: int, token: str) -> str:
-    """Return the address to open, with the token."""
-    return f"http://127.0.0.1:{port}{folder_of(token)}?{urlencode({TOKEN: token})}"
-
-
-def cookie_of(port: int) -> str:
-    """Return the name of the cookie: servers on two ports do not replace each other's."""
-    return f"das-show-{port}"
-
-
-class Gate:
-    """Middleware that passes on the requests which bring the token in their cookie; all others get 403."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self._token = app, token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
-        answer: ASGIApp = PlainTextResponse(CLOSED, 403, HEADERS)
-        if scope["type"] == "http":
-            request = Request(scope)
-            name = cookie_of(scope["server"][1])
-            if self._is_token(request.query_params.get(TOKEN, "")):
-                answer = self._entered(request, name)
-            elif self._is_token(request.cookies.get(name, "")):
-                answer = self.app
-        elif scope["type"] == "lifespan":
-            answer = self.app
-        await answer(scope, receive, send)
-
-    def _is_token(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(errors="replace"), self._token.encode())
-
-    def _entered(self, request: Request, cookie: str) -> Response:
-        """Set the cookie and send the browser on to the address without the token.
-
-        By a page, not by a redirection: a browser that comes from another site, as from the file that `das show` opens,
-        would send no SameSite cookie along on that.
-        """
-        rest = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
-        onward = f"./?{urlencode(rest)}" if rest else "./"
-        page = f'<!doctype html><html lang="en"><title>das show</title><a href="{escape(onward)}">To the release</a>'
-        answer = Response(page, headers={**HEADERS, "Refresh": f"0; url={onward}"}, media_type="text/html")
-        answer.set_cookie(cookie, self._token, path=folder_of(self._token), httponly=True, samesite="strict")
-        return answer

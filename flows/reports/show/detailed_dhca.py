@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flows.reports.show.age_measures import Measure, age_measures
-from flows.reports.show.geography import Region, Scope, title
+from flows.reports.show.geography import Region, title
 from flows.reports.show.groups import Comparison, Group, compared
 from flows.reports.show.margins import caveat, confidence, margin_of_cells, read_law
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import Answer, Code
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import AcrossView, TableView, as_options, chosen, is_mapped

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import NATION, Region, Scope, capitalized, plain_name, title
+from flows.reports.show.geography import NATION, Region, capitalized, plain_name, title
 from flows.reports.show.maps.view import map_view
 from flows.reports.show.margins import caveat
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundView, Index, matches, words_of
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (

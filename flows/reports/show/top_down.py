@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from flows.reports.show.geography import NATION, Region, Scope, title
+from flows.reports.show.geography import NATION, Region, title
 from flows.reports.show.margins import caveat, confidence, deviations, widening
 from flows.reports.show.release_pages import ReleasePages
+from flows.reports.show.scope import Scope
 from flows.reports.show.view import Links, NotThere, Table, View
 from spine.counts import Axis, Condition, Count, matrix
 from spine.redistricting import CENRACE, HHGQ, PERSON_TABLES, PERSONS, TABLE_TITLES, UNITS

@@ -15,8 +15,8 @@ from tasks.detailed_dhca.details import AGES, WIDTHS, in_bins
 from tasks.detailed_dhca.release import load_margins
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups
-from tasks.population_groups.count import ExactCounts, read_exact_counts
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import ExactCounts, read_exact_counts
 from tasks.population_groups.group_tables import load_final
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import LevelQueries

@@ -33,7 +33,7 @@ from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.geography import make_spine
 from tasks.top_down.input.histograms import BLOCKS
 from tasks.top_down.measure import check_cost, configuration_digest
-from tasks.top_down.release.stage_release import by_geocode
+from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import ESTIMATORS, SCHEMAS, Estimator, ProductName
 from tasks.top_down.source import TopDownRun, load_histograms
 

@@ -1,13 +1,7 @@
-"""The stage "release": histograms with margins of error, invariants, microdata, report and manifest.
-
-Microdata is made of the estimated histograms of blocks, with the fields of the Bureau's 2020 files, sorted by block and
-cell: as Parquet one row per block and cell, with its COUNT; on request also as text with one row per record.
-"""
+"""The stage "release": histograms with margins of error, invariants, microdata, report and manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,29 +11,27 @@ from numpy.typing import NDArray
 
 from spine.counts import cell_table, mask
 from spine.geography import IntArray
-from spine.redistricting import HOUSEHOLD, OCCUPIED, VACANT
+from spine.redistricting import OCCUPIED, VACANT
 from spine.top_down import Estimates
 from spine.top_down.histogram import Histograms, from_entries
 from tasks.inputs.arrow import text
 from tasks.inputs.public_regions import write_regions
 from tasks.inputs.regions import Region
-from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table, write_tables
+from tasks.lifecycle.staging import PIPES, open_staging, release_file, write_table
 from tasks.lifecycle.workers import Workers
 from tasks.top_down.areas import FOLDERS, areas
 from tasks.top_down.estimate.gls.margin_tables import counts_of, write_margins
 from tasks.top_down.estimate.topdown import load_estimates
 from tasks.top_down.input.geography import codes_of, geounits, plan_of
 from tasks.top_down.input.public_input import QUARTERS
-from tasks.top_down.input.records import block_columns, person_columns, runs_of_records, unit_columns, words
 from tasks.top_down.release.description import FOLDER
 from tasks.top_down.release.manifest import describe_release
 from tasks.top_down.release.measurement_files import FOLDER as BUREAU_FOLDER
+from tasks.top_down.release.microdata import by_geocode, write_microdata
 from tasks.top_down.release.tables import CELLS_FILE, COUNTS_FILE
 from tasks.top_down.run_plan import SCHEMAS, US, ProductName
 from tasks.top_down.source import FIRST, Source, TopDownRun, load_histograms
 
-BUILD = "das-flows"
-ROWS_EACH = 1 << 18  # of a batch of microdata
 assert (VACANT, OCCUPIED) == (0, 1)
 
 
@@ -119,64 +111,3 @@ def write_cells(staged: Path, product: ProductName, *, pl94: bool) -> None:
     for file, columns in ((CELLS_FILE, cell_table(axes)), (COUNTS_FILE, sums)):
         with release_file(staged, file.format(product=product)) as draft:
             pa.csv.write_csv(pa.table(columns), draft, PIPES)
-
-
-def by_geocode(run: Source, product: ProductName, state: str, blocks: Estimates) -> Estimates:
-    """Return the estimated blocks of a state in the order of their geocodes; blocks of one geocode are one."""
-    order = _first_of_its_code(run, state)[run.spine(product, state).order]
-    return from_entries(Estimates, blocks.level, 0, order[blocks.row], blocks.cell, blocks.count, len(order))
-
-
-def _first_of_its_code(run: Source, state: str) -> IntArray:
-    """Return for each block the first one with its geocode: the Bureau moved some for its tables."""
-    geocode = run.state(state).geography.geocode
-    return np.searchsorted(geocode, geocode)
-
-
-def write_microdata(run: Source, product: ProductName, state: str, blocks: Estimates, staged: Path) -> None:
-    """Write the microdata of a state, from blocks in the order of their geocodes."""
-    entries = _unit_entries(run, state, blocks) if product == "units" else (blocks.row, blocks.cell, blocks.count)
-    geocode = run.state(state).geography.geocode
-    starts = range(0, max(1, len(entries[0])), ROWS_EACH)  # an empty batch where nobody lives
-    batches = [_batch(product, geocode, *(column[at : at + ROWS_EACH] for column in entries)) for at in starts]
-    write_tables(staged, batches, f"mdf/{state}_{product}.parquet")
-    if run.design.microdata == "text":
-        schema = batches[0].drop_columns(["COUNT"]).schema
-        with (
-            release_file(staged, f"mdf/{state}_{product}.txt") as draft,
-            pa.csv.CSVWriter(draft, schema, write_options=PIPES) as lines,
-        ):
-            for part in chain.from_iterable(map(_repeated, batches)):
-                lines.write_table(part)
-
-
-def _repeated(batch: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows of a batch, each repeated by its count, in tables of about ROWS_EACH."""
-    count, rows = batch["COUNT"].to_numpy(), batch.drop_columns(["COUNT"])
-    for run in runs_of_records(count, ROWS_EACH):
-        yield rows.take(pa.array(np.repeat(np.arange(run.start, run.stop), count[run])))
-
-
-def _unit_entries(run: Source, state: str, blocks: Estimates) -> tuple[IntArray, IntArray, IntArray]:
-    """Return block, cell and count: occupied, then vacant units, then the declared group quarters (cell 2)."""
-    declared = run.state(state).quarters[:, HOUSEHOLD + 1 :].sum(axis=1)
-    facilities = np.bincount(_first_of_its_code(run, state), declared, len(declared)).astype(np.int64)
-    with_facilities = np.flatnonzero(facilities)
-    row = np.concatenate([blocks.row, with_facilities])
-    cell = np.concatenate([np.where(blocks.cell == OCCUPIED, 0, 1), np.full(len(with_facilities), 2)])
-    order = np.lexsort((cell, row))
-    return row[order], cell[order], np.concatenate([blocks.count, facilities[with_facilities]])[order]
-
-
-def _batch(product: ProductName, geocode: IntArray, row: IntArray, cell: IntArray, count: IntArray) -> pa.Table:
-    same = np.zeros(len(row), np.int8)
-    columns = {
-        "SCHEMA_TYPE_CODE": words(["MPD" if product == "persons" else "MUD"], same),
-        "SCHEMA_BUILD_ID": words([BUILD], same),
-        **block_columns(geocode[row]),
-    }
-    if product == "persons":
-        columns |= {"EPNUM": words(["999999999"], same), **person_columns(cell)}
-    else:
-        columns |= unit_columns(cell)
-    return pa.table({**columns, "COUNT": count})

@@ -32,7 +32,7 @@ from tasks.inputs.marks import MARK_FILE
 from tasks.lifecycle.authorization import SECRET, mark_repetition
 from tasks.lifecycle.errors import Refused
 from tasks.population_groups.levels import Level
-from tasks.population_groups.reserve_budget import open_trial, trial_directory
+from tasks.population_groups.trials import open_trial, trial_directory
 from tasks.population_groups.validation import validate
 
 RUNS = 2

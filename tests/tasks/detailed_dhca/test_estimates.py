@@ -16,15 +16,8 @@ from estimation_cases import exact
 from flows.execution.safetab_settings import DetailedDhcaSettings
 from tasks.detailed_dhca import estimates
 from tasks.detailed_dhca.details import AGE23, TOTAL, TOTAL_ONLY
-from tasks.detailed_dhca.estimates import (
-    ancestors,
-    critical_values,
-    details_of,
-    estimate,
-    load_estimators,
-    pooled_totals,
-    variances,
-)
+from tasks.detailed_dhca.estimate_tables import ancestors, critical_values, details_of, load_estimators, variances
+from tasks.detailed_dhca.estimates import estimate, pooled_totals
 from tasks.detailed_dhca.release import stage_release
 from tasks.detailed_dhca.run import DetailedRun
 from tasks.detailed_dhca.suppression import EstimatedGroups, PublishedGroups
@@ -33,8 +26,8 @@ from tasks.lifecycle.manifest import read_manifest
 from tasks.lifecycle.staging import staging
 from tasks.population_groups import domain
 from tasks.population_groups.coterminous import equate_coterminous
-from tasks.population_groups.count import read_exact_counts
 from tasks.population_groups.domain import equalities, load_domain
+from tasks.population_groups.exact_counts import read_exact_counts
 from tasks.population_groups.group_tables import final_folders
 from tasks.population_groups.levels import Level
 from tasks.population_groups.noise import estimate_words, load_queries

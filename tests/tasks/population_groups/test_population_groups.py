@@ -33,14 +33,9 @@ from privacy.accounting.stability import record_reach
 from tasks.detailed_dhca.details import AGE4, AGE9, AGE23, in_bins
 from tasks.detailed_dhca.run import Configuration, DetailedRun
 from tasks.population_groups import flatmap
-from tasks.population_groups.count import (
-    Entries,
-    ExactCounts,
-    count_population_groups,
-    load_partitions,
-    read_exact_counts,
-)
+from tasks.population_groups.count import count_population_groups, load_partitions
 from tasks.population_groups.domain import load_domain
+from tasks.population_groups.exact_counts import Entries, ExactCounts, read_exact_counts
 from tasks.population_groups.flatmap import Records, Regions, count_compiled, count_plainly
 from tasks.population_groups.iterations import ITERATION_KINDS, Granularity, Iterations, read_iterations
 from tasks.population_groups.levels import ITERATION_LEVELS, Level

@@ -26,13 +26,8 @@ from tasks.inputs.tables import parse_rows
 from tasks.lifecycle.files import open_array
 from tasks.population_groups import compiled_counts, encode
 from tasks.population_groups.compiled_counts import SCATTER
-from tasks.population_groups.encode import (
-    check_and_encode,
-    distinct_combinations,
-    encode_parsed,
-    encoded_chunks,
-    parse_records,
-)
+from tasks.population_groups.encode import encoded_chunks
+from tasks.population_groups.readers import check_and_encode, distinct_combinations, encode_parsed, parse_records
 from tasks.population_groups.record_kind import GroupRecords
 
 BLOCKS = np.sort(np.array([10010001001000, 10010001001001, 10010002001000, 20010001001000], np.int64))

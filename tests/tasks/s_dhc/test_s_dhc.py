@@ -44,7 +44,7 @@ from tasks.s_dhc.configuration import read_configuration
 from tasks.s_dhc.measure import noisy_answers
 from tasks.s_dhc.run import EXACT, Plan, answers_of
 from tasks.s_dhc.tables import ALL_CELLS, AVERAGES, MEASURED, OF_PERSONS
-from tasks.s_dhc.tabulate import content_of_row, hash_of_row, order_by_hash
+from tasks.s_dhc.truncation import content_of_row, hash_of_row, order_by_hash
 
 STATES = ["01", "44", "56"]
 RATIO_OF_PH5 = ("PH4", "PH5_denom")

@@ -10,8 +10,9 @@ from sys import intern
 from typing import Any
 
 from flows.reports.show.database import Database
-from flows.reports.show.geography import PUERTO_RICO, Region, Scope
+from flows.reports.show.geography import PUERTO_RICO, Region
 from flows.reports.show.margins import confidence, margin_of_cells, most_cells, read_law
+from flows.reports.show.scope import Scope
 from flows.reports.show.search import matches, words_of
 from privacy.noise.laws import Law
 from tasks.inputs.names import Names

@@ -38,7 +38,7 @@ from tasks.top_down.published.microdata.read_microdata import CELLS as CELLS_OF
 from tasks.top_down.published.microdata.read_microdata import VACANT, read_microdata
 from tasks.top_down.published.moved_blocks import into_universe
 from tasks.top_down.published.source import LARGEST_NATION
-from tasks.top_down.release.stage_release import by_geocode
+from tasks.top_down.release.microdata import by_geocode
 from tasks.top_down.run_plan import SCHEMAS, ProductName
 from tasks.top_down.source import TopDownRun, load_histograms
 

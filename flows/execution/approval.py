@@ -1,0 +1,86 @@
+"""A person's approval of what a run will charge: the form that Resume shows in Prefect, and the answer.
+
+The form is public: it shows budgets, paths, the account and states. The ledger's journal keeps who approved, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prefect import runtime, suspend_flow_run
+from prefect.input import RunInput
+from pydantic import Field, ValidationError
+
+from flows.execution.settings import RunSettings
+from flows.execution.standing import ANSWER_IT
+from flows.execution.states import add_tags, best_effort
+from privacy.accounting.composition import Spend, rounded_down, rounded_up
+from privacy.accounting.ledger import LONGEST_REASON
+from privacy.accounting.states import listed
+from privacy.noise.laws import UNITS
+from tasks.lifecycle.errors import Refused
+from tasks.lifecycle.reservation import Input, ledger_errors, precheck
+
+APPROVAL_SECONDS = 7 * 86_400  # then a run that is not approved fails, charged nothing
+ONE_LINE = r"^[^\r\n]*\S[^\r\n]*$"
+
+
+class Approval(RunInput):
+    """A person's answer to whether a run may charge its account."""
+
+    approve: bool
+    name: str = Field(pattern=ONE_LINE, max_length=LONGEST_REASON, description="Who answers.")
+    reason: str = Field(
+        pattern=ONE_LINE, max_length=LONGEST_REASON, description="Why; the ledger's journal keeps both."
+    )
+
+
+def await_approval(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> None:
+    """Suspend the flow run until a person approves its charge, and enter the approval in the ledger's journal.
+
+    Its process ends meanwhile; when resumed, the flow comes here again and continues. A Retry asks anew.
+
+    Raises Refused where the charge cannot be met, is not approved, or the run was resumed without an answer, or not by
+    a deployment, whose flow runs alone can be suspended; Failed where the ledger cannot be read or written now.
+    """
+    if runtime.deployment.id is None:
+        raise Refused(f"the run asks for a person's approval: {ANSWER_IT}")
+    amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
+    unit = UNITS[settings.charging.book.books().accounts[str(settings.account)].definition]
+    asks = f"asks {unit} {rounded_up(amount)} of account {settings.account}"
+    best_effort(add_tags)(asks)  # Suspended takes no message of ours
+    form = Approval.with_initial_data(description=question(settings, given, spend, states), approve=False)
+    try:
+        answer = suspend_flow_run(
+            wait_for_input=form, timeout=APPROVAL_SECONDS, key=f"approval-{runtime.flow_run.run_count}"
+        )
+    except ValidationError:
+        raise Refused("the run was resumed without an answer to whether it may charge its account") from None
+    if not answer.approve:
+        raise Refused(f"the charge was not approved by {answer.name}: {answer.reason}")
+    with ledger_errors("approval"):
+        settings.charging.book.note_approval(str(settings.run_id), answer.name, answer.reason)
+
+
+def question(settings: RunSettings, given: Input, spend: Spend, states: Sequence[str]) -> str:
+    """Return what a person is asked, in Markdown: the charge, the data, the account and what it has left.
+
+    Raises Refused, Failed as `precheck` does.
+    """
+    amount = precheck(settings.directory, settings.charging, tuple(states), spend, given)
+    books = settings.charging.book.books()
+    account = books.accounts[str(settings.account)]
+    fullest, left = books.left(account.name, states)
+    unit, total = UNITS[account.definition], rounded_up(account.total)
+    data = getattr(settings, settings.DATA[0])
+    lines = {
+        "charge to each state": f"{unit} {rounded_up(amount)}, not refunded",
+        **{row.sentence: row.words for row in spend.rows()},
+        "unit of privacy": f"a {spend.unit}",
+        "data": f"{data}, {settings.folder}",
+        "states": listed(states),
+        f"account {account.name}": f"of {unit} {total} state {fullest}, charged most, has {rounded_down(left)} left, "
+        f"and {rounded_down(left - amount)} after this run",
+        "release": f"{settings.out}/{settings.folder}",
+    }
+    return "\n".join(f"* {name}: {line}" for name, line in lines.items())

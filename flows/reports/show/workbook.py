@@ -1,0 +1,72 @@
+"""A view as an Excel workbook: its table, and a sheet that says what it is of."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xlsxwriter
+
+from flows.reports.show.margins import confidence, table_of
+from flows.reports.show.view import NotThere, View
+
+MOST_ROWS = 1_048_575  # of a sheet, under its header
+CELLS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}  # a name is a name
+WIDTHS = {"REGION_NAME": 26, "ITERATION_NAME": 34, "NAME": 26, "GEOUNIT": 26, "WHY": 40}
+
+
+def workbook(view: View, about: Mapping[str, Any]) -> bytes:
+    """Return the workbook of a view. Raises NotThere for a table of more rows than a sheet has."""
+    columns, rows = table_of(view)
+    if len(rows) > MOST_ROWS:
+        raise NotThere(f"{len(rows):,} rows are too many for a sheet; the CSV has them")
+    content = io.BytesIO()
+    with xlsxwriter.Workbook(content, {"constant_memory": True, **CELLS}) as book:
+        heading = book.add_format({"bold": True})
+        sheet = book.add_worksheet("data")
+        sheet.freeze_panes(1, 0)
+        sheet.repeat_rows(0)
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
+        for number, name in enumerate(columns):
+            sheet.set_column(number, number, WIDTHS.get(name, max(12, len(name) + 3)))  # room for the filter's button
+        sheet.write_row(0, 0, columns, heading)
+        for number, row in enumerate(rows, start=1):
+            sheet.write_row(number, 0, row)
+        sheet.autofilter(0, 0, len(rows), max(len(columns) - 1, 0))
+        if described := view.described():
+            _columns(book.add_worksheet("columns"), described, heading)
+        _describe(book.add_worksheet("about"), view, about, heading)
+    return content.getvalue()
+
+
+def _columns(sheet: Any, described: Sequence[Sequence[str]], heading: Any) -> None:
+    """Write what each column is."""
+    for number, (name, width) in enumerate((("column", 18), ("title", 22), ("unit", 18), ("meaning", 90))):
+        sheet.set_column(number, number, width)
+        sheet.write_string(0, number, name, heading)
+    for at, row in enumerate(described, start=1):
+        for number, text in enumerate(row):
+            sheet.write_string(at, number, text)
+
+
+def _describe(sheet: Any, view: View, about: Mapping[str, Any], heading: Any) -> None:
+    facts = {
+        "view": view.title,
+        **({"table": of} if (of := getattr(view, "of", "")) else {}),
+        "release": about["title"],
+        "run": about["run"],
+        "digest": about["digest"],
+        **{f"mark {number}": mark for number, mark in enumerate(about["marks"], start=1)},
+        **({"changed": "; ".join(about["changed"])} if about["changed"] else {}),
+        "margins (MOE)": f"at {confidence().percent}% confidence",
+        "how to read it": view.reading,
+    }
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)
+    sheet.set_column(0, 0, 18)
+    sheet.set_column(1, 1, 110)
+    for number, (name, words) in enumerate(facts.items()):
+        sheet.write_string(number, 0, name, heading)
+        sheet.write_string(number, 1, words)

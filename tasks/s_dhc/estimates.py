@@ -1,0 +1,120 @@
+"""Least-squares estimates of all tables, from noisy counts alone: post-processing.
+
+Tables that count the same rows are estimated together: PH1_num, PH7 and PH2 where tau is the same, so that the same
+persons are kept; PH1_denom and PH8_denom. Of households that may be inconsistent (`household_rules` warn) a row that
+has no cell in one table may have one in another, so each table is estimated by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil, sqrt
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privacy.estimation.linked_tables import Answers, Table, estimate
+from tasks.s_dhc.released_rows import keys_table, places_of, variance_of, write_table
+from tasks.s_dhc.run import Plan
+from tasks.s_dhc.tables import LEVELS, PUBLISHED, TABLES
+
+SAME_PERSONS, SAME_UNITS = ("PH1_num", "PH7", "PH2"), ("PH1_denom", "PH8_denom")
+QUANTILES = {"MOE": 1.96, "MOE90": 1.645}  # of the normal law
+KEYS = {  # of each iteration level: the keys of the answers of linked tables, with what an estimate of each is of
+    "A-G": {"state_A-G": "state codes", "state_*": "state all", "usa_A-G": "nation codes", "usa_*": "nation all"},
+    "H,I": {"state_H,I": "state codes", "usa_H,I": "nation codes"},
+}
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The estimate of one query's answer: whole numbers, regions x codes x cells, and the covariance of its cells."""
+
+    counts: NDArray[np.int64]
+    covariance: NDArray[np.float64]
+
+    def variance(self, cells: Sequence[int]) -> float:
+        """Return the variance of a sum of cells."""
+        return float(self.covariance[np.ix_(list(cells), list(cells))].sum())
+
+
+Found = dict[tuple[str, str], Estimated]  # by table and key
+Measured = Mapping[tuple[str, str], Answers]
+
+
+def linked(plan: Plan) -> list[tuple[str, ...]]:
+    """Return the tables that are estimated together."""
+    configuration = plan.configuration
+    if configuration.household_rules == "warn":
+        return [(name,) for name in TABLES]
+    by_tau = sorted(SAME_PERSONS, key=lambda name: configuration.tau[name])
+    groups = [tuple(names) for _, names in groupby(by_tau, key=lambda name: configuration.tau[name])]
+    alone = [(name,) for name in TABLES if name not in (*SAME_PERSONS, *SAME_UNITS)]
+    return [*groups, SAME_UNITS, *alone]
+
+
+def estimate_all(plan: Plan, answers: Mapping[str, NDArray[np.int64]]) -> Found:
+    """Estimate every table that has answers about states, by code where it has codes."""
+    measured = {
+        (each.table.name, each.key): Answers(
+            answers[each.query.name][places_of(plan, each.region_type)], variance_of(plan.law(each))
+        )
+        for each in plan.configuration.queries()
+    }
+    found: Found = {}
+    for names in linked(plan):
+        _add(found, measured, names, "A-G", list(range(len(LEVELS["A-G"]))))
+        for code in range(len(LEVELS["H,I"])):
+            _add(found, measured, names, "H,I", [code])
+    return found
+
+
+def _add(found: Found, measured: Measured, names: Sequence[str], level: str, codes: list[int]) -> None:
+    """Add the estimates of linked tables for some codes of a level to those of the codes before them."""
+    tables = {name: table for name in names if (table := _table(name, measured, level, codes)) is not None}
+    for name, each in (estimate(tables, len(codes)) if tables else {}).items():
+        for key, of in KEYS[level].items():
+            if (name, key) in measured:
+                counts = each.counts.sum(axis=1, keepdims=True) if of.endswith("all") else each.counts
+                counts = counts.sum(axis=0, keepdims=True) if of.startswith("nation") else counts
+                before = [found[name, key].counts] if (name, key) in found else []
+                found[name, key] = Estimated(np.concatenate([*before, counts], axis=1), each.covariances[of])
+
+
+def _table(name: str, measured: Measured, level: str, codes: list[int]) -> Table | None:
+    """Return the answers about a table, by code and of all; None without the finest ones about states."""
+    own = {key: answers for key in KEYS[level] if (answers := measured.get((name, key))) is not None}
+    by_code = {
+        kind: Answers(own[key].counts[:, codes], own[key].variance)
+        for kind, key in (("codes", f"state_{level}"), ("nation_codes", f"usa_{level}"))
+        if key in own
+    }
+    table = Table(**by_code, together=own.get("state_*"), nation_together=own.get("usa_*"))
+    return table if (table.codes if level in TABLES[name].levels else table.together) is not None else None
+
+
+def write_estimates(plan: Plan, out: Path, found: Found) -> None:
+    """Write OUT/estimates: a row a cell with its margins."""
+    for name in dict.fromkeys(name for name, _ in found):
+        published, parts = PUBLISHED[name], []
+        cells = list(published.cells)
+        for query in plan.configuration.queries():
+            each = found.get((query.table.name, query.key))
+            if query.table.name != name or each is None:
+                continue
+            columns = keys_table(plan, query, published.column, cells)
+            states = len(plan.configuration.states) if query.region_type == "USA" else 1
+            rounded = states * (len(LEVELS["A-G"]) if query.level == "*" else 1) / 12  # the whole numbers that it sums
+            deviations = [sqrt(each.variance([cell]) + rounded) for cell in range(len(cells))]
+            margins = {
+                column: pa.array(
+                    [ceil(quantile * deviation) for deviation in deviations] * (each.counts.size // len(cells))
+                )
+                for column, quantile in QUANTILES.items()
+            }
+            parts.append(pa.table({**columns, "COUNT": pa.array(each.counts.ravel()), **margins}))
+        write_table(out, f"estimates/{name}", pa.concat_tables(parts), everything=True)
