@@ -41,7 +41,7 @@ def repeat(settings: SafeTabSettings, workers: Workers, runs: int, end: Callable
     """Yield what `end` returns of each repetition, given its number; nothing where the jurisdiction has no block.
 
     The input is validated and counted once. Then every repetition is a run directory of its own, with links to these
-    (tasks/population_groups/reserve_budget.py), which `end` removes.
+    (tasks/population_groups/trials.py), which `end` removes.
 
     Raises Refused as `count_marked` does, and where a budget is infinite.
     """

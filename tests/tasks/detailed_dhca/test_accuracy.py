@@ -236,9 +236,7 @@ def test_fresh_secrets(example: Path, tmp_path: Path) -> None:
 
 
 def test_the_truth_has_no_error(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "tasks.population_groups.reserve_budget.reserve_budget", lambda *_, **__: None
-    )  # nothing to draw
+    monkeypatch.setattr("tasks.population_groups.trials.reserve_budget", lambda *_, **__: None)  # nothing to draw
     run = new_run(tmp_path)
     trial = trial_directory(run, 0)
     trial.create()
