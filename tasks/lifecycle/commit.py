@@ -52,7 +52,7 @@ def check_out(run: RunDirectory, out: Path, folder: str) -> None:
     place = out / folder
     if out.resolve().is_relative_to(run.path.parent.resolve()):  # a run directory is removed with all that is in it
         raise Refused(f"{out} is among the confidential run directories: choose another output folder")
-    check_own(*own_folders(staging(run, out, folder)))
+    check_own(place, *own_folders(staging(run, out, folder)))  # no rename replaces a link at the place itself
     nearest = next(folder for folder in (out, *out.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Refused(f"{nearest} cannot be written: choose another output folder, or change its permissions")

@@ -137,6 +137,9 @@ def authorize(
     where the ledger cannot be read or written now.
     """
     request = _request(entered_as or run.id, charging, states, spend, configuration_digest, given)
+    earlier = read_authorization(run)
+    if earlier and earlier.input_digest != request.input_digest:  # refused below, until its own input is put back
+        run.drop_stages()  # else that would be compared with what stages made of this one
     if register_if_marked(request.run, charging.ledger, request.digests, given.mark):
         secret_digest, journal = _marked_secret(run, request), None
     else:

@@ -79,6 +79,7 @@ def areas(
     **Example:** `das tda areas nmf/ BlockAssign_ST44_RI_SLDL22.txt hearing/ --published ri2020.pl.zip`
     """
     from tasks.inputs.blocks.area_file import read_areas
+    from tasks.inputs.files import file_name
     from tasks.inputs.points import points_in
     from tasks.top_down.published.nmf.source import Request
     from tasks.top_down.published.places import find_published
@@ -99,7 +100,7 @@ def areas(
     kept = [state for each in measured for state in _kept(each, [s for s in states if s in each.states], options)]
     own = shown is not None and is_estimate(shown)
     found = estimate_file(kept, file, first.origin.name, counts_shown, first.banners, published_is_estimate=own)
-    found = replace(found, within=float(limit), file=Path(blocks).name, published_file=Path(published or "").name)
+    found = replace(found, within=float(limit), file=file_name(blocks), published_file=file_name(published or ""))
     counts = [name.strip() for name in count.split(",")] if count else []
     if unknown := [name for name in counts if name not in found.counts]:
         raise Refused(f"--count {unknown[0]}: no such count; there are {', '.join(found.counts)}")

@@ -19,7 +19,7 @@ import pyarrow.csv
 
 from spine.geography import IntArray
 from tasks.inputs.block_codes import short_codes
-from tasks.inputs.files import members, open_file, why
+from tasks.inputs.files import file_name, members, open_file, why
 from tasks.inputs.tables import HEADER_BYTES, LONG_HEADER
 from tasks.lifecycle.errors import Refused
 
@@ -142,7 +142,7 @@ def _columns(path: str, table: pa.Table, column: str | None) -> tuple[pa.Chunked
     """Return the columns of blocks and of areas."""
     names: list[str] = table.column_names
     if names == ["0"]:
-        one_name = PurePosixPath(path.partition("::")[0]).name.partition(".")[0]
+        one_name = file_name(path.partition("::")[0].removeprefix("zip://")).partition(".")[0]
         return table["0"], pa.chunked_array([pa.array([one_name] * len(table), pa.string())])
     if names == ["0", "1"]:
         return table["0"], table["1"]

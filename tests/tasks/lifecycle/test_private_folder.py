@@ -16,6 +16,7 @@ from flows.execution.settings import load_settings
 from tasks.lifecycle import process
 from tasks.lifecycle.authorization import SECRET
 from tasks.lifecycle.commit import check_out, is_released
+from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.manifest import MANIFEST
 from tasks.lifecycle.private_folder import is_as_safe_as, make_private
 from tasks.lifecycle.run_directory import SETTINGS, RunDirectory, locked
@@ -111,6 +112,16 @@ def test_what_another_user_plants_in_out_is_neither_followed_nor_released(shared
     assert refused in as_user(CURATOR, lambda: open_staging(run, shared, "us"))
     assert as_user(CURATOR, lambda: is_released(run, shared, "us")) == "False"
     assert sorted(path.name for path in charged.path.iterdir()) == ["noisy", SECRET]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to a folder", "to nothing"])
+def test_a_link_in_the_place_of_the_release_is_refused_before_the_charge(tmp_path: Path, there: bool) -> None:
+    """The commit, long after the charge, would not move a release onto it."""
+    if there:
+        (tmp_path / "empty").mkdir()
+    (tmp_path / "us").symlink_to(tmp_path / "empty")
+    with pytest.raises(Refused, match="us is a link or another user's: remove it"):
+        check_out(RunDirectory(tmp_path / "state/runs/r1-us"), tmp_path, "us")
 
 
 def test_a_run_directory_is_closed_to_others(shared: Path) -> None:

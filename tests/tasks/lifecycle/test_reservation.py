@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from privacy.accounting.composition import spend
+from privacy.accounting.journal import MarkName
 from privacy.accounting.ledger import Account, Ledger, Request
 from tasks.lifecycle.errors import Failed, Refused
-from tasks.lifecycle.reservation import register_if_marked
+from tasks.lifecycle.reservation import Charging, Input, authorize, register_if_marked
+from tasks.lifecycle.run_directory import RunDirectory
 
 CHARGED, AS_SYNTHETIC = "charged for as confidential before", "run as synthetic or public before"
 
@@ -73,6 +75,25 @@ def test_what_was_shown_of_one_file_is_never_confidential_in_another_run(book: L
     assert worth(book, "a", first, marked=True)
     with pytest.raises(ValueError, match=AS_SYNTHETIC):
         charge(book, "b", then, "another")
+
+
+@pytest.mark.parametrize("mark", ["SYNTHETIC", None])
+def test_a_run_that_met_another_input_goes_on_with_its_own(book: Ledger, mark: MarkName | None) -> None:
+    """After a restart of the machine stages read the input again, and keep what they make of it."""
+    run = RunDirectory(book.path.parent / "state/runs/r1")
+    run.create()
+
+    def reserve(persons: str) -> None:
+        (run / "prepared").mkdir(exist_ok=True)
+        given = Input(persons, (persons,), mark)
+        authorize(run, Charging("census", book.path), ("44",), spend("zcdp", [Fraction(1)]), "c", given)
+
+    reserve("persons")
+    with pytest.raises(Refused, match="other input"):
+        reserve("others")
+    assert not (run / "prepared").exists(), "or each later try would find the other input there"
+    reserve("persons")
+    assert (run / "prepared").exists()
 
 
 def test_a_run_is_entered_once_and_stays_with_its_data(book: Ledger) -> None:

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 
+import fsspec
 import numpy as np
 import pytest
 from block_files import from_csv, geographic_header
@@ -362,6 +363,13 @@ def test_areas_are_read_as_people_have_them(tmp_path: Path, name: str) -> None:
         assert found.notes == ("rows with a blank area, whose blocks are unassigned: 1",)
 
 
+def test_a_signature_in_the_address_of_a_list_is_not_in_the_name_of_its_area() -> None:
+    address = "memory://town?signature=SECRET"
+    with fsspec.open(address, "w") as file:
+        file.write(f"{ONE}\n")
+    assert read_areas(address).names == ("town",)
+
+
 def zipped(names: str) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -477,8 +485,10 @@ def test_the_command_answers_from_what_is_kept(
     plan = tmp_path / "plan.csv"
     codes = np.sort(tree.codes("persons")).tolist()
     plan.write_text("GEOID20,DISTRICT\n" + "".join(f"{code:015d},{at % 2 + 1}\n" for at, code in enumerate(codes)))
+    signed = "memory://plan.csv?signature=SECRET"
+    fsspec.filesystem("memory").pipe(signed, plan.read_bytes())
     options = ("--state", home, "--totals", noisy / "states.csv")
-    assert das("tda", "areas", noisy / "nmf", plan, tmp_path / "out", *options) == 0
+    assert das("tda", "areas", noisy / "nmf", signed, tmp_path / "out", *options) == 0
     shown = capsys.readouterr().out
     for words in ("not a Census Bureau product", "range", "Districts, counts and how to read them"):
         assert words in " ".join(shown.split())
