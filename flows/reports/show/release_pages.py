@@ -23,6 +23,7 @@ from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundVi
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (
     CAVEATS,
+    MOST_COPIED,
     AcrossView,
     TableItem,
     TableList,
@@ -40,7 +41,6 @@ from tasks.lifecycle.release_database import name_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
 LISTED = 60  # regions named within a region
-MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release
 
 
 class ReleasePages(TableViews):
