@@ -288,6 +288,7 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
         das(histogram, "--table", "nothing")
     for words, said in (
         (["--region", "Alabama"], "no region matches 'Alabama'"),
+        (["--table", "total", "--region", "Alabama"], "total has no regions: leave --region out"),
         (["--scope", "county-2"], "no tables of this"),
     ):
         with pytest.raises(Refused, match=said):

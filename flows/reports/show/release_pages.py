@@ -360,7 +360,7 @@ class ReleasePages(TableViews):
         if table is not None:
             found, by = self.table(table), dict[str, str]()
             if region is not None and found.place is None:
-                raise NotThere(f"{table} has no regions")
+                raise NotThere(f"{table} has no regions: leave --region out")
             if code and all(one.name != code.column for one in found.keys):
                 raise NotThere(f"{table} has no column {code.column}")
             by |= found.at(self.index.region(region)) if region is not None else {}
