@@ -19,6 +19,7 @@ import pwd
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
@@ -121,7 +122,8 @@ class Books:
     def account(self, name: str) -> Account:
         """Return an account. Raises LedgerError where it is not open."""
         if name not in self.accounts:
-            raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …)")
+            meant = "".join(f"; did you mean {known}?" for known in get_close_matches(name, self.accounts, 1))
+            raise LedgerError(f"there is no account {name}: open it first (das ledger open {name} …){meant}")
         return self.accounts[name]
 
     def spent(self, account: str) -> dict[str, Fraction]:

@@ -255,12 +255,21 @@ def test_a_bottom_up_release_has_the_names_of_its_regions(bottom_up_released):
         assert 'Abbeville</a> <span class="code">45001</span>' in get(page, "/?view=table/histogram")[2]
 
 
+def test_a_copy_says_why_a_long_table_has_no_page(histogram, monkeypatch):
+    for module in ("tables.views", "release_pages"):
+        monkeypatch.setattr(f"flows.reports.show.{module}.MOST_COPIED", 599)
+    das(histogram, "--export", str(histogram.with_name("short")))
+    assert not (histogram.with_name("short") / "table-histogram.html").exists()
+    assert "Tables without a link have too many rows" in (histogram.with_name("short") / "index.html").read_text()
+
+
 def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
     result = json.loads(das(histogram, "--json"))
     assert [(table["name"], table["rows"]) for table in result["tables"]] == [("histogram", 600), ("total", 1)]
     assert "Negative counts were set to 0" in result["reading"]
     das(histogram, "--export", str(histogram.with_name("copy")))  # which has nothing to find
     assert not (histogram.with_name("copy") / "find.html").exists()
+    assert "without a link" not in (histogram.with_name("copy") / "index.html").read_text()
     with serving(histogram) as page:
         status, _, text = get(page, "/?view=table/histogram&by_SEX=2&page=2")
         assert (status, text.count("<tr>")) == (200, 101)
@@ -279,6 +288,7 @@ def test_a_bottom_up_release_is_shown_by_its_margins(histogram):
         das(histogram, "--table", "nothing")
     for words, said in (
         (["--region", "Alabama"], "no region matches 'Alabama'"),
+        (["--table", "total", "--region", "Alabama"], "total has no regions: leave --region out"),
         (["--scope", "county-2"], "no tables of this"),
     ):
         with pytest.raises(Refused, match=said):

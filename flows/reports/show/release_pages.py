@@ -23,6 +23,7 @@ from flows.reports.show.search import FEW, FOUND, Answer, Answers, Code, FoundVi
 from flows.reports.show.tables.table import ReleaseTable, Selection
 from flows.reports.show.tables.views import (
     CAVEATS,
+    MOST_COPIED,
     AcrossView,
     TableItem,
     TableList,
@@ -40,7 +41,6 @@ from tasks.lifecycle.release_database import name_of
 
 NAMED_BY_FILES = {"PLACE": "places", "AIANNH": "AIANNH areas", "COUSUB": "county subdivisions"}  # others have a number
 LISTED = 60  # regions named within a region
-MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release
 
 
 class ReleasePages(TableViews):
@@ -360,7 +360,7 @@ class ReleasePages(TableViews):
         if table is not None:
             found, by = self.table(table), dict[str, str]()
             if region is not None and found.place is None:
-                raise NotThere(f"{table} has no regions")
+                raise NotThere(f"{table} has no regions: leave --region out")
             if code and all(one.name != code.column for one in found.keys):
                 raise NotThere(f"{table} has no column {code.column}")
             by |= found.at(self.index.region(region)) if region is not None else {}

@@ -35,7 +35,8 @@ def geounit_columns(declaration: Declaration, level: str) -> tuple[Column, ...]:
     """Return the columns that name the geounits of a level: those of its own and of the levels above."""
     columns = []
     for each in declaration.levels:
-        columns += [Column(name, "code", f"{name} of the {each.name}") for name in each.columns]
+        same = {each.name: f"the {each.name}"}
+        columns += [Column(name, "code", same.get(name, f"{name} of the {each.name}")) for name in each.columns]
         columns += [Column(each.name, "number", f"the {each.name} within the level above")] if each.made else []
         if each.name == level:
             break
@@ -96,7 +97,7 @@ def _margins(declaration: Declaration, level: str) -> Table:
     columns = (
         *geounit,
         Column("query", "text", "the query group", overlap=True),
-        integer("part", "number", "which of its sums, from 0, in the order of its answers", overlap=True),
+        integer("part", "number", "which sum, from 0: axes as in the tables, the last varies fastest", overlap=True),
         integer("released", records, "the released count", role="count"),
         *(number(role.replace(" ", "_"), records, meaning, role=role, of=of) for role, meaning, of in ESTIMATED[1:]),
     )

@@ -155,7 +155,7 @@ VARIANCE = number(
 # An answer of a geounit, behind what names it. The columns of a law are exact.
 MEASURED = (
     Column("query", "text", "the query group"),
-    Column("value", "persons or units", "its noisy answers, in the order of its coordinates", type="any"),
+    Column("value", "persons or units", "its noisy answers: axes as in the cells, the last varies fastest", type="any"),
     Column("share", "fraction", "the share of the budget that the geounit has"),
     Column("variance_numerator", "number", "with the denominator, the exact parameter of the noise"),
     Column("variance_denominator", "number", "sigma squared of the discrete Gaussian, or the geometric scale"),

@@ -123,6 +123,11 @@ def test_a_total_is_positive(ledger: Ledger, total: int) -> None:
         ledger.open_account(Account("other", "zcdp", Fraction(total)))
 
 
+def test_a_name_that_is_mistyped_is_refused_with_the_one_that_is_open(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match=r"there is no account censuss: .*; did you mean census\?$"):
+        ledger.reserve(request(account="censuss", input_digest="9" * 64, records_digests=("9" * 64,)), never)
+
+
 def test_without_an_account_or_a_ledger_nothing_is_reserved(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="there is no account acs: open it first"):
         ledger.reserve(request(account="acs", input_digest="9" * 64, records_digests=("9" * 64,)), never)

@@ -48,7 +48,7 @@ from tasks.top_down.choices import ESTIMATORS, Estimator
 from tasks.top_down.declared import public_tables
 from tasks.top_down.declared.accuracy import measure_errors
 from tasks.top_down.declared.check import checks
-from tasks.top_down.declared.description import description
+from tasks.top_down.declared.description import description, geounit_columns
 from tasks.top_down.declared.explain import explain, memory
 from tasks.top_down.declared.measure import DeclaredRun, estimate, reserve_budget
 from tasks.top_down.declared.measurements import read_measurements
@@ -580,6 +580,13 @@ def test_estimates_of_passes_after_a_rounding_keep_every_figure(tmp_path: Path) 
             assert not any(key[:4] == (*codes, code) for key in released(again, "zone"))
 
 
+def test_a_column_that_is_named_as_its_level_is_explained_once() -> None:
+    declaration, _ = read_declaration(BASE)
+    assert declaration is not None
+    columns = geounit_columns(declaration, "zone")
+    assert [column.meaning for column in columns] == ["the region", "the district", "zcode of the zone"]
+
+
 # Least squares over the tree.
 
 
@@ -608,6 +615,18 @@ def test_estimates_over_the_tree_are_made_again_and_have_the_declared_figures(tm
     program = estimate_again(tmp_path / "program", staged, None, "topdown")
     assert not (program / "margins").exists()
     assert (program / "zone.csv").read_bytes() != (staged / "zone.csv").read_bytes()
+
+
+def test_the_parts_of_margins_are_in_the_order_of_the_axes(tmp_path: Path) -> None:
+    queries = {"total": "1/4", "young*dwelling": "1/4", "detailed": "1/2"}  # dwelling is the first axis
+    _, staged = run_at(tmp_path, *write(tmp_path, changed(lambda raw: raw.update(queries=queries))), "gls")
+    margins = pd.read_parquet(staged / "margins/nation.parquet")
+    counts = pd.read_parquet(staged / "parquet/nation.parquet")
+    young = counts["age"].isin(["0", "1", "2"])
+    assert margins[margins["query"] == "young*dwelling"].set_index("part")["released"].to_dict() == {
+        part: counts[(counts["dwelling"] == dwelling) & (young == is_young)]["COUNT"].sum()
+        for part, (dwelling, is_young) in enumerate([("1", True), ("1", False), ("2", True), ("2", False)])
+    }
 
 
 def test_without_noise_estimates_over_the_tree_are_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from tasks.lifecycle.description import Column
 from tasks.pages import number
 
 MOST_ROWS = 1_000_000  # of a file to take away
+MOST_COPIED = 100_000  # rows of a table in a copy; a longer one is in the release
 FEW = 8  # regions without a row, or sentences, that a page has
 LONGEST = 300  # letters of a sentence in a manifest
 CONTAINERS = {2: "STATE", 5: "COUNTY", 11: "TRACT"}  # by the digits of their codes
@@ -39,6 +40,11 @@ class TableItem:
     rows: int
     least_margin: float | None
     most_margin: float | None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether a copy of the pages has the table."""
+        return self.rows <= MOST_COPIED
 
 
 @dataclass(frozen=True, kw_only=True)
