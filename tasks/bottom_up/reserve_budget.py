@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tasks.bottom_up.measure import CHOICES, Design
-from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source, read_table_mark
+from tasks.bottom_up.tabulate import TABULATED, Tabulated, open_source
+from tasks.inputs.marks import mark_folder, read_mark
 from tasks.lifecycle.files import load_object
 from tasks.lifecycle.reservation import Charging, authorize, precheck
 from tasks.lifecycle.run_directory import RunDirectory
@@ -19,7 +20,7 @@ def precheck_budget(run: RunDirectory, design: Design, table: str, charging: Cha
     if (run / TABULATED).exists():
         return
     open_source(table, design.domain)
-    if read_table_mark(table) is None:
+    if read_mark(mark_folder(table)) is None:
         precheck(run, charging, design.domain.charged, design.mechanism.spend)
 
 

@@ -20,7 +20,7 @@ from privacy.noise.exact import exact_number
 from tasks.bottom_up.domain import Domain, Weight
 from tasks.inputs.files import exists, refuse_unreadable, unchanged
 from tasks.inputs.findings import Finding, has_errors, keep_findings, refuse
-from tasks.inputs.marks import Mark, mark_files, name_if_covered, read_mark
+from tasks.inputs.marks import mark_files, mark_folder, name_if_covered, read_mark
 from tasks.inputs.records import (
     ChunkReport,
     RecordFile,
@@ -88,7 +88,7 @@ def _tabulate(run: RunDirectory, workers: Workers, source: Source) -> Tabulated:
         refuse(run, findings, what="table")
     keep_findings(run, findings)
     digest = digest_records(run, workers, source, reports)
-    mark = name_if_covered(read_table_mark(source.path), {source.name: digest})
+    mark = name_if_covered(read_mark(mark_folder(source.path)), {source.name: digest})
     return Tabulated(sha256(f"table {digest}\n".encode()).hexdigest(), (digest,), mark, partitions)
 
 
@@ -106,17 +106,6 @@ def open_source(table: str, domain: Domain) -> Source:
     if doubled := [name for name in domain.columns if header.count(name) > 1]:
         raise Refused(f"{table}: column {', '.join(doubled)} appears twice")
     return Source(table, tuple(header), domain.columns, domain.delimiter, domain=domain)
-
-
-def mark_folder(table: str) -> str:
-    """Return the folder of a table, where its mark is."""
-    folder, slash, _ = table.rpartition("/")
-    return folder if folder else slash or "."
-
-
-def read_table_mark(table: str) -> Mark | None:
-    """Return the mark next to a table, None where there is none. Raises Refused when it is damaged."""
-    return read_mark(mark_folder(table))
 
 
 def tabulate_partition(run: RunDirectory, number: int) -> None:

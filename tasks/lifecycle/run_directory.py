@@ -91,8 +91,7 @@ class RunDirectory:
 
     def drop_stages(self) -> None:
         """Remove what stages have written; they write it again."""
-        for name in STAGES:
-            remove(self / name)
+        remove(*(self / name for name in STAGES))
 
 
 @contextmanager

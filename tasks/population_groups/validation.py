@@ -160,8 +160,7 @@ def validate_parts(
         return results
     parameters, findings = read_parameters(params, todo[0].run.CONFIGURATION)
     for part in todo:  # left by an interrupted try: the files may have been corrected since
-        remove(part.run / "prepared")
-        remove(part.run / "records")
+        remove(part.run / "prepared", part.run / "records")
     if parameters is None:
         findings += check_data_alone(todo[0].run.KIND, data)
         refusals: dict[Jurisdiction, Callable[[], Any]]
