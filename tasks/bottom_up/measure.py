@@ -16,7 +16,7 @@ from privacy.bottom_up.mechanism import BottomUp
 from tasks.bottom_up.domain import Domain, Totals
 from tasks.bottom_up.tabulate import TABULATED, Tabulated
 from tasks.lifecycle.authorization import read_secret
-from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object, unless_done
+from tasks.lifecycle.files import load_object, open_array, save_arrays, save_object
 from tasks.lifecycle.run_directory import RunDirectory
 from tasks.lifecycle.workers import Workers
 
@@ -72,16 +72,15 @@ def measure(run: RunDirectory, workers: Workers) -> None:
 
 def measure_piece(run: RunDirectory, number: int) -> None:
     """Measure cells CELLS_EACH * number and on: noisy/NUMBER with `count`, int64, in steps."""
-    unless_done(run / f"noisy/{number:05d}", lambda: _measure_piece(run, number))
-
-
-def _measure_piece(run: RunDirectory, number: int) -> None:
+    folder = run / f"noisy/{number:05d}"
+    if folder.exists():
+        return
     design = load_object(run / CHOICES, Design)
     start = number * CELLS_EACH
     stop = min(start + CELLS_EACH, design.domain.histogram.cells)
     noisy = exact_counts(run, start, stop) + _noise(run, design, start, stop)
     noisy[~design.domain.histogram.possible(np.arange(start, stop))] = 0
-    save_arrays(run / f"noisy/{number:05d}", {"count": noisy})
+    save_arrays(folder, {"count": noisy})
 
 
 def exact_counts(run: RunDirectory, start: int, stop: int) -> NDArray[np.int64]:
