@@ -35,10 +35,9 @@ from tasks.inputs.tables import STRAY_RETURN
 from tasks.lifecycle.errors import Refused
 from tasks.lifecycle.files import load_object, read_object, remove, save_arrays, save_object
 from tasks.lifecycle.reservation import Input
-from tasks.lifecycle.run_directory import RunDirectory
+from tasks.lifecycle.run_directory import VALIDATED, RunDirectory
 from tasks.lifecycle.workers import Workers
 
-TABULATED = "prepared/tabulated"
 SOURCE = "prepared/source"
 NO_WEIGHT = -1
 
@@ -65,16 +64,16 @@ def tabulate(run: RunDirectory, workers: Workers, table: str, domain: Domain) ->
     Raises Refused where a record has an undeclared level, a structural zero's levels or a bad weight, or the table
     cannot be read or changes meanwhile. The findings are in the run's findings.json, the message holds none of them.
     """
-    if (run / TABULATED).exists():
+    if (run / VALIDATED).exists():
         source = load_object(run / SOURCE, Source)
         now = open_source(table, domain) if exists(table) else replace(source, path=table, domain=domain)
         if source != now:
             raise Refused(f"run {run.id} began with another table or domain; start a new run")
-        return load_object(run / TABULATED, Tabulated)
+        return load_object(run / VALIDATED, Tabulated)
     remove(run / "counts")  # of a try that came to no end: the table may be another since
     with unchanged([table, *mark_files(mark_folder(table))]):
         tabulated = _tabulate(run, workers, open_source(table, domain))
-    save_object(run / TABULATED, tabulated)
+    save_object(run / VALIDATED, tabulated)
     return tabulated
 
 

@@ -33,6 +33,7 @@ from tasks.lifecycle.private_folder import check_private, make_private
 from tasks.lifecycle.process import code_digest, versions
 
 SETTINGS = "settings.json"
+VALIDATED = "prepared/validated"  # what validation found, or counting with it; written once the whole input passed
 STAGES = ("prepared", "records", "counts", "noisy")  # what stages write, and can write again
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
