@@ -20,7 +20,7 @@ from spine.geocodes import digits
 from spine.geography import Geography, IntArray, gq_pattern
 from spine.redistricting import TYPES
 from tasks.inputs.arrow import text
-from tasks.inputs.block_codes import short_codes
+from tasks.inputs.block_codes import find_blocks, short_codes
 from tasks.inputs.blocks.geography import read_geography
 from tasks.inputs.files import file_name
 from tasks.inputs.findings import Finding, has_errors
@@ -48,8 +48,7 @@ def read_public(tables: Tables, design: Design) -> tuple[Blocks | None, IntArray
     if geography is None or has_errors(findings):
         return None, np.zeros(0, np.int64), findings
     codes = short_codes(geography.geocode)
-    row = np.minimum(np.searchsorted(code, codes), len(code) - 1)
-    declared = code[row] == codes
+    row, declared = find_blocks(code, codes)
     living_quarters = np.zeros((len(codes), TYPES), np.int64)
     living_quarters[declared] = quarters[row[declared]]
     file = file_name(tables.quarters)
